@@ -1,0 +1,156 @@
+//! The one error type of the library: what kind, where, and what was expected.
+//!
+//! Rules that every layer keeps:
+//! - The message names the thing (file and offset, id, ref, line and column) and what was expected;
+//!   it starts in lower case, has no final period, and does not repeat its source.
+//! - The kind is for programs: it decides the exit code and whether a retry makes sense.
+//! - Bytes from disk or from others end in [`ErrorKind::Corrupt`] or [`ErrorKind::InvalidInput`],
+//!   never in a panic.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// Result of every fallible function of this library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The named object, ref, path or store does not exist.
+    NotFound,
+    /// The snapshot existed and was dropped by retention.
+    Expired,
+    /// An abbreviation names more than one thing.
+    Ambiguous,
+    /// A ref was not at its expected value: somebody else was faster. Retry from the new value.
+    Conflict,
+    /// Stored bytes do not verify.
+    Corrupt,
+    /// Another process holds what is needed.
+    Locked,
+    /// A newer format, an unknown feature, or an operation this build cannot do.
+    Unsupported,
+    /// A stated limit would be exceeded.
+    LimitExceeded,
+    /// Arguments or input bytes are not what the format or function asks for.
+    InvalidInput,
+    /// The operating system refused.
+    Io,
+}
+
+/// An error with its kind, its place, and what caused it.
+#[derive(Debug)]
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` that says `message`.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { inner: Box::new(Inner { kind, message: message.into(), source: None }) }
+    }
+
+    /// [`ErrorKind::NotFound`].
+    #[must_use]
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// [`ErrorKind::Corrupt`]: `place` (file and offset, or id) holds `found` where `expected` belongs.
+    #[must_use]
+    pub fn corrupt(
+        place: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        Self::new(ErrorKind::Corrupt, format!("{place}: expected {expected}, found {found}"))
+    }
+
+    /// [`ErrorKind::InvalidInput`].
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    /// [`ErrorKind::LimitExceeded`]: `what` is limited to `limit`.
+    #[must_use]
+    pub fn limit(what: impl fmt::Display, limit: u64, found: u64) -> Self {
+        Self::new(ErrorKind::LimitExceeded, format!("{what}: {found} is over the limit of {limit}"))
+    }
+
+    /// [`ErrorKind::Io`]: the system call behind `action` failed.
+    #[must_use]
+    pub fn io(action: impl Into<String>, source: std::io::Error) -> Self {
+        Self::new(ErrorKind::Io, action).with_source(source)
+    }
+
+    /// The same error with its cause attached.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// The same error, its message led by the place where it happened.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.inner.message = format!("{place}: {}", self.inner.message);
+        self
+    }
+
+    /// What went wrong, for programs.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// What went wrong, for people; the sources are not repeated in it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.inner.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_word_and_names_its_place() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        let error = Error::corrupt("journal/a.seg at 64", "batch magic", "zeros").at("store");
+        assert_eq!(
+            error.to_string(),
+            "store: journal/a.seg at 64: expected batch magic, found zeros"
+        );
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn a_source_is_kept_beside_the_message() {
+        let error = Error::io("open superblock", std::io::Error::other("disk on fire"));
+        assert_eq!(error.to_string(), "open superblock");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("disk on fire"));
+    }
+}

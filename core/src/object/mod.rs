@@ -1,0 +1,205 @@
+//! What is hashed and stored: five kinds of objects, their ids and their bytes. No I/O.
+//!
+//! An object is a kind and bytes, and its id follows from both ([`ObjectId::of`]). Nothing about an
+//! id depends on compression, chunking, or where bytes lie, so a store may change all of these and
+//! every link still holds.
+//!
+//! | kind | bytes | id |
+//! |---|---|---|
+//! | [`Kind::Blob`] | whatever the user stored, untouched | plain BLAKE3, as `b3sum` prints it |
+//! | [`Kind::Node`] | a node or root of a [tree](crate::tree), canonical CBOR | keyed BLAKE3 |
+//! | [`Kind::Commit`] | a [`Commit`]: a snapshot and where it came from | keyed BLAKE3 |
+//! | [`Kind::Tag`] | a [`Tag`]: a name given to an object, with a reason | keyed BLAKE3 |
+//! | [`Kind::Operation`] | an [`Operation`]: one atomic change of refs | keyed BLAKE3 |
+//!
+//! Layers above read through [`ObjectSource`] and write through [`ObjectSink`], which are declared
+//! here and implemented by the store, so trees know no store. [`Memory`] implements both.
+//!
+//! ```
+//! use turntree::object::{Kind, Memory, ObjectSink, ObjectSource};
+//!
+//! let mut objects = Memory::new();
+//! let id = objects.write(Kind::Blob, b"hello".as_slice().into())?;
+//! assert_eq!(objects.read_as(Kind::Blob, &id)?, "hello");
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod codec;
+mod commit;
+mod id;
+mod memory;
+mod operation;
+mod tag;
+
+use std::fmt;
+
+use bytes::Bytes;
+
+pub use codec::{Reader, Writer};
+pub use commit::{Author, Commit, Time, Trigger};
+pub use id::{
+    Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, MIN_PREFIX_DIGITS, ObjectId, key_digest, verify,
+};
+pub use memory::Memory;
+pub use operation::{Operation, RefChange, RefValue};
+pub use tag::Tag;
+
+use crate::error::{Error, Result};
+
+/// Largest structured object (node, commit, tag, operation) that is read or written, in bytes.
+pub const MAX_STRUCTURED_BYTES: usize = 4 << 20;
+
+/// Largest blob that is read or written, in bytes.
+pub const MAX_BLOB_BYTES: usize = 2 << 30;
+
+/// What an object is. The codes are part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Opaque bytes of any size.
+    Blob = 0,
+    /// A node or root of a list or map.
+    Node = 1,
+    /// A snapshot.
+    Commit = 2,
+    /// A named, described pointer.
+    Tag = 3,
+    /// An atomic change of refs.
+    Operation = 4,
+}
+
+impl Kind {
+    /// Every kind, in order of its code.
+    pub const ALL: [Self; 5] = [Self::Blob, Self::Node, Self::Commit, Self::Tag, Self::Operation];
+
+    /// The code that formats write.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The kind of a code read from a format, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+
+    /// The name in commands and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blob => "blob",
+            Self::Node => "node",
+            Self::Commit => "commit",
+            Self::Tag => "tag",
+            Self::Operation => "operation",
+        }
+    }
+
+    /// Most bytes an object of this kind may have.
+    #[must_use]
+    pub const fn max_bytes(self) -> usize {
+        match self {
+            Self::Blob => MAX_BLOB_BYTES,
+            _ => MAX_STRUCTURED_BYTES,
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An object as it is stored: a kind and verified bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// What the bytes are.
+    pub kind: Kind,
+    /// The bytes, shared with whoever else holds them.
+    pub bytes: Bytes,
+}
+
+/// Where objects are read from.
+pub trait ObjectSource {
+    /// The object `id`, verified against it, or `None` when it is not there.
+    ///
+    /// # Errors
+    /// `Corrupt` when its bytes do not verify, `Io` when they cannot be read.
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>>;
+
+    /// Whether the object `id` is there; its bytes are not read.
+    ///
+    /// # Errors
+    /// `Io` when the place cannot be looked at.
+    fn contains(&self, id: &ObjectId) -> Result<bool>;
+
+    /// The bytes of the object `id`, which must be there and be of `kind`.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not there, `Corrupt` when it is of another kind or does not verify.
+    fn read_as(&self, kind: Kind, id: &ObjectId) -> Result<Bytes> {
+        match self.read(id)? {
+            Some(object) if object.kind == kind => Ok(object.bytes),
+            Some(object) => Err(Error::corrupt(id, kind, object.kind)),
+            None => Err(Error::not_found(format!("{kind} {id} is not in the store"))),
+        }
+    }
+}
+
+/// Where objects are written to. What is written can be read back at once.
+pub trait ObjectSink: ObjectSource {
+    /// Adds the object, unless it is there already, and returns its id.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
+    fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
+}
+
+impl<T: ObjectSource + ?Sized> ObjectSource for &T {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        (**self).read(id)
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        (**self).contains(id)
+    }
+}
+
+/// Refuses bytes over the limit of their kind.
+///
+/// # Errors
+/// `LimitExceeded`.
+pub fn check_size(kind: Kind, bytes: &[u8]) -> Result<()> {
+    if bytes.len() <= kind.max_bytes() {
+        return Ok(());
+    }
+    Err(Error::limit(
+        format_args!("bytes of a {kind}"),
+        kind.max_bytes() as u64,
+        bytes.len() as u64,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_round_trip_and_unknown_ones_are_nothing() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(Kind::from_code(5), None);
+    }
+
+    #[test]
+    fn reading_an_object_as_another_kind_is_corruption() {
+        let mut objects = Memory::new();
+        let id = objects.write(Kind::Blob, Bytes::from_static(b"x")).unwrap();
+        let error = objects.read_as(Kind::Commit, &id).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Corrupt);
+        assert!(error.to_string().ends_with("expected commit, found blob"));
+    }
+}

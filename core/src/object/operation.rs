@@ -1,0 +1,180 @@
+//! Operations: one atomic change of refs, and the chain of them that is the reflog.
+
+use super::ObjectId;
+use super::codec::{Reader, Writer};
+use super::commit::{check_version, read_id, read_ids, write_ids};
+use crate::error::Result;
+
+const VERSION: u64 = 1;
+const MAX_PARENTS: usize = 64;
+const MAX_CHANGES: u64 = 1 << 16;
+
+/// One atomic change of refs.
+///
+/// Operations form a chain under the store's lock: each names the one before. Stores that were
+/// copied and diverged can be joined by an operation with several parents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// The operations this one follows; none for the first of a store.
+    pub parents: Vec<ObjectId>,
+    /// One more than the highest of its parents, 1 for the first.
+    pub sequence: u64,
+    /// When, in microseconds since the Unix epoch.
+    pub time_micros: i64,
+    /// Who asked for it.
+    pub actor: String,
+    /// What for: the command, or words of the caller.
+    pub reason: String,
+    /// What changed, in rising order of names, each name once.
+    pub changes: Vec<RefChange>,
+}
+
+/// How one ref changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefChange {
+    /// The full name.
+    pub name: String,
+    /// The value before; `None` when the ref did not exist.
+    pub old: Option<RefValue>,
+    /// The value after; `None` when the ref was deleted.
+    pub new: Option<RefValue>,
+}
+
+/// What a ref holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum RefValue {
+    /// A commit or a tag.
+    Object(ObjectId),
+    /// Another ref, by its full name; it need not exist yet.
+    Symbolic(String),
+}
+
+impl Operation {
+    /// The bytes that are hashed and stored.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.array(7).uint(VERSION);
+        write_ids(&mut writer, &self.parents);
+        writer.uint(self.sequence).int(self.time_micros).text(&self.actor).text(&self.reason);
+        writer.array(3 * self.changes.len());
+        for change in &self.changes {
+            writer.text(&change.name);
+            write_value(&mut writer, change.old.as_ref());
+            write_value(&mut writer, change.new.as_ref());
+        }
+        writer.finish()
+    }
+
+    /// The operation in `bytes`.
+    ///
+    /// # Errors
+    /// `Corrupt` unless the bytes are exactly what [`Operation::encode`] writes; `Unsupported` for
+    /// a newer version.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new("operation", bytes);
+        reader.array(7)?;
+        check_version(&mut reader, "operation", VERSION)?;
+        let operation = Self {
+            parents: read_ids(&mut reader, MAX_PARENTS)?,
+            sequence: reader.uint()?,
+            time_micros: reader.int()?,
+            actor: reader.text()?.to_owned(),
+            reason: reader.text()?.to_owned(),
+            changes: read_changes(&mut reader)?,
+        };
+        reader.finish()?;
+        Ok(operation)
+    }
+}
+
+/// Writes a value of a ref: `[0, id]`, `[1, name]`, or `[]` for none.
+pub(crate) fn write_value(writer: &mut Writer, value: Option<&RefValue>) {
+    match value {
+        None => writer.array(0),
+        Some(RefValue::Object(id)) => writer.array(2).uint(0).bytes(id.as_bytes()),
+        Some(RefValue::Symbolic(name)) => writer.array(2).uint(1).text(name),
+    };
+}
+
+/// Reads what [`write_value`] wrote.
+pub(crate) fn read_value(reader: &mut Reader<'_>) -> Result<Option<RefValue>> {
+    match reader.array_up_to(2)? {
+        0 => Ok(None),
+        2 => match reader.uint_up_to(1)? {
+            0 => Ok(Some(RefValue::Object(read_id(reader)?))),
+            _ => Ok(Some(RefValue::Symbolic(reader.text()?.to_owned()))),
+        },
+        len => Err(reader.refuse("a value of a ref", &format!("an array of {len}"))),
+    }
+}
+
+fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<RefChange>> {
+    let items = reader.array_up_to(3 * MAX_CHANGES)?;
+    if items % 3 != 0 {
+        return Err(reader.refuse("names with two values each", &format!("{items} items")));
+    }
+    let mut changes: Vec<RefChange> = Vec::new();
+    for _ in 0..items / 3 {
+        let name = reader.text()?;
+        if changes.last().is_some_and(|last| last.name.as_str() >= name) {
+            return Err(reader.refuse("names in rising order", name));
+        }
+        let (old, new) = (read_value(reader)?, read_value(reader)?);
+        changes.push(RefChange { name: name.to_owned(), old, new });
+    }
+    Ok(changes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_value() -> impl Strategy<Value = Option<RefValue>> {
+        prop_oneof![
+            Just(None),
+            any::<[u8; 32]>().prop_map(|id| Some(RefValue::Object(ObjectId::from_bytes(id)))),
+            any::<String>().prop_map(|name| Some(RefValue::Symbolic(name))),
+        ]
+    }
+
+    fn any_operation() -> impl Strategy<Value = Operation> {
+        let changes =
+            prop::collection::btree_map(any::<String>(), (any_value(), any_value()), 0..4);
+        let parents = prop::collection::vec(any::<[u8; 32]>(), 0..3);
+        (parents, any::<u64>(), any::<i64>(), any::<String>(), any::<String>(), changes).prop_map(
+            |(parents, sequence, time_micros, actor, reason, changes)| Operation {
+                parents: parents.into_iter().map(ObjectId::from_bytes).collect(),
+                sequence,
+                time_micros,
+                actor,
+                reason,
+                changes: changes
+                    .into_iter()
+                    .map(|(name, (old, new))| RefChange { name, old, new })
+                    .collect(),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn an_operation_round_trips(operation in any_operation()) {
+            prop_assert_eq!(Operation::decode(&operation.encode()).unwrap(), operation);
+        }
+
+        #[test]
+        fn accepted_bytes_are_the_ones_that_would_be_written(
+            operation in any_operation(), at: prop::sample::Index, byte: u8,
+        ) {
+            let mut bytes = operation.encode();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if let Ok(decoded) = Operation::decode(&bytes) {
+                prop_assert_eq!(decoded.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Transcript formats: pieces of a file in, events of a session out.
+//!
+//! A transcript is read as a stream of [`Piece`]s whose bytes, one after the other, are the file. A
+//! format's [`Parser`] sees each piece once, in order, and says what it means as [`Event`]s. It
+//! keeps only what it needs to know about the past (open tool calls, the working directory), so
+//! memory does not grow with the file. The importer turns events into commits.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::object::Time;
+
+/// A stretch of a transcript: the unit that is stored and, for records, understood.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// What it is.
+    pub kind: PieceKind,
+    /// The bytes, exactly as in the file.
+    pub bytes: Bytes,
+    /// Separator after `bytes` in the file (a line end, a comma and white space): a few bytes that
+    /// are stored beside the blob, so that equal records are equal blobs.
+    pub suffix: Bytes,
+    /// Offset of `bytes` in the file.
+    pub offset: u64,
+    /// Line on which `bytes` starts, from 1.
+    pub line: u64,
+}
+
+/// What a piece is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PieceKind {
+    /// A JSON value of its own: a line, or an element of an array that the format cuts.
+    Record {
+        /// Which cut it matched: the format's own path, such as `messages[*]`; empty for a line.
+        path: &'static str,
+    },
+    /// What stands between the cut elements of a JSON document, with the values of the fields that
+    /// the format asked for and that lie inside: path and range in `bytes`.
+    Glue {
+        /// Fields found in this piece, in file order.
+        fields: Vec<(&'static str, Range<usize>)>,
+    },
+    /// Bytes that are not what the format allows, kept as they are.
+    Damaged {
+        /// What was expected and found, with line and column.
+        reason: String,
+    },
+}
+
+/// Who speaks in a message. The codes are part of the list entry's format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Role {
+    /// Instructions from whoever runs the agent.
+    System = 0,
+    /// A person, or whoever prompts.
+    User = 1,
+    /// The model.
+    Assistant = 2,
+    /// The result of a tool call.
+    Tool = 3,
+    /// Anything else that stands in the conversation.
+    Other = 4,
+}
+
+/// Where the bytes of something lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// The whole piece: the blob of the `source` entry is shared.
+    Piece,
+    /// A part of the piece's bytes.
+    Part(Range<usize>),
+    /// Bytes that do not stand in the file as such (an unescaped file content, say).
+    Own(Bytes),
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageEvent {
+    /// Whose conversation: `main`, or `delegate@delegator`.
+    pub agent: String,
+    /// Who speaks.
+    pub role: Role,
+    /// The record as it came in.
+    pub content: Content,
+    /// When, if the record says so.
+    pub time: Option<Time>,
+    /// The model, if the record says so.
+    pub model: Option<String>,
+    /// One line for people, at most 100 characters: the text's first line, or `[Read, Bash]`.
+    pub summary: String,
+}
+
+/// What a piece means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A turn begins with what follows; everything before belongs to earlier turns.
+    ///
+    /// A turn is one prompt, or one model step with the results of its tool calls. Parallel tool
+    /// calls and results that come late stay in the turn of their step.
+    Turn,
+    /// A message at the end of its agent's conversation.
+    Message(MessageEvent),
+    /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
+    /// part `keep` of the list as it was before.
+    Compact {
+        /// Whose conversation.
+        agent: String,
+        /// Messages that stand for what was dropped, first in the new list. All from this piece.
+        summary: Vec<MessageEvent>,
+        /// Indices into the agent's list before, clamped to it.
+        keep: Range<u64>,
+    },
+    /// The agent's system prompt.
+    SystemPrompt {
+        /// Whose.
+        agent: String,
+        /// The prompt.
+        content: Content,
+    },
+    /// An entry of the scratchpad (`todos`, say), or its removal.
+    Scratchpad {
+        /// The key; `todos` of a sub-agent is `todos/<agent>`.
+        key: String,
+        /// The value.
+        content: Option<Content>,
+    },
+    /// The whole content of a workspace file after this piece, or its removal.
+    File {
+        /// Relative to the session's working directory where it lies inside, else absolute.
+        path: String,
+        /// The content.
+        content: Option<Content>,
+    },
+    /// A fact about the session for the `meta` section: `session_id`, `cwd`, `version`, `model`.
+    Meta {
+        /// Its name.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Something in the piece was not understood; it is kept in `source` and reported.
+    Unknown {
+        /// What, for people.
+        what: String,
+    },
+}
+
+/// Understands the pieces of one format.
+pub trait Parser {
+    /// Adds to `events` what `piece` means. Never fails: what is not understood is
+    /// [`Event::Unknown`] and stays in `source`.
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>);
+
+    /// The file has ended.
+    fn finish(&mut self, events: &mut Vec<Event>) {
+        let _ = events;
+    }
+}

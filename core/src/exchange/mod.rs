@@ -1,0 +1,3 @@
+//! In and out: recorded sessions, one file a format.
+
+pub mod formats;

@@ -1,0 +1,1 @@
+//! Bytes on disk: journal segments, packs, the manifest, refs and operations.

@@ -1,0 +1,1 @@
+//! Persistent lists and maps whose shape follows from their content alone.

@@ -24,7 +24,8 @@ pub struct Commit {
     pub parents: Vec<ObjectId>,
     /// The session it belongs to.
     pub session: String,
-    /// Its turn in the session: one more than its first parent's, 1 for a first commit.
+    /// Its turn in the session: one more than the highest of its parents', 1 for a first commit. So
+    /// a commit's turn is greater than those of everything it comes from.
     pub turn: u64,
     /// Who made it.
     pub author: Author,

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use super::{Kind, Object, ObjectId, ObjectSink, ObjectSource, check_size};
 use crate::error::Result;
 
-/// A map of objects by id.
+/// Objects by id, in the order in which they were written.
 #[derive(Debug, Default, Clone)]
 pub struct Memory {
     objects: HashMap<ObjectId, Object>,
+    order: Vec<ObjectId>,
     bytes: usize,
 }
 
@@ -25,13 +26,13 @@ impl Memory {
     /// Number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.order.len()
     }
 
     /// Whether there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.order.is_empty()
     }
 
     /// Bytes of all objects together.
@@ -40,16 +41,11 @@ impl Memory {
         self.bytes
     }
 
-    /// Takes one object out.
-    pub fn remove(&mut self, id: &ObjectId) -> Option<Object> {
-        let removed = self.objects.remove(id)?;
-        self.bytes -= removed.bytes.len();
-        Some(removed)
-    }
-
-    /// Every object, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Object)> {
-        self.objects.iter()
+    /// Every object, in the order in which they were written: what is read together lies together.
+    #[must_use]
+    pub fn into_objects(mut self) -> Vec<(ObjectId, Object)> {
+        let take = |id| self.objects.remove(&id).map(|object| (id, object));
+        self.order.into_iter().filter_map(take).collect()
     }
 }
 
@@ -69,6 +65,7 @@ impl ObjectSink for Memory {
         let id = ObjectId::of(kind, &bytes);
         if let Entry::Vacant(slot) = self.objects.entry(id) {
             self.bytes += bytes.len();
+            self.order.push(id);
             slot.insert(Object { kind, bytes });
         }
         Ok(id)

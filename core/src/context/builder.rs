@@ -1,0 +1,255 @@
+//! Makes contexts: from nothing or from the one before, section by section.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::entry::{FileEntry, FileMode, MessageEntry, blob_item};
+use super::{Context, Section, Shape, agent_section};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use crate::tree::{Item, List, Map};
+
+/// A context in the making.
+///
+/// Opening one on an existing context reads only its root. Lists stay open between turns, so a
+/// message costs its blob and, now and then, a node; changes of maps are collected and applied in
+/// one pass by [`Builder::write`].
+#[derive(Debug, Clone, Default)]
+pub struct Builder {
+    context: Context,
+    lists: BTreeMap<String, OpenList>,
+    maps: BTreeMap<String, BTreeMap<Bytes, Option<Item>>>,
+}
+
+#[derive(Debug, Clone)]
+struct OpenList {
+    list: List,
+    changed: bool,
+}
+
+impl Builder {
+    /// A context with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Continues `context`.
+    #[must_use]
+    pub fn from(context: Context) -> Self {
+        Self { context, ..Self::default() }
+    }
+
+    /// Appends a message to an agent's conversation.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad agent name, `LimitExceeded` for a bad media type, and what the sink
+    /// reports.
+    pub fn push_message(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        agent: &str,
+        entry: &MessageEntry,
+    ) -> Result<()> {
+        let section = agent_section(agent, "messages")?;
+        self.push(sink, &section, entry.to_item()?)
+    }
+
+    /// Puts a file, from its content, or removes it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad path, and what the sink reports.
+    pub fn set_file(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        path: &str,
+        file: Option<(FileMode, Bytes)>,
+    ) -> Result<()> {
+        let value = match file {
+            None => None,
+            Some((mode, content)) => {
+                let size = content.len() as u64;
+                let blob = sink.write(Kind::Blob, content)?;
+                Some(FileEntry { blob, mode, size }.to_item())
+            }
+        };
+        self.set(sink, "files", path, value)
+    }
+
+    /// Puts an entry of a map section from its bytes, or removes it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad key or a section that is not a map, and what the sink reports.
+    pub fn set_entry(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        key: &str,
+        value: Option<Bytes>,
+    ) -> Result<()> {
+        let value = match value {
+            None => None,
+            Some(bytes) => Some(blob_item(sink.write(Kind::Blob, bytes)?, Bytes::new())),
+        };
+        self.set(sink, section, key, value)
+    }
+
+    /// Sets or removes one entry of a map section. Takes effect with [`Builder::write`].
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty or overlong key, or a section that is not a map.
+    pub fn set(
+        &mut self,
+        source: &dyn ObjectSource,
+        section: &str,
+        key: &str,
+        value: Option<Item>,
+    ) -> Result<()> {
+        if key.is_empty() || key.len() > crate::tree::MAX_KEY_BYTES {
+            return Err(Error::invalid(format!(
+                "key '{key}' of {section}: expected 1 to {} bytes",
+                crate::tree::MAX_KEY_BYTES
+            )));
+        }
+        self.expect_shape(source, section, Shape::Map)?;
+        let edits = self.maps.entry(section.to_owned()).or_default();
+        edits.insert(Bytes::copy_from_slice(key.as_bytes()), value);
+        Ok(())
+    }
+
+    /// Appends to a list section.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that is not a list, and what the sink reports.
+    pub fn push(&mut self, sink: &mut dyn ObjectSink, section: &str, item: Item) -> Result<()> {
+        let open = self.open_list(sink, section)?;
+        open.changed = true;
+        open.list.push(sink, item)
+    }
+
+    /// Items of a list section, as it stands now.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that is not a list, and what the source reports.
+    pub fn list_len(&mut self, source: &dyn ObjectSource, section: &str) -> Result<u64> {
+        Ok(self.open_list(source, section)?.list.len())
+    }
+
+    /// Replaces a range of a list section.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that is not a list or a range outside it, and what the sink
+    /// reports.
+    pub fn splice(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        range: std::ops::Range<u64>,
+        items: Vec<Item>,
+    ) -> Result<()> {
+        let open = self.open_list(sink, section)?;
+        open.changed = true;
+        open.list.splice(sink, range, items)
+    }
+
+    /// Drops a section, so that it can be filled anew, with another shape if need be.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub fn clear(&mut self, sink: &mut dyn ObjectSink, section: &str) -> Result<()> {
+        self.lists.remove(section);
+        self.maps.remove(section);
+        self.context.set_sections(sink, [(section.to_owned(), None)])
+    }
+
+    /// Makes a section a single blob.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub fn set_blob(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        blob: ObjectId,
+    ) -> Result<()> {
+        self.clear(sink, section)?;
+        let section_value = Section { shape: Shape::Blob, id: blob };
+        self.context.set_sections(sink, [(section.to_owned(), Some(section_value))])
+    }
+
+    /// Makes a section an empty list or map, which is different from no section.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub fn set_empty(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        shape: Shape,
+    ) -> Result<()> {
+        self.clear(sink, section)?;
+        match shape {
+            Shape::List => {
+                let open = OpenList { list: List::new(), changed: true };
+                self.lists.insert(section.to_owned(), open);
+            }
+            Shape::Map => {
+                self.maps.insert(section.to_owned(), BTreeMap::new());
+            }
+            Shape::Blob => return Err(Error::invalid(format!("{section}: a blob is never empty"))),
+        }
+        Ok(())
+    }
+
+    /// Writes what changed and returns the root of the context. The builder goes on from there.
+    ///
+    /// Cost: one root for each changed section, the nodes that its changes touch, and the context's
+    /// own root.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
+        let mut changed = Vec::new();
+        for (section, open) in self.lists.iter_mut().filter(|(_, open)| open.changed) {
+            let id = open.list.write(sink)?;
+            open.changed = false;
+            changed.push((section.clone(), Some(Section { shape: Shape::List, id })));
+        }
+        for (section, edits) in std::mem::take(&mut self.maps) {
+            let mut map = self.context.map(sink, &section)?;
+            map.apply(sink, edits)?;
+            let id = map.write(sink)?;
+            changed.push((section, Some(Section { shape: Shape::Map, id })));
+        }
+        self.context.set_sections(sink, changed)?;
+        self.context.write(sink)
+    }
+
+    fn open_list(&mut self, source: &dyn ObjectSource, section: &str) -> Result<&mut OpenList> {
+        if !self.lists.contains_key(section) {
+            self.expect_shape(source, section, Shape::List)?;
+            let list = self.context.list(source, section)?;
+            self.lists.insert(section.to_owned(), OpenList { list, changed: false });
+        }
+        self.lists
+            .get_mut(section)
+            .ok_or_else(|| Error::not_found(format!("section {section} is not open")))
+    }
+
+    fn expect_shape(&self, source: &dyn ObjectSource, section: &str, shape: Shape) -> Result<()> {
+        let found = if self.lists.contains_key(section) {
+            Some(Shape::List)
+        } else if self.maps.contains_key(section) {
+            Some(Shape::Map)
+        } else {
+            self.context.section(source, section)?.map(|section| section.shape)
+        };
+        match found {
+            Some(found) if found != shape => {
+                Err(Error::invalid(format!("section {section} is a {found}, not a {shape}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

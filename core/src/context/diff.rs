@@ -1,0 +1,121 @@
+//! What changed between two contexts, section by section.
+//!
+//! Sections with equal roots are never opened, and inside a section the tree diff skips equal
+//! subtrees, so the cost grows with the changes and not with the contexts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Context, Section, Shape, text_key};
+use crate::error::Result;
+use crate::object::ObjectSource;
+use crate::tree::{Item, List, Map, diff_lists, diff_maps};
+
+/// What changed, by section; sections that did not change are not there.
+pub type ContextDiff = BTreeMap<String, SectionDiff>;
+
+/// What changed in one section.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SectionDiff {
+    /// The changes: by rising index for lists, by key for maps.
+    pub changes: Vec<SectionChange>,
+}
+
+/// One entry that was added, removed or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SectionChange {
+    /// The key; for lists the index, in the new list where the entry is there, else in the old one;
+    /// empty for a section that is one blob.
+    pub key: String,
+    /// The entry before; `None` when it was added.
+    pub old: Option<Item>,
+    /// The entry after; `None` when it was removed.
+    pub new: Option<Item>,
+}
+
+/// What changed from `old` to `new`.
+///
+/// In lists, entries that were replaced one for one in the same place count as changed.
+///
+/// # Errors
+/// What reading reports.
+pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<ContextDiff> {
+    let (old, new) = (old.sections(source)?, new.sections(source)?);
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let mut changed = ContextDiff::new();
+    for name in names {
+        let (old, new) = (old.get(name).copied(), new.get(name).copied());
+        if old != new {
+            let changes = diff_section(source, old, new)?;
+            changed.insert(name.clone(), SectionDiff { changes });
+        }
+    }
+    Ok(changed)
+}
+
+fn diff_section(
+    source: &dyn ObjectSource,
+    old: Option<Section>,
+    new: Option<Section>,
+) -> Result<Vec<SectionChange>> {
+    let shape = |section: Option<Section>| section.map(|section| section.shape);
+    match (shape(old), shape(new)) {
+        (Some(a), Some(b)) if a != b => {
+            let mut changes = diff_section(source, old, None)?;
+            changes.extend(diff_section(source, None, new)?);
+            Ok(changes)
+        }
+        (Some(Shape::List), _) | (_, Some(Shape::List)) => diff_list(source, old, new),
+        (Some(Shape::Map), _) | (_, Some(Shape::Map)) => diff_map(source, old, new),
+        _ => {
+            let item = |section: Option<Section>| section.map(super::section_item);
+            Ok(vec![SectionChange { key: String::new(), old: item(old), new: item(new) }])
+        }
+    }
+}
+
+fn diff_list(
+    source: &dyn ObjectSource,
+    old: Option<Section>,
+    new: Option<Section>,
+) -> Result<Vec<SectionChange>> {
+    let open = |section: Option<Section>| match section {
+        Some(section) => List::open(source, &section.id),
+        None => Ok(List::new()),
+    };
+    let (old, new) = (open(old)?, open(new)?);
+    let mut changes = Vec::new();
+    for change in diff_lists(source, &old, &new)? {
+        let mut before = old.iter(source, change.old.clone());
+        let mut after = new.iter(source, change.new.clone());
+        let (mut old_index, mut new_index) = (change.old.start, change.new.start);
+        loop {
+            let (old, new) = (before.next().transpose()?, after.next().transpose()?);
+            let index = if new.is_some() { new_index } else { old_index };
+            if old.is_none() && new.is_none() {
+                break;
+            }
+            old_index += 1;
+            new_index += 1;
+            changes.push(SectionChange { key: index.to_string(), old, new });
+        }
+    }
+    Ok(changes)
+}
+
+fn diff_map(
+    source: &dyn ObjectSource,
+    old: Option<Section>,
+    new: Option<Section>,
+) -> Result<Vec<SectionChange>> {
+    let open = |section: Option<Section>| match section {
+        Some(section) => Map::open(source, &section.id),
+        None => Ok(Map::new()),
+    };
+    diff_maps(source, &open(old)?, &open(new)?)?
+        .into_iter()
+        .map(|change| {
+            let key = text_key(&change.key)?;
+            Ok(SectionChange { key, old: change.old, new: change.new })
+        })
+        .collect()
+}

@@ -1,0 +1,323 @@
+//! Everything an agent would be given next: sections under one root.
+//!
+//! A context is a map from section names to roots, so its own tree is a tree like any other: equal
+//! contexts have equal ids, and a diff skips every section that did not change.
+//!
+//! | section | shape | holds |
+//! |---|---|---|
+//! | `agents/<name>/messages` | list | the conversation, one record a message |
+//! | `agents/<name>/state` | map | what a framework keeps for each agent |
+//! | `agents/<name>/system-prompt` | blob | the prompt the agent had |
+//! | `agents/<name>/reads` | map | path to digest of what the agent read |
+//! | `scratchpad`, `memory`, `goals`, `reasoning`, `checkpoints`, `lessons` | map or list | entries |
+//! | `files` | map | path to content, mode and size |
+//! | `vfs` | map | URI to offloaded payload |
+//! | `source` | list | the pieces of an imported transcript, in file order |
+//! | `meta` | map | facts about the session |
+//!
+//! Any other name is a section too: what a framework knows and turntree does not is kept and carried
+//! along. [`Builder`] makes contexts, [`Context`] shows them.
+//!
+//! ```
+//! use turntree::context::{Builder, Context, MessageEntry, Role};
+//! use turntree::object::{Kind, Memory, ObjectSink};
+//!
+//! let mut objects = Memory::new();
+//! let mut builder = Builder::new();
+//! let blob = objects.write(Kind::Blob, r#"{"role":"user","content":"hi"}"#.into())?;
+//! let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+//! builder.push_message(&mut objects, "main", &entry)?;
+//! builder.set_entry(&mut objects, "scratchpad", "plan", Some("say hello".into()))?;
+//! let tree = builder.write(&mut objects)?;
+//!
+//! let context = Context::open(&objects, &tree)?;
+//! assert_eq!(context.messages(&objects, "main")?.len(), 1);
+//! assert_eq!(context.agents(&objects)?, ["main"]);
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod builder;
+mod diff;
+mod entry;
+mod path;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+
+pub use builder::Builder;
+pub use diff::{ContextDiff, SectionChange, SectionDiff, diff};
+pub use entry::{
+    FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry,
+    SourceKind,
+};
+pub use path::{MAX_PATH_BYTES, agent_section, split};
+
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use crate::tree::{Item, Link, List, Map};
+
+/// The agent whose conversation is a session's main one.
+pub const MAIN_AGENT: &str = "main";
+
+/// How a section is laid out. The codes are part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Shape {
+    /// One blob.
+    Blob = 0,
+    /// A list of blobs.
+    List = 1,
+    /// A map from keys to blobs.
+    Map = 2,
+}
+
+impl Shape {
+    /// The name in JSON and for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blob => "blob",
+            Self::List => "list",
+            Self::Map => "map",
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A section: its shape, and the blob or the root of its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Section {
+    /// How it is laid out.
+    pub shape: Shape,
+    /// The blob, or the root of the list or map.
+    pub id: ObjectId,
+}
+
+/// What a path into a context names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Several sections or entries below the path.
+    Folder,
+    /// A whole section.
+    Section(Section),
+    /// One entry of a section.
+    Entry(Item),
+}
+
+/// A context to read.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    root: Map,
+}
+
+impl Context {
+    /// Opens the context whose root is `tree`. Reads one object.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the root.
+    pub fn open(source: &dyn ObjectSource, tree: &ObjectId) -> Result<Self> {
+        Ok(Self { root: Map::open(source, tree)? })
+    }
+
+    /// Every section by name, in order of names.
+    ///
+    /// # Errors
+    /// What reading the root's nodes reports.
+    pub fn sections(&self, source: &dyn ObjectSource) -> Result<BTreeMap<String, Section>> {
+        self.root
+            .iter(source)
+            .map(|entry| {
+                let (key, item) = entry?;
+                Ok((text_key(&key)?, section_of(&item)?))
+            })
+            .collect()
+    }
+
+    /// One section, if it is there.
+    ///
+    /// # Errors
+    /// What reading the root's nodes reports.
+    pub fn section(&self, source: &dyn ObjectSource, name: &str) -> Result<Option<Section>> {
+        self.root.get(source, name.as_bytes())?.map(|item| section_of(&item)).transpose()
+    }
+
+    /// A list section; empty when it is not there.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the section has another shape.
+    pub fn list(&self, source: &dyn ObjectSource, name: &str) -> Result<List> {
+        match self.section(source, name)? {
+            None => Ok(List::new()),
+            Some(Section { shape: Shape::List, id }) => List::open(source, &id),
+            Some(section) => Err(wrong_shape(name, section.shape, Shape::List)),
+        }
+    }
+
+    /// A map section; empty when it is not there.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the section has another shape.
+    pub fn map(&self, source: &dyn ObjectSource, name: &str) -> Result<Map> {
+        match self.section(source, name)? {
+            None => Ok(Map::new()),
+            Some(Section { shape: Shape::Map, id }) => Map::open(source, &id),
+            Some(section) => Err(wrong_shape(name, section.shape, Shape::Map)),
+        }
+    }
+
+    /// The conversation of an agent; empty when it has none.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a bad name, else what reading reports.
+    pub fn messages(&self, source: &dyn ObjectSource, agent: &str) -> Result<List> {
+        self.list(source, &agent_section(agent, "messages")?)
+    }
+
+    /// The agents that have any section, in order of names.
+    ///
+    /// # Errors
+    /// What reading the root's nodes reports.
+    pub fn agents(&self, source: &dyn ObjectSource) -> Result<Vec<String>> {
+        let mut agents: Vec<String> = Vec::new();
+        for entry in self.root.prefix(source, b"agents/") {
+            let key = text_key(&entry?.0)?;
+            if let Some(name) = key.split('/').nth(1)
+                && agents.last().is_none_or(|last| last != name)
+            {
+                agents.push(name.to_owned());
+            }
+        }
+        Ok(agents)
+    }
+
+    /// Entries of a section: items of a list, keys of a map, 1 for a blob, 0 when it is not there.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn count(&self, source: &dyn ObjectSource, name: &str) -> Result<u64> {
+        match self.section(source, name)? {
+            None => Ok(0),
+            Some(section) => section.len(source),
+        }
+    }
+
+    /// Messages of all agents together.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn message_count(&self, source: &dyn ObjectSource) -> Result<u64> {
+        let mut count = 0;
+        for entry in self.root.prefix(source, b"agents/") {
+            let (key, item) = entry?;
+            if key.ends_with(b"/messages") {
+                count += section_of(&item)?.len(source)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// What `path` names: a folder of sections, a section, or one entry.
+    ///
+    /// List entries are named by their index.
+    ///
+    /// # Errors
+    /// `NotFound`, naming the path, when nothing is there.
+    pub fn lookup(&self, source: &dyn ObjectSource, path: &str) -> Result<Place> {
+        let (name, rest) = split(path);
+        let missing = || Error::not_found(format!("'{path}' is not in this context"));
+        let Some(section) = self.section(source, name)? else {
+            let folder = format!("{}/", name.trim_end_matches('/'));
+            let is_folder = rest.is_empty()
+                && (name.is_empty()
+                    || self.root.prefix(source, folder.as_bytes()).next().transpose()?.is_some());
+            return if is_folder { Ok(Place::Folder) } else { Err(missing()) };
+        };
+        if rest.is_empty() {
+            return Ok(Place::Section(section));
+        }
+        let entry = match section.shape {
+            Shape::Blob => None,
+            Shape::List => match rest.parse() {
+                Ok(index) => List::open(source, &section.id)?.get(source, index)?,
+                Err(_) => None,
+            },
+            Shape::Map => {
+                let map = Map::open(source, &section.id)?;
+                match map.get(source, rest.as_bytes())? {
+                    Some(item) => Some(item),
+                    None => {
+                        let folder = format!("{rest}/");
+                        let below = map.prefix(source, folder.as_bytes()).next().transpose()?;
+                        return below.map(|_| Place::Folder).ok_or_else(missing);
+                    }
+                }
+            }
+        };
+        entry.map(Place::Entry).ok_or_else(missing)
+    }
+
+    /// Sets or removes sections in one pass.
+    fn set_sections(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        sections: impl IntoIterator<Item = (String, Option<Section>)>,
+    ) -> Result<()> {
+        let edits = sections
+            .into_iter()
+            .map(|(name, section)| (Bytes::from(name), section.map(section_item)))
+            .collect();
+        self.root.apply(sink, edits)
+    }
+
+    /// Stores the root.
+    fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
+        self.root.write(sink)
+    }
+}
+
+impl Section {
+    /// Items of a list, keys of a map, 1 for a blob. Reads the root.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn len(&self, source: &dyn ObjectSource) -> Result<u64> {
+        match self.shape {
+            Shape::Blob => Ok(1),
+            Shape::List => Ok(List::open(source, &self.id)?.len()),
+            Shape::Map => Ok(Map::open(source, &self.id)?.len()),
+        }
+    }
+}
+
+fn section_item(section: Section) -> Item {
+    let kind = if section.shape == Shape::Blob { Kind::Blob } else { Kind::Node };
+    Item { link: Link { kind, id: section.id }, meta: Bytes::copy_from_slice(&[section.shape as u8]) }
+}
+
+fn section_of(item: &Item) -> Result<Section> {
+    let shapes = [Shape::Blob, Shape::List, Shape::Map];
+    let [code] = item.meta[..] else {
+        return Err(Error::corrupt(item.link.id, "a section", "another entry"));
+    };
+    let shape = shapes.into_iter().find(|shape| *shape as u8 == code);
+    let shape =
+        shape.ok_or_else(|| Error::corrupt(item.link.id, "the shape of a section", code))?;
+    Ok(Section { shape, id: item.link.id })
+}
+
+/// A key as text: keys of the context's own sections are UTF-8.
+pub(crate) fn text_key(key: &[u8]) -> Result<String> {
+    String::from_utf8(key.to_vec())
+        .map_err(|source| Error::corrupt("key of a section", "UTF-8", "bytes").with_source(source))
+}
+
+fn wrong_shape(name: &str, found: Shape, expected: Shape) -> Error {
+    Error::invalid(format!("section {name} is a {found}, not a {expected}"))
+}

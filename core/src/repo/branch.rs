@@ -1,0 +1,172 @@
+//! Names of refs: sessions, branches, tags and HEAD, and which names are allowed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// The ref that says which branch commands act on; always symbolic.
+pub const HEAD: &str = "HEAD";
+
+/// The branch a session begins with.
+pub const MAIN_BRANCH: &str = "main";
+
+/// The session of a new store's HEAD.
+pub const DEFAULT_SESSION: &str = "default";
+
+/// Most bytes of a session, branch or tag name.
+pub const MAX_NAME_BYTES: usize = 255;
+
+const BRANCHES: &str = "refs/heads/";
+const TAGS: &str = "refs/tags/";
+
+/// A branch of a session, written `session/branch`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BranchName {
+    session: String,
+    branch: String,
+}
+
+impl BranchName {
+    /// The branch `branch` of `session`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for names that are not allowed; a session's name has no slash.
+    pub fn new(session: &str, branch: &str) -> Result<Self> {
+        check_name("session", session)?;
+        if session.contains('/') {
+            return Err(bad_name("session", session, "no '/'"));
+        }
+        check_name("branch", branch)?;
+        Ok(Self { session: session.to_owned(), branch: branch.to_owned() })
+    }
+
+    /// The main branch of `session`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is not allowed.
+    pub fn main(session: &str) -> Result<Self> {
+        Self::new(session, MAIN_BRANCH)
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// The branch, without its session.
+    #[must_use]
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// The full name of the ref.
+    #[must_use]
+    pub fn full(&self) -> String {
+        format!("{BRANCHES}{self}")
+    }
+
+    /// The branch whose full name is `full`, if it is one.
+    #[must_use]
+    pub fn from_full(full: &str) -> Option<Self> {
+        full.strip_prefix(BRANCHES)?.parse().ok()
+    }
+}
+
+impl fmt::Display for BranchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.session, self.branch)
+    }
+}
+
+impl FromStr for BranchName {
+    type Err = Error;
+
+    /// `session/branch`, or `session` alone for its main branch.
+    fn from_str(text: &str) -> Result<Self> {
+        match text.split_once('/') {
+            Some((session, branch)) => Self::new(session, branch),
+            None => Self::main(text),
+        }
+    }
+}
+
+/// The full name of a tag.
+///
+/// # Errors
+/// `InvalidInput` for a name that is not allowed.
+pub fn tag_ref(name: &str) -> Result<String> {
+    check_name("tag", name)?;
+    Ok(format!("{TAGS}{name}"))
+}
+
+/// Refuses what is neither HEAD nor `refs/<kind>/<name>`.
+///
+/// # Errors
+/// `InvalidInput`, naming the ref and what was expected.
+pub fn check_full_name(full: &str) -> Result<()> {
+    if full == HEAD {
+        return Ok(());
+    }
+    let name = full.strip_prefix("refs/").and_then(|rest| rest.split_once('/'));
+    match name {
+        Some((kind, name)) if !kind.is_empty() => check_name("ref", name),
+        _ => Err(bad_name("ref", full, "HEAD or refs/<kind>/<name>")),
+    }
+}
+
+/// The rules of `git check-ref-format`, so that every name can become a git ref.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(bad_name(what, name, &format!("1 to {MAX_NAME_BYTES} bytes")));
+    }
+    let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
+    if name.contains(forbidden) || name.contains("..") || name.contains("@{") || name == "@" {
+        return Err(bad_name(what, name, "no white space, control characters, '~^:?*[\\', '..' or '@{'"));
+    }
+    let bad_part = |part: &str| {
+        part.is_empty() || part.starts_with(['.', '-']) || part.ends_with('.') || part.ends_with(".lock")
+    };
+    if name.split('/').any(bad_part) {
+        return Err(bad_name(what, name, "parts that do not start with '.' or '-' or end with '.' or '.lock'"));
+    }
+    Ok(())
+}
+
+fn bad_name(what: &str, name: &str, expected: &str) -> Error {
+    Error::invalid(format!("'{name}' cannot name a {what}: expected {expected}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_alone_means_its_main_branch() {
+        let branch: BranchName = "work".parse().unwrap();
+        assert_eq!(branch.to_string(), "work/main");
+        assert_eq!(branch.full(), "refs/heads/work/main");
+        assert_eq!(BranchName::from_full(&branch.full()), Some(branch));
+        assert_eq!("a/b/c".parse::<BranchName>().unwrap().branch(), "b/c");
+    }
+
+    #[test]
+    fn names_that_would_confuse_a_revision_are_refused() {
+        for name in ["", "a b", "a..b", "a~1", "a^", "a:b", "a@{1}", "@", ".a", "a.", "-a", "a.lock", "a//b", "a/", "é\u{7}"] {
+            assert!(BranchName::new("s", name).is_err(), "{name:?}");
+        }
+        assert!(BranchName::new("a/b", "main").is_err());
+        assert!(BranchName::new("s", "fix/parser-2").is_ok());
+        assert!(BranchName::new("sitzung-ä", "hauptzweig").is_ok());
+    }
+
+    #[test]
+    fn full_names_are_head_or_under_refs() {
+        assert!(check_full_name("HEAD").is_ok());
+        assert!(check_full_name("refs/pins/x").is_ok());
+        for name in ["main", "refs/x", "refs//x", "refs/heads/", "refs/heads/a b"] {
+            assert!(check_full_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Walks over commits: newest first, from some and without what others have.
+//!
+//! A commit's turn is greater than those of all its parents, so a heap ordered by turn yields every
+//! commit after all its children, and a walk stops as soon as only hidden commits are left.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::Repository;
+use crate::error::{Error, Result};
+use crate::object::{Commit, ObjectId};
+
+/// A commit with its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Its id.
+    pub id: ObjectId,
+    /// What it says.
+    pub commit: Commit,
+}
+
+/// Commits reachable from some starts and from no hidden one, each once, children before parents.
+///
+/// Costs one object read for each commit yielded, and memory for the frontier and the commits seen.
+#[derive(Debug)]
+pub struct History<'r> {
+    repo: &'r Repository,
+    frontier: BinaryHeap<Frontier>,
+    /// Every commit met so far, and whether it is hidden.
+    hidden: HashMap<ObjectId, bool>,
+    /// Commits in the frontier that are not known to be hidden.
+    visible: usize,
+    first_parent: bool,
+}
+
+#[derive(Debug)]
+struct Frontier(LogEntry);
+
+impl Repository {
+    /// Walks from `starts`, without what is reachable from `hide`.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a start that cannot be read.
+    pub fn history(&self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<History<'_>> {
+        let mut history = History {
+            repo: self,
+            frontier: BinaryHeap::new(),
+            hidden: HashMap::new(),
+            visible: 0,
+            first_parent: false,
+        };
+        for id in hide {
+            history.meet(id, true)?;
+        }
+        for id in starts {
+            history.meet(id, false)?;
+        }
+        Ok(history)
+    }
+
+    /// The commit of turn `turn` on the first-parent line of `from`.
+    ///
+    /// # Errors
+    /// `NotFound`, naming the turn and the newest there is.
+    pub fn find_turn(&self, from: &ObjectId, turn: u64) -> Result<ObjectId> {
+        let newest = self.commit(from)?.turn;
+        for entry in self.history(&[*from], &[])?.first_parent() {
+            let LogEntry { id, commit } = entry?;
+            if commit.turn == turn {
+                return Ok(id);
+            }
+            if commit.turn < turn {
+                break;
+            }
+        }
+        Err(Error::not_found(format!("turn {turn} is not on this branch, whose newest turn is {newest}")))
+    }
+}
+
+impl History<'_> {
+    /// Follows only first parents: the line of the branch itself.
+    #[must_use]
+    pub fn first_parent(mut self) -> Self {
+        self.first_parent = true;
+        self
+    }
+
+    fn meet(&mut self, id: &ObjectId, hide: bool) -> Result<()> {
+        match self.hidden.get_mut(id) {
+            Some(hidden) => {
+                if hide && !*hidden {
+                    *hidden = true;
+                    self.visible -= 1;
+                }
+            }
+            None => {
+                let commit = self.repo.commit(id)?;
+                self.hidden.insert(*id, hide);
+                self.visible += usize::from(!hide);
+                self.frontier.push(Frontier(LogEntry { id: *id, commit }));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Option<LogEntry>> {
+        while self.visible > 0 {
+            let Some(Frontier(entry)) = self.frontier.pop() else { break };
+            let hide = self.hidden.get(&entry.id).copied().unwrap_or(false);
+            self.visible -= usize::from(!hide);
+            let parents = if self.first_parent { 1 } else { entry.commit.parents.len() };
+            for parent in entry.commit.parents.iter().take(parents) {
+                self.meet(parent, hide)?;
+            }
+            if !hide {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for History<'_> {
+    type Item = Result<LogEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+impl Ord for Frontier {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |Self(entry): &Self| (entry.commit.turn, entry.commit.time, entry.id);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Frontier {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Frontier {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Frontier {}

@@ -1,0 +1,226 @@
+//! The library's front door: sessions, branches and snapshots over a store.
+//!
+//! A [`Repository`] reads; a [`Transaction`] stages objects and ref changes and makes them durable as
+//! one operation. Any number of repositories, in any number of processes, may be open on one store.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use turntree::object::{Author, Time, Trigger};
+//! use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! use turntree::store::{NewStore, OpenOptions, RealIo};
+//!
+//! # let dir = tempfile::tempdir().map_err(turntree::Error::from_io_for_doc)?;
+//! # let dir = dir.path().join("store");
+//! let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: [1; 16] }, OpenOptions::default(), &stamp)?;
+//!
+//! let branch = BranchName::main("session")?;
+//! let mut turn = repo.begin();
+//! let mut context = turntree::context::Builder::new();
+//! context.set_entry(&mut turn, "scratchpad", "plan", Some("read the tests".into()))?;
+//! let tree = context.write(&mut turn)?;
+//! let id = turn.snapshot(&branch, Snapshot::new(tree, "first turn", &stamp))?;
+//! turn.finish(&stamp, "snapshot")?;
+//!
+//! assert_eq!(repo.resolve("session")?.commit, id);
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod branch;
+mod history;
+mod operations;
+mod revision;
+mod transaction;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use branch::{
+    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, tag_ref,
+};
+pub use history::{History, LogEntry};
+pub use operations::OperationEntry;
+pub use revision::{Range, Resolver, Revision};
+pub use transaction::{Snapshot, Transaction};
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, RefValue, Tag, Time};
+use crate::store::{Expected, Io, NewStore, OpenOptions, RefTable, Store};
+
+/// Longest chain of tags and symbolic refs that is followed.
+const MAX_INDIRECTIONS: usize = 16;
+
+/// Who acts, and when: the library reads no clock and no environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// The present moment.
+    pub time: Time,
+    /// The user, agent or tool.
+    pub actor: String,
+}
+
+/// A store with sessions in it.
+#[derive(Debug)]
+pub struct Repository {
+    store: Store,
+}
+
+/// What HEAD says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The branch commands act on.
+    pub branch: BranchName,
+    /// Its newest commit; `None` while nothing was snapshotted on it.
+    pub commit: Option<ObjectId>,
+}
+
+impl Repository {
+    /// Makes a store in `dir`, which must not hold one, and points HEAD at `default/main`.
+    ///
+    /// # Errors
+    /// `InvalidInput` when a store is there already, `Io` when it cannot be made.
+    pub fn init(
+        io: Arc<dyn Io>,
+        dir: &Path,
+        new: &NewStore,
+        options: OpenOptions,
+        stamp: &Stamp,
+    ) -> Result<Self> {
+        Store::create(io.clone(), dir, new)?;
+        let repo = Self::open(io, dir, options)?;
+        let mut transaction = repo.begin();
+        let unborn = BranchName::main(DEFAULT_SESSION)?;
+        transaction.set_ref(HEAD, Expected::Absent, Some(RefValue::Symbolic(unborn.full())));
+        transaction.finish(stamp, "init")?;
+        Ok(repo)
+    }
+
+    /// Opens the store in `dir`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
+    /// read at all.
+    pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
+        Ok(Self { store: Store::open(io, dir, options)? })
+    }
+
+    /// The store below.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Refs as this handle last saw them. [`Store::refresh`] looks for what others did.
+    #[must_use]
+    pub fn refs(&self) -> Arc<RefTable> {
+        self.store.refs()
+    }
+
+    /// Begins a change.
+    #[must_use]
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    /// What HEAD says.
+    ///
+    /// # Errors
+    /// `Corrupt` when HEAD is not a symbolic ref to a branch.
+    pub fn head(&self) -> Result<Head> {
+        let refs = self.refs();
+        let branch = match refs.get(HEAD) {
+            Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
+            _ => None,
+        };
+        let branch =
+            branch.ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))?;
+        let commit = self.tip(&branch);
+        Ok(Head { branch, commit })
+    }
+
+    /// The newest commit of a branch, if the branch is there.
+    #[must_use]
+    pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {
+        match self.refs().get(&branch.full()) {
+            Some(RefValue::Object(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// Every branch with its newest commit, in order of names.
+    #[must_use]
+    pub fn branches(&self) -> Vec<(BranchName, ObjectId)> {
+        let refs = self.refs();
+        refs.iter()
+            .filter_map(|(name, value)| match value {
+                RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
+                RefValue::Symbolic(_) => None,
+            })
+            .collect()
+    }
+
+    /// The commit `id`.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the id.
+    pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
+        Commit::decode(&self.store.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
+    }
+
+    /// The context under the commit `id`.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the id.
+    pub fn context(&self, id: &ObjectId) -> Result<Context> {
+        Context::open(&self.store, &self.commit(id)?.tree)
+    }
+
+    /// The commit that `id` names: itself, or what a tag points to in the end.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it names something that is no commit.
+    pub fn peel(&self, id: &ObjectId) -> Result<ObjectId> {
+        let mut at = *id;
+        for _ in 0..MAX_INDIRECTIONS {
+            match self.store.read(&at)? {
+                None => return Err(Error::not_found(format!("object {at} is not in the store"))),
+                Some(Object { kind: Kind::Commit, .. }) => return Ok(at),
+                Some(Object { kind: Kind::Tag, bytes }) => at = Tag::decode(&bytes)?.target,
+                Some(Object { kind, .. }) => {
+                    return Err(Error::invalid(format!("{at} is a {kind}, not a commit")));
+                }
+            }
+        }
+        Err(Error::limit(format_args!("tags behind {id}"), MAX_INDIRECTIONS as u64, MAX_INDIRECTIONS as u64 + 1))
+    }
+
+    /// What a ref names in the end, following symbolic refs.
+    ///
+    /// # Errors
+    /// `NotFound`, naming the ref, when it or what it names is not there.
+    pub fn read_ref(&self, name: &str) -> Result<ObjectId> {
+        let refs = self.refs();
+        let mut at = name.to_owned();
+        for _ in 0..MAX_INDIRECTIONS {
+            match refs.get(&at) {
+                Some(RefValue::Object(id)) => return Ok(*id),
+                Some(RefValue::Symbolic(next)) => at.clone_from(next),
+                None if at == name => return Err(Error::not_found(format!("ref {name} does not exist"))),
+                None => {
+                    let branch = BranchName::from_full(&at).map_or(at, |branch| branch.to_string());
+                    return Err(Error::not_found(format!("{name} is at {branch}, which has no snapshot yet")));
+                }
+            }
+        }
+        Err(Error::corrupt(name, "an end to symbolic refs", "a circle"))
+    }
+
+    /// What a revision names, without `@{time}`: see [`Resolver`].
+    ///
+    /// # Errors
+    /// `InvalidInput`, `NotFound` or `Ambiguous`, naming the revision.
+    pub fn resolve(&self, revision: &str) -> Result<Revision> {
+        Resolver::new(self).resolve(revision)
+    }
+}

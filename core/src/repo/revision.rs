@@ -1,0 +1,326 @@
+//! The syntax of revisions: from what people type to commits and paths.
+//!
+//! ```text
+//! revision = start step* [":" path]
+//! start    = "HEAD" | "@" | full ref | tag | session "/" branch | branch of HEAD's session
+//!          | session | id | at least 4 digits of an id | "turn:" number
+//! step     = "~" [n]           n first parents back
+//!          | "^" [n]           the n-th parent
+//!          | "^{turn:" n "}"   turn n on the first-parent line
+//!          | "^{commit}"       what a tag names
+//!          | "@{" n "}"        the ref's n-th value back, by operations
+//!          | "@{" time "}"     the ref's value at that time
+//! "@{-" n "}" alone is the branch HEAD was at n switches ago.
+//! range    = [revision] ".." [revision]      what the right side has and the left has not
+//! ```
+//!
+//! A start is tried in the order above, so a branch named like an id wins over the id.
+
+use super::{BranchName, HEAD, Head, Repository, tag_ref};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
+
+/// Most candidates an ambiguous abbreviation lists.
+const MAX_CANDIDATES: usize = 8;
+
+/// What a revision names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// The commit.
+    pub commit: ObjectId,
+    /// The path after the colon.
+    pub path: Option<String>,
+    /// The branch that was named, when one was and no step led away from its tip.
+    pub branch: Option<BranchName>,
+}
+
+/// The commits of a range: reachable from `include` and not from `exclude`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// Where the walk begins.
+    pub include: Vec<ObjectId>,
+    /// What is left out, with everything before it.
+    pub exclude: Vec<ObjectId>,
+}
+
+/// Resolves revisions against a repository.
+#[expect(missing_debug_implementations, reason = "it holds the caller's function")]
+pub struct Resolver<'r> {
+    repo: &'r Repository,
+    parse_time: Option<&'r dyn Fn(&str) -> Option<i64>>,
+}
+
+/// Where a resolution stands: the ref while one is named, for `@{...}`.
+struct At {
+    commit: ObjectId,
+    name: Option<String>,
+}
+
+impl<'r> Resolver<'r> {
+    /// A resolver that knows no times.
+    #[must_use]
+    pub fn new(repo: &'r Repository) -> Self {
+        Self { repo, parse_time: None }
+    }
+
+    /// Times in `@{...}` are read by `parse`, which answers microseconds since the Unix epoch.
+    #[must_use]
+    pub fn with_times(mut self, parse: &'r dyn Fn(&str) -> Option<i64>) -> Self {
+        self.parse_time = Some(parse);
+        self
+    }
+
+    /// What `text` names.
+    ///
+    /// # Errors
+    /// `InvalidInput` for bad syntax, `NotFound` when nothing has that name, `Ambiguous` when an
+    /// abbreviated id fits several objects. Each names `text`.
+    pub fn resolve(&self, text: &str) -> Result<Revision> {
+        let (revision, path) = split_path(text);
+        let (start, mut steps) = split_start(revision);
+        let mut at = self.start(start, &mut steps).map_err(|error| within(error, text))?;
+        while !steps.is_empty() {
+            (at, steps) = self.step(at, steps).map_err(|error| within(error, text))?;
+        }
+        let commit = self.repo.peel(&at.commit).map_err(|error| within(error, text))?;
+        let branch = at.name.as_deref().and_then(BranchName::from_full);
+        Ok(Revision { commit, path: path.map(str::to_owned), branch })
+    }
+
+    /// A range, or the history of one revision.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`]; an empty side means HEAD.
+    pub fn resolve_range(&self, text: &str) -> Result<Range> {
+        let side = |side: &str| {
+            let side = if side.is_empty() { HEAD } else { side };
+            Ok::<_, Error>(self.resolve(side)?.commit)
+        };
+        match text.split_once("..") {
+            None => Ok(Range { include: vec![side(text)?], exclude: vec![] }),
+            Some((left, right)) => {
+                Ok(Range { include: vec![side(right)?], exclude: vec![side(left)?] })
+            }
+        }
+    }
+
+    /// The branch that `text` names for commands that act on branches: `session/branch`, a branch of
+    /// HEAD's session, a session, or `@{-n}`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such branch.
+    pub fn branch(&self, text: &str) -> Result<BranchName> {
+        let full = self.ref_name(text)?;
+        full.as_deref()
+            .and_then(BranchName::from_full)
+            .ok_or_else(|| Error::not_found(format!("there is no branch '{text}'")))
+    }
+
+    /// The start of a revision. `@{-n}` has no start of its own, so it is taken from the steps.
+    fn start(&self, start: &str, steps: &mut &str) -> Result<At> {
+        if let Some(turn) = start.strip_prefix("turn:") {
+            let turn = parse_number(turn)?;
+            let head = self.repo.read_ref(HEAD)?;
+            return Ok(At { commit: self.repo.find_turn(&head, turn)?, name: None });
+        }
+        let mut start = start;
+        if start.is_empty() && steps.starts_with("@{-") {
+            let end = steps.find('}').map_or(steps.len(), |end| end + 1);
+            (start, *steps) = steps.split_at(end);
+        }
+        if let Some(name) = self.ref_name(start)? {
+            let commit = self.repo.read_ref(&name)?;
+            let name = if name == HEAD { self.repo.head()?.branch.full() } else { name };
+            return Ok(At { commit, name: Some(name) });
+        }
+        Ok(At { commit: self.object(start)?, name: None })
+    }
+
+    /// The full name of the ref that `text` names, if one does.
+    fn ref_name(&self, text: &str) -> Result<Option<String>> {
+        if text.is_empty() || text == "@" || text == HEAD {
+            return Ok(Some(HEAD.to_owned()));
+        }
+        if let Some(n) = text.strip_prefix("@{-").and_then(|rest| rest.strip_suffix('}')) {
+            let n = parse_number(n)?;
+            let before = self.repo.head_before(usize::try_from(n).unwrap_or(usize::MAX))?;
+            return before.map(Some).ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
+        }
+        let refs = self.repo.refs();
+        let Head { branch: head, .. } = self.repo.head()?;
+        let candidates = [
+            Some(text.to_owned()),
+            tag_ref(text).ok(),
+            text.contains('/').then(|| text.parse::<BranchName>().ok()).flatten().map(|b| b.full()),
+            BranchName::new(head.session(), text).ok().map(|branch| branch.full()),
+            BranchName::main(text).ok().map(|branch| branch.full()),
+        ];
+        Ok(candidates.into_iter().flatten().find(|name| refs.get(name).is_some()))
+    }
+
+    /// An id, whole or abbreviated; commits and tags win over other kinds.
+    fn object(&self, text: &str) -> Result<ObjectId> {
+        if let Ok(id) = text.parse::<ObjectId>() {
+            return Ok(id);
+        }
+        let unknown = || Error::not_found("no branch, tag, session or id has this name");
+        let prefix: IdPrefix = text.parse().map_err(|_| unknown())?;
+        let found = self.repo.store().find(&prefix, 1024)?;
+        let commits: Vec<_> = found
+            .iter()
+            .filter(|(_, kind)| matches!(kind, Kind::Commit | Kind::Tag))
+            .collect();
+        match commits[..] {
+            [] => Err(unknown()),
+            [(id, _)] => Ok(*id),
+            _ => {
+                let list: Vec<String> =
+                    commits.iter().take(MAX_CANDIDATES).map(|(id, _)| id.short(16)).collect();
+                let list = list.join(", ");
+                Err(Error::new(ErrorKind::Ambiguous, format!("several ids begin so: {list}")))
+            }
+        }
+    }
+
+    /// Takes one step off `steps`.
+    fn step<'s>(&self, at: At, steps: &'s str) -> Result<(At, &'s str)> {
+        let moved = |commit| At { commit, name: None };
+        if let Some(rest) = steps.strip_prefix('~') {
+            let (n, rest) = take_number(rest)?;
+            return Ok((moved(self.ancestor(&at.commit, n.unwrap_or(1))?), rest));
+        }
+        if let Some(rest) = steps.strip_prefix("^{") {
+            let (inside, rest) = take_braced(rest)?;
+            return match inside.strip_prefix("turn:") {
+                Some(turn) => {
+                    let from = self.repo.peel(&at.commit)?;
+                    Ok((moved(self.repo.find_turn(&from, parse_number(turn)?)?), rest))
+                }
+                None if inside == "commit" => Ok((moved(self.repo.peel(&at.commit)?), rest)),
+                None => Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit"))),
+            };
+        }
+        if let Some(rest) = steps.strip_prefix('^') {
+            let (n, rest) = take_number(rest)?;
+            return Ok((moved(self.parent(&at.commit, n.unwrap_or(1))?), rest));
+        }
+        if let Some(rest) = steps.strip_prefix("@{") {
+            let (inside, rest) = take_braced(rest)?;
+            return Ok((moved(self.earlier(&at, inside)?), rest));
+        }
+        Err(Error::invalid(format!("'{steps}': expected ~, ^ or @{{...}}")))
+    }
+
+    fn ancestor(&self, id: &ObjectId, n: u64) -> Result<ObjectId> {
+        let mut at = self.repo.peel(id)?;
+        for _ in 0..n {
+            at = self.parent(&at, 1)?;
+        }
+        Ok(at)
+    }
+
+    fn parent(&self, id: &ObjectId, n: u64) -> Result<ObjectId> {
+        let id = self.repo.peel(id)?;
+        let Some(index) = n.checked_sub(1) else { return Ok(id) };
+        let commit = self.repo.commit(&id)?;
+        let parent = usize::try_from(index).ok().and_then(|index| commit.parents.get(index));
+        parent.copied().ok_or_else(|| {
+            let (id, turn) = (id.short(12), commit.turn);
+            Error::not_found(format!("{id} (turn {turn}) has {} parents, no {n}.", commit.parents.len()))
+        })
+    }
+
+    /// An earlier value of the ref that was named.
+    fn earlier(&self, at: &At, which: &str) -> Result<ObjectId> {
+        let name = at
+            .name
+            .as_deref()
+            .ok_or_else(|| Error::invalid(format!("'@{{{which}}}' follows the name of a ref")))?;
+        let value = if let Ok(n) = parse_number(which) {
+            self.repo.ref_before(name, usize::try_from(n).unwrap_or(usize::MAX))?
+        } else {
+            let micros = self.parse_time.and_then(|parse| parse(which));
+            let micros = micros.ok_or_else(|| {
+                Error::invalid(format!("'@{{{which}}}': expected a number or a time"))
+            })?;
+            self.repo.ref_at(name, micros)?
+        };
+        match value {
+            Some(RefValue::Object(id)) if self.repo.store().contains(&id)? => Ok(id),
+            _ => Err(Error::not_found(format!("{name} had no value at @{{{which}}}"))),
+        }
+    }
+}
+
+/// Splits the path off: at the first colon that does not belong to `turn:` or stand in braces.
+fn split_path(text: &str) -> (&str, Option<&str>) {
+    let from = if text.starts_with("turn:") { "turn:".len() } else { 0 };
+    let mut depth = 0_u32;
+    for (at, c) in text.char_indices().skip_while(|(at, _)| *at < from) {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => {
+                let (revision, path) = text.split_at(at);
+                return (revision, path.strip_prefix(':'));
+            }
+            _ => {}
+        }
+    }
+    (text, None)
+}
+
+/// Splits the start from its steps.
+fn split_start(revision: &str) -> (&str, &str) {
+    let end = revision
+        .char_indices()
+        .find(|(at, c)| {
+            matches!(c, '~' | '^') || revision.get(*at..).is_some_and(|rest| rest.starts_with("@{"))
+        })
+        .map_or(revision.len(), |(at, _)| at);
+    revision.split_at(end)
+}
+
+fn take_number(text: &str) -> Result<(Option<u64>, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    match digits {
+        "" => Ok((None, rest)),
+        digits => Ok((Some(parse_number(digits)?), rest)),
+    }
+}
+
+fn take_braced(text: &str) -> Result<(&str, &str)> {
+    text.split_once('}').ok_or_else(|| Error::invalid(format!("'{{{text}': expected a closing brace")))
+}
+
+fn parse_number(text: &str) -> Result<u64> {
+    text.parse().map_err(|_| Error::invalid(format!("'{text}': expected a number")))
+}
+
+/// Leads an error with the revision it is about.
+fn within(error: Error, text: &str) -> Error {
+    error.at(format_args!("revision '{text}'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_splits_into_start_steps_and_path() {
+        for (text, start, steps, path) in [
+            ("HEAD", "HEAD", "", None),
+            ("s/main~3^2:files/a:b", "s/main", "~3^2", Some("files/a:b")),
+            ("turn:42:files", "turn:42", "", Some("files")),
+            ("turn:42", "turn:42", "", None),
+            ("s^{turn:3}", "s", "^{turn:3}", None),
+            ("s@{2026-11-20 10:00}:meta", "s", "@{2026-11-20 10:00}", Some("meta")),
+            ("@{-1}", "", "@{-1}", None),
+            (":files", "", "", Some("files")),
+        ] {
+            let (revision, found) = split_path(text);
+            assert_eq!((split_start(revision), found), ((start, steps), path), "{text}");
+        }
+    }
+}

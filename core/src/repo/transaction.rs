@@ -1,0 +1,172 @@
+//! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::{BranchName, Repository, Stamp};
+use crate::error::Result;
+use crate::object::{
+    Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
+    Trigger,
+};
+use crate::store::{Committed, Expected, OperationDraft, RefUpdate};
+
+/// A change in the making. Dropping it leaves the store as it was.
+#[derive(Debug)]
+pub struct Transaction<'r> {
+    repo: &'r Repository,
+    staged: Memory,
+    updates: BTreeMap<String, RefUpdate>,
+    appended_bytes: u64,
+}
+
+/// What a commit says besides its parents, session and turn, which follow from its branch.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The root of the context.
+    pub tree: ObjectId,
+    /// Who made it.
+    pub author: Author,
+    /// When.
+    pub time: Time,
+    /// Why.
+    pub trigger: Trigger,
+    /// In words.
+    pub message: String,
+    /// Anything else.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// A snapshot that somebody asked for, made by the actor of `stamp` now.
+    #[must_use]
+    pub fn new(tree: ObjectId, message: impl Into<String>, stamp: &Stamp) -> Self {
+        Self {
+            tree,
+            author: Author { agent: stamp.actor.clone(), model: String::new() },
+            time: stamp.time,
+            trigger: Trigger::Manual,
+            message: message.into(),
+            metadata: BTreeMap::new(),
+        }
+    }
+}
+
+impl<'r> Transaction<'r> {
+    pub(super) fn new(repo: &'r Repository) -> Self {
+        Self { repo, staged: Memory::new(), updates: BTreeMap::new(), appended_bytes: 0 }
+    }
+
+    /// The newest commit of a branch, as this transaction would leave it.
+    #[must_use]
+    pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {
+        match self.updates.get(&branch.full()).map(|update| &update.new) {
+            Some(Some(RefValue::Object(id))) => Some(*id),
+            Some(_) => None,
+            None => self.repo.tip(branch),
+        }
+    }
+
+    /// The commit `id`, staged or stored.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the id.
+    pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
+        Commit::decode(&self.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
+    }
+
+    /// Puts a snapshot on a branch, on top of what is there; a new branch begins with it.
+    ///
+    /// # Errors
+    /// What reading the parent reports.
+    pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
+        let parents: Vec<ObjectId> = self.tip(branch).into_iter().collect();
+        let turn = match parents.first() {
+            Some(parent) => self.commit(parent)?.turn.saturating_add(1),
+            None => 1,
+        };
+        let Snapshot { tree, author, time, trigger, message, metadata } = snapshot;
+        let session = branch.session().to_owned();
+        let commit =
+            Commit { tree, parents, session, turn, author, time, trigger, message, metadata };
+        let id = self.write(Kind::Commit, commit.encode().into())?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    /// Moves a branch, which must still be where this repository saw it when the change is made.
+    pub fn move_branch(&mut self, branch: &BranchName, to: Option<ObjectId>) {
+        let expected = match self.repo.tip(branch) {
+            Some(id) => Expected::Value(RefValue::Object(id)),
+            None => Expected::Absent,
+        };
+        self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
+    }
+
+    /// Points HEAD at a branch, which need not exist yet.
+    pub fn switch(&mut self, branch: &BranchName) {
+        self.set_ref(super::HEAD, Expected::Any, Some(RefValue::Symbolic(branch.full())));
+    }
+
+    /// Sets or deletes a ref; the first expectation of a ref in a transaction holds.
+    pub fn set_ref(&mut self, name: &str, expected: Expected, new: Option<RefValue>) {
+        self.updates
+            .entry(name.to_owned())
+            .and_modify(|update| update.new.clone_from(&new))
+            .or_insert_with(|| RefUpdate { name: name.to_owned(), expected, new });
+    }
+
+    /// Bytes staged in memory.
+    #[must_use]
+    pub fn staged_bytes(&self) -> usize {
+        self.staged.bytes()
+    }
+
+    /// Makes the staged objects durable now, without a ref to them: a large change need not fit into
+    /// memory. They are garbage until [`Transaction::finish`].
+    ///
+    /// # Errors
+    /// `Io` when they cannot be written.
+    pub fn flush(&mut self) -> Result<()> {
+        let staged = std::mem::take(&mut self.staged);
+        self.appended_bytes += self.repo.store.append(staged.into_objects())?.stored_bytes;
+        Ok(())
+    }
+
+    /// Makes everything durable as one operation. When this returns, it is on disk.
+    ///
+    /// # Errors
+    /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
+    /// made again on the new value. `Io` when it cannot be written: nothing has changed.
+    pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
+        let draft = OperationDraft {
+            time_micros: stamp.time.micros,
+            actor: stamp.actor.clone(),
+            reason: reason.to_owned(),
+            changes: self.updates.into_values().collect(),
+        };
+        let mut committed = self.repo.store.commit(self.staged.into_objects(), draft)?;
+        committed.stored_bytes += self.appended_bytes;
+        Ok(committed)
+    }
+}
+
+impl ObjectSource for Transaction<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.staged.read(id)? {
+            Some(object) => Ok(Some(object)),
+            None => self.repo.store.read(id),
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.staged.contains(id)? || self.repo.store.contains(id)?)
+    }
+}
+
+impl ObjectSink for Transaction<'_> {
+    fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
+        self.staged.write(kind, bytes)
+    }
+}

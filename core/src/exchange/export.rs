@@ -1,0 +1,74 @@
+//! Messages out again, as they came in, one a line.
+
+use std::io::Write;
+
+use bytes::Bytes;
+
+use crate::context::{Context, MessageEntry};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectSource};
+
+/// Writes the conversation of `agent` to `out` as JSON Lines, and returns its messages.
+///
+/// A record that stood on one line comes out byte for byte. One that was spread over several lines
+/// loses the white space between its tokens, and nothing else.
+///
+/// # Errors
+/// `InvalidInput` for a bad agent name, `Io` when `out` refuses.
+pub fn export_messages(
+    source: &dyn ObjectSource,
+    context: &Context,
+    agent: &str,
+    out: &mut dyn Write,
+) -> Result<u64> {
+    let list = context.messages(source, agent)?;
+    for item in list.iter(source, 0..list.len()) {
+        let entry = MessageEntry::from_item(&item?)?;
+        let bytes = source.read_as(Kind::Blob, &entry.blob)?;
+        let mut line = one_line(&bytes);
+        line.push(b'\n');
+        out.write_all(&line).map_err(|error| Error::io("write the messages", error))?;
+    }
+    Ok(list.len())
+}
+
+/// A JSON value on one line. Bytes without a line end stay as they are.
+fn one_line(record: &Bytes) -> Vec<u8> {
+    if !record.contains(&b'\n') && !record.contains(&b'\r') {
+        return record.to_vec();
+    }
+    let mut line = Vec::with_capacity(record.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for &byte in record {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = byte == b'\\' && !escaped;
+        } else if byte.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_string = byte == b'"';
+        }
+        line.push(byte);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_over_several_lines_becomes_one_and_means_the_same() {
+        let record = Bytes::from_static(b"{\n  \"a b\": \"x \\\" \\\\\",\r\n\t\"c\": [1, 2]\n}");
+        let line = one_line(&record);
+        assert_eq!(line, br#"{"a b":"x \" \\","c":[1,2]}"#);
+        let parse = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+        assert_eq!(parse(&line), parse(&record));
+    }
+
+    #[test]
+    fn a_record_on_one_line_stays_as_it_is() {
+        let record = Bytes::from_static(b"{ \"a\" :  1 }");
+        assert_eq!(one_line(&record), record);
+    }
+}

@@ -1,0 +1,216 @@
+//! A transcript goes in turn by turn: pieces become a source, events become commits.
+//!
+//! The store keeps every piece of the file in the `source` section, so an import that comes again
+//! needs no notes of its own: the new file is compared with the sources of the session's branches.
+//!
+//! | the file is | what happens |
+//! |---|---|
+//! | new to the session | every turn becomes a commit of a new branch |
+//! | known, or a beginning of what is known | nothing |
+//! | a longer version of a branch | its new turns go on top of the branch |
+//! | rewritten after some point | a new branch from the last common turn; the old one stays |
+//!
+//! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
+//! knows what it would have known. Everything becomes visible in one operation at the end.
+
+use std::io::{BufRead, BufReader, Cursor, Read};
+
+use super::detect::read_head;
+use super::formats::{Event, Format, Parser, Piece, PieceKind};
+use super::rejoin::{Joint, Relation, rejoin};
+use super::source::SourceReader;
+use super::turns::TurnWriter;
+use crate::context::Builder;
+use crate::error::Result;
+use crate::object::ObjectId;
+use crate::repo::{BranchName, Repository, Stamp};
+
+/// Most notes an import reports one by one.
+const MAX_NOTES: usize = 1000;
+
+/// What to import, and as what.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// The format, when it is known; else it is detected from the content.
+    pub format: Option<Format>,
+    /// The session it becomes, or continues.
+    pub session: String,
+    /// Who imports, and when. Records without a time get this one.
+    pub stamp: Stamp,
+    /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
+    pub switch: bool,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportReport {
+    /// The branch that has the file now.
+    pub branch: BranchName,
+    /// The format it was read as.
+    pub format: Format,
+    /// Commits made: turns and compactions.
+    pub turns: u64,
+    /// Messages in these turns.
+    pub messages: u64,
+    /// The newest commit of the branch.
+    pub head: ObjectId,
+    /// Bytes of the file.
+    pub input_bytes: u64,
+    /// Bytes the store grew by.
+    pub new_bytes: u64,
+    /// Pieces that are kept but were not understood, at most 1,000 of them.
+    pub notes: Vec<ImportNote>,
+}
+
+/// A piece that is kept but was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportNote {
+    /// Line of the file, from 1.
+    pub line: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// What was expected and found.
+    pub what: String,
+}
+
+/// Imports a transcript. Memory: the largest record, and a few MiB.
+///
+/// # Errors
+/// `InvalidInput` for an empty file or an unknown format, naming what was looked for; `LimitExceeded`
+/// for a record over the limit, naming its line; `Conflict` when another process moved the branch
+/// meanwhile. The store is then as it was.
+pub fn import(
+    repo: &Repository,
+    mut input: impl BufRead,
+    options: &ImportOptions,
+) -> Result<ImportReport> {
+    let head = read_head(&mut input)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => Format::detect(&head)?,
+    };
+    let mut input_bytes = 0;
+    let mut pieces = format.pieces(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
+        input_bytes += piece.as_ref().map_or(0, |p| (p.bytes.len() + p.suffix.len()) as u64);
+    });
+
+    let mut staging = repo.begin();
+    let relation = rejoin(repo, &options.session, &mut pieces, |piece| {
+        super::turns::write_piece(&mut staging, piece)
+    })?;
+    let joint = match relation {
+        Relation::Joined(joint) => joint,
+        Relation::Known(branch, head) => {
+            drop(pieces);
+            return known(repo, options, branch, head, format, input_bytes);
+        }
+    };
+    let branch = joint.branch.clone();
+    let builder = match &joint.base {
+        Some(base) => Builder::from(repo.context(base)?),
+        None => Builder::new(),
+    };
+    if let Some(base) = joint.base {
+        staging.move_branch(&branch, Some(base));
+    }
+    let writer = TurnWriter::new(staging, builder, branch.clone(), format, options.stamp.clone());
+    let mut run = Run { parser: format.parser(), writer, notes: Vec::new() };
+    let ahead = run.catch_up(repo, joint)?;
+    for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
+        run.piece(&piece?)?;
+    }
+    drop(pieces);
+    run.finish(repo, options, branch, input_bytes)
+}
+
+/// An import under way.
+struct Run<'r> {
+    parser: Box<dyn Parser>,
+    writer: TurnWriter<'r>,
+    notes: Vec<ImportNote>,
+}
+
+impl Run<'_> {
+    /// Brings parser and context to the last common record, and returns the pieces read beyond it.
+    fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
+        let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
+        if keep < base_pieces {
+            self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
+        }
+        let reader = SourceReader::new(repo.store(), &stored, common);
+        let known = self.writer.format().pieces(Box::new(BufReader::new(reader)));
+        for (index, piece) in (0..common).zip(known) {
+            let (piece, mut events) = (piece?, Vec::new());
+            self.parser.piece(&piece, &mut events);
+            if index >= base_pieces {
+                self.writer.apply(&piece, events, index < keep)?;
+            }
+        }
+        if !instead.is_empty() {
+            self.writer.replace_source(keep, &instead)?;
+        }
+        Ok(ahead)
+    }
+
+    fn piece(&mut self, piece: &Piece) -> Result<()> {
+        let mut events = Vec::new();
+        self.parser.piece(piece, &mut events);
+        if let PieceKind::Damaged { reason } = &piece.kind {
+            self.note(piece, reason.clone());
+        }
+        for event in &events {
+            if let Event::Unknown { what } = event {
+                self.note(piece, what.clone());
+            }
+        }
+        self.writer.apply(piece, events, true)
+    }
+
+    fn note(&mut self, piece: &Piece, what: String) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(ImportNote { line: piece.line, offset: piece.offset, what });
+        }
+    }
+
+    fn finish(
+        mut self,
+        repo: &Repository,
+        options: &ImportOptions,
+        branch: BranchName,
+        input_bytes: u64,
+    ) -> Result<ImportReport> {
+        let mut events = Vec::new();
+        self.parser.finish(&mut events);
+        self.writer.finish(events)?;
+        let Self { mut writer, notes, .. } = self;
+        if options.switch || repo.head()?.commit.is_none() {
+            writer.transaction.switch(&branch);
+        }
+        let head = writer.transaction.tip(&branch);
+        let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
+        let reason = format!("import {}", options.session);
+        let committed = writer.transaction.finish(&options.stamp, &reason)?;
+        let head = head.ok_or_else(|| crate::Error::invalid("the transcript holds no record"))?;
+        let new_bytes = committed.stored_bytes;
+        Ok(ImportReport { branch, format, turns, messages, head, input_bytes, new_bytes, notes })
+    }
+}
+
+/// Reports a file that is known already; HEAD moves when that is wanted.
+fn known(
+    repo: &Repository,
+    options: &ImportOptions,
+    branch: BranchName,
+    head: ObjectId,
+    format: Format,
+    input_bytes: u64,
+) -> Result<ImportReport> {
+    let mut new_bytes = 0;
+    if options.switch && repo.head()?.branch != branch {
+        let mut transaction = repo.begin();
+        transaction.switch(&branch);
+        new_bytes = transaction.finish(&options.stamp, &format!("switch {branch}"))?.stored_bytes;
+    }
+    let notes = Vec::new();
+    Ok(ImportReport { branch, format, turns: 0, messages: 0, head, input_bytes, new_bytes, notes })
+}

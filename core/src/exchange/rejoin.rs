@@ -1,0 +1,317 @@
+//! Where a transcript goes on that a session knows already, in part or whole.
+//!
+//! Records decide: two files agree as far as their records do, whatever stands between them. A
+//! header that changes with every save, or a closing bracket that moves, is no rewrite.
+
+use std::iter::Peekable;
+
+use super::formats::{Piece, PieceKind};
+use super::source::{SOURCE, entries};
+use super::turns::source_kind;
+use crate::context::{SourceEntry, SourceKind};
+use crate::error::Result;
+use crate::object::{Kind, ObjectId};
+use crate::repo::{BranchName, Repository};
+use crate::tree::List;
+
+/// How a file relates to a session.
+pub(super) enum Relation {
+    /// Every record is known: the branch has it, and nothing is to be done.
+    Known(BranchName, ObjectId),
+    /// Something follows that the branch does not have.
+    Joined(Joint),
+}
+
+/// Where a file goes on, and what of it was read to find out.
+pub(super) struct Joint {
+    /// The branch that will have it.
+    pub(super) branch: BranchName,
+    /// The commit it goes on from; `None` for a first one.
+    pub(super) base: Option<ObjectId>,
+    /// Pieces in that commit's source.
+    pub(super) base_pieces: u64,
+    /// The stored source whose beginning is known: at least the base's.
+    pub(super) stored: List,
+    /// Pieces of it up to the last common record.
+    pub(super) common: u64,
+    /// Pieces of it that the file has exactly so.
+    pub(super) keep: u64,
+    /// The file's pieces from there to the last common record, where they differ from the stored ones.
+    pub(super) instead: Vec<SourceEntry>,
+    /// Pieces read beyond the last common record.
+    pub(super) ahead: Vec<Piece>,
+}
+
+/// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
+pub(super) fn rejoin(
+    repo: &Repository,
+    session: &str,
+    pieces: &mut dyn Iterator<Item = Result<Piece>>,
+    mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
+) -> Result<Relation> {
+    let mut alive = candidates(repo, session)?;
+    if alive.is_empty() {
+        return fresh(repo, session).map(Relation::Joined);
+    }
+    let mut differing = Differing::default();
+    let mut group: Vec<Piece> = Vec::new();
+    while let Some(piece) = pieces.next().transpose()? {
+        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        group.push(piece);
+        if !is_record {
+            continue;
+        }
+        let described: Vec<SourceEntry> = group.iter().map(describe).collect();
+        let accepted = alive
+            .iter_mut()
+            .map(|candidate| candidate.advance(&described))
+            .collect::<Result<Vec<bool>>>()?;
+        if !accepted.contains(&true) {
+            let joint = join(repo, alive, differing, group)?;
+            return Ok(Relation::Joined(joint));
+        }
+        let mut accepted = accepted.into_iter();
+        alive.retain(|_| accepted.next().unwrap_or(false));
+        differing.note(&alive, &group, &mut write)?;
+        group.clear();
+    }
+    at_end(alive, differing, group)
+}
+
+/// A branch whose records agree with the file so far.
+struct Candidate<'r> {
+    branch: BranchName,
+    tip: ObjectId,
+    list: List,
+    entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
+    position: u64,
+    common: u64,
+    keep: u64,
+    exact: bool,
+}
+
+impl Candidate<'_> {
+    /// Passes a record with what stands before it; false when the record is another one, which is
+    /// then not passed.
+    fn advance(&mut self, group: &[SourceEntry]) -> Result<bool> {
+        if self.exact {
+            self.exact = group.iter().try_fold(true, |equal, entry| {
+                Ok::<_, crate::Error>(equal && self.pass_if(|stored| stored == entry)?)
+            })?;
+            if self.exact {
+                (self.common, self.keep) = (self.position, self.position);
+                return Ok(true);
+            }
+        }
+        let Some(record) = group.last() else { return Ok(true) };
+        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
+        let same = self.pass_if(|stored| stored.blob == record.blob)?;
+        if same {
+            self.common = self.position;
+        }
+        Ok(same)
+    }
+
+    /// Whether the file has every record of this branch.
+    fn is_exhausted(&mut self) -> Result<bool> {
+        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
+        Ok(self.entries.peek().is_none())
+    }
+
+    fn pass_if(&mut self, wanted: impl Fn(&SourceEntry) -> bool) -> Result<bool> {
+        let entry = self.entries.next_if(|entry| entry.as_ref().map_or(true, &wanted));
+        match entry.transpose()? {
+            Some(_) => {
+                self.position += 1;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// The file's pieces since a branch that still agrees first differed in anything.
+#[derive(Default)]
+struct Differing {
+    passed: u64,
+    from: u64,
+    entries: Vec<SourceEntry>,
+}
+
+impl Differing {
+    fn note(
+        &mut self,
+        alive: &[Candidate<'_>],
+        group: &[Piece],
+        write: &mut impl FnMut(&Piece) -> Result<SourceEntry>,
+    ) -> Result<()> {
+        if alive.iter().any(|candidate| !candidate.exact) {
+            if self.entries.is_empty() {
+                self.from = self.passed;
+            }
+            for piece in group {
+                self.entries.push(write(piece)?);
+            }
+        }
+        self.passed += group.len() as u64;
+        Ok(())
+    }
+
+    /// The entries that follow the first `keep` pieces of the file.
+    fn since(mut self, keep: u64) -> Vec<SourceEntry> {
+        let known = usize::try_from(keep.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        self.entries.drain(..known.min(self.entries.len()));
+        self.entries
+    }
+}
+
+/// The file has a record that no branch has at this place.
+fn join(
+    repo: &Repository,
+    mut alive: Vec<Candidate<'_>>,
+    differing: Differing,
+    ahead: Vec<Piece>,
+) -> Result<Joint> {
+    let grown = longest_exhausted(&mut alive)?;
+    let candidate = alive.swap_remove(grown.unwrap_or(0));
+    let (branch, base, base_pieces) = match grown {
+        Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
+        None => {
+            let base = last_common_turn(repo, &candidate.tip, candidate.common)?;
+            let (commit, pieces) = base.map_or((None, 0), |(id, pieces)| (Some(id), pieces));
+            (free_name(repo, &candidate.branch)?, commit, pieces)
+        }
+    };
+    Ok(Joint {
+        branch,
+        base,
+        base_pieces,
+        stored: candidate.list,
+        common: candidate.common,
+        keep: candidate.keep,
+        instead: differing.since(candidate.keep),
+        ahead,
+    })
+}
+
+/// The file has ended, and every record of it is known.
+fn at_end(
+    mut alive: Vec<Candidate<'_>>,
+    differing: Differing,
+    ahead: Vec<Piece>,
+) -> Result<Relation> {
+    let tail: Vec<SourceEntry> = ahead.iter().map(describe).collect();
+    for candidate in &mut alive {
+        let same_tail = candidate.exact
+            && tail.iter().try_fold(true, |equal, entry| {
+                Ok::<_, crate::Error>(equal && candidate.pass_if(|stored| stored == entry)?)
+            })?
+            && candidate.entries.peek().is_none();
+        if same_tail {
+            return Ok(Relation::Known(candidate.branch.clone(), candidate.tip));
+        }
+    }
+    let grown = longest_exhausted(&mut alive)?;
+    let candidate = alive.swap_remove(grown.unwrap_or(0));
+    if grown.is_none() {
+        return Ok(Relation::Known(candidate.branch, candidate.tip));
+    }
+    Ok(Relation::Joined(Joint {
+        branch: candidate.branch,
+        base: Some(candidate.tip),
+        base_pieces: candidate.list.len(),
+        stored: candidate.list,
+        common: candidate.common,
+        keep: candidate.keep,
+        instead: differing.since(candidate.keep),
+        ahead,
+    }))
+}
+
+/// The branch, of those without further records, that has most of the file exactly.
+fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
+    let mut best: Option<(u64, usize)> = None;
+    for (index, candidate) in alive.iter_mut().enumerate() {
+        if candidate.is_exhausted()? && best.is_none_or(|(keep, _)| candidate.keep > keep) {
+            best = Some((candidate.keep, index));
+        }
+    }
+    Ok(best.map(|(_, index)| index))
+}
+
+/// The branches of a session that have a source.
+fn candidates<'r>(repo: &'r Repository, session: &str) -> Result<Vec<Candidate<'r>>> {
+    let mut candidates = Vec::new();
+    for (branch, tip) in repo.branches() {
+        if branch.session() != session {
+            continue;
+        }
+        let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+        if list.is_empty() {
+            continue;
+        }
+        let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
+            Box::new(entries(repo.store(), &list, 0..list.len()));
+        candidates.push(Candidate {
+            branch,
+            tip,
+            entries: stored.peekable(),
+            list,
+            position: 0,
+            common: 0,
+            keep: 0,
+            exact: true,
+        });
+    }
+    // The session's main branch is tried first, so that it wins where several agree.
+    candidates.sort_by_key(|candidate| candidate.branch.branch() != crate::repo::MAIN_BRANCH);
+    Ok(candidates)
+}
+
+/// A session without a source begins, or goes on from what somebody snapshotted by hand.
+fn fresh(repo: &Repository, session: &str) -> Result<Joint> {
+    let branch = BranchName::main(session)?;
+    Ok(Joint {
+        base: repo.tip(&branch),
+        branch,
+        base_pieces: 0,
+        stored: List::new(),
+        common: 0,
+        keep: 0,
+        instead: Vec::new(),
+        ahead: Vec::new(),
+    })
+}
+
+/// The newest commit on the line of `tip` whose source ends within the first `common` pieces.
+fn last_common_turn(
+    repo: &Repository,
+    tip: &ObjectId,
+    common: u64,
+) -> Result<Option<(ObjectId, u64)>> {
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let id = entry?.id;
+        let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
+        if pieces <= common {
+            return Ok(Some((id, pieces)));
+        }
+    }
+    Ok(None)
+}
+
+/// The first of `branch-2`, `branch-3`, ... that is free.
+fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
+    let mut number = 2_u64;
+    loop {
+        let name = BranchName::new(branch.session(), &format!("{}-{number}", branch.branch()))?;
+        if repo.tip(&name).is_none() {
+            return Ok(name);
+        }
+        number += 1;
+    }
+}
+
+fn describe(piece: &Piece) -> SourceEntry {
+    let blob = ObjectId::of(Kind::Blob, &piece.bytes);
+    SourceEntry { blob, kind: source_kind(piece), suffix: piece.suffix.clone() }
+}

@@ -1,0 +1,278 @@
+//! Events become commits: a context grows with every event, and each turn is snapshotted.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::formats::{Content, Event, Format, MessageEvent, Piece, PieceKind};
+use super::source::SOURCE;
+use crate::context::{
+    Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
+    agent_section,
+};
+use crate::error::Result;
+use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
+use crate::tree::Item;
+
+/// Staged bytes after which an import makes them durable: its memory does not grow with the file.
+const FLUSH_BYTES: usize = 4 << 20;
+
+/// Longest message of a commit, in characters.
+const MAX_TITLE_CHARS: usize = 100;
+
+/// Turns pieces and events into commits on one branch.
+pub(super) struct TurnWriter<'r> {
+    /// The change that the commits are part of.
+    pub(super) transaction: Transaction<'r>,
+    builder: Builder,
+    branch: BranchName,
+    format: Format,
+    stamp: Stamp,
+    pending: Pending,
+    /// Commits made.
+    pub(super) turns: u64,
+    /// Messages in them.
+    pub(super) messages: u64,
+    /// Time of the newest commit, for turns whose records have none.
+    last_time: Option<Time>,
+}
+
+/// What the turn in the making has so far.
+#[derive(Default)]
+struct Pending {
+    pieces: u64,
+    messages: u64,
+    time: Option<Time>,
+    model: String,
+    prompt: String,
+    answer: String,
+}
+
+impl<'r> TurnWriter<'r> {
+    pub(super) fn new(
+        transaction: Transaction<'r>,
+        builder: Builder,
+        branch: BranchName,
+        format: Format,
+        stamp: Stamp,
+    ) -> Self {
+        Self {
+            transaction,
+            builder,
+            branch,
+            format,
+            stamp,
+            pending: Pending::default(),
+            turns: 0,
+            messages: 0,
+            last_time: None,
+        }
+    }
+
+    /// Applies what one piece means. `to_source` is false for a piece that `source` has already.
+    pub(super) fn apply(
+        &mut self,
+        piece: &Piece,
+        events: Vec<Event>,
+        to_source: bool,
+    ) -> Result<()> {
+        let starts_turn = |event: &Event| matches!(event, Event::Turn | Event::Compact { .. });
+        if events.first().is_some_and(starts_turn) {
+            self.end_turn(Trigger::Turn)?;
+        }
+        if to_source {
+            let entry = write_piece(&mut self.transaction, piece)?;
+            self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
+        }
+        self.pending.pieces += 1;
+        for (at, event) in events.into_iter().enumerate() {
+            if at > 0 && starts_turn(&event) {
+                self.end_turn(Trigger::Turn)?;
+            }
+            self.apply_event(piece, event)?;
+        }
+        Ok(())
+    }
+
+    /// The format of the transcript.
+    pub(super) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Replaces what `source` has from `from` on.
+    pub(super) fn replace_source(&mut self, from: u64, entries: &[SourceEntry]) -> Result<()> {
+        let items = entries.iter().map(SourceEntry::to_item).collect::<Result<Vec<Item>>>()?;
+        let len = self.builder.list_len(&self.transaction, SOURCE)?;
+        if from < len || !items.is_empty() {
+            self.pending.pieces += 1;
+            self.builder.splice(&mut self.transaction, SOURCE, from.min(len)..len, items)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the last turn; pieces after it that hold no message belong to it. `events` are what the
+    /// parser has left to say.
+    pub(super) fn finish(&mut self, events: Vec<Event>) -> Result<()> {
+        for event in events {
+            self.apply_event(&Piece::empty(), event)?;
+        }
+        if self.pending.messages > 0 || self.pending.pieces > 0 {
+            self.commit(Trigger::Turn)?;
+        }
+        Ok(())
+    }
+
+    fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
+        match event {
+            Event::Turn | Event::Unknown { .. } => Ok(()),
+            Event::Message(message) => {
+                self.note_message(&message);
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                self.builder.push(&mut self.transaction, &section, item)
+            }
+            Event::Compact { agent, summary, keep } => {
+                self.compact(piece, &agent, &summary, keep)?;
+                self.commit(Trigger::Compaction)
+            }
+            Event::SystemPrompt { agent, content } => {
+                let section = agent_section(&agent_name(&agent), "system-prompt")?;
+                let blob = self.write_content(piece, &content)?;
+                self.builder.set_blob(&mut self.transaction, &section, blob)
+            }
+            Event::Scratchpad { key, content } => {
+                let value = content.map(|content| bytes_of(piece, &content));
+                self.builder.set_entry(&mut self.transaction, "scratchpad", &key, value)
+            }
+            Event::File { path, content } => {
+                let file = content.map(|content| (FileMode::Regular, bytes_of(piece, &content)));
+                self.builder.set_file(&mut self.transaction, &path, file)
+            }
+            Event::Meta { key, value } => {
+                self.builder.set_entry(&mut self.transaction, "meta", &key, Some(value.into()))
+            }
+        }
+    }
+
+    fn compact(
+        &mut self,
+        piece: &Piece,
+        agent: &str,
+        summary: &[MessageEvent],
+        keep: std::ops::Range<u64>,
+    ) -> Result<()> {
+        let section = agent_section(&agent_name(agent), "messages")?;
+        let mut items = Vec::with_capacity(summary.len());
+        for message in summary {
+            self.note_message(message);
+            items.push(self.message_item(piece, message)?);
+        }
+        let len = self.builder.list_len(&self.transaction, &section)?;
+        let (start, end) = (keep.start.min(len), keep.end.min(len));
+        self.builder.splice(&mut self.transaction, &section, end.max(start)..len, vec![])?;
+        self.builder.splice(&mut self.transaction, &section, 0..start, items)
+    }
+
+    fn note_message(&mut self, message: &MessageEvent) {
+        let pending = &mut self.pending;
+        pending.messages += 1;
+        pending.time = message.time.or(pending.time);
+        if let Some(model) = &message.model {
+            pending.model.clone_from(model);
+        }
+        if message.agent != MAIN_AGENT || message.summary.is_empty() {
+            return;
+        }
+        let title = if message.role == Role::User { &mut pending.prompt } else { &mut pending.answer };
+        let calls = |text: &str| text.starts_with('[');
+        if title.is_empty() || (calls(title) && !calls(&message.summary)) {
+            title.clone_from(&message.summary);
+        }
+    }
+
+    fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
+        let blob = self.write_content(piece, &message.content)?;
+        let media = self.format.name().to_owned();
+        MessageEntry { blob, role: message.role, media }.to_item()
+    }
+
+    fn write_content(&mut self, piece: &Piece, content: &Content) -> Result<ObjectId> {
+        self.transaction.write(Kind::Blob, bytes_of(piece, content))
+    }
+
+    /// Ends the turn in the making, if there is one: what comes before the first message belongs to
+    /// the first turn.
+    fn end_turn(&mut self, trigger: Trigger) -> Result<()> {
+        if self.pending.messages > 0 { self.commit(trigger) } else { Ok(()) }
+    }
+
+    fn commit(&mut self, trigger: Trigger) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if self.turns == 0 {
+            let format = Bytes::from(self.format.name());
+            self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
+        }
+        let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
+        let snapshot = Snapshot {
+            tree: self.builder.write(&mut self.transaction)?,
+            author: Author { agent: self.format.name().to_owned(), model: pending.model.clone() },
+            time,
+            trigger,
+            message: title(trigger, &pending),
+            metadata: BTreeMap::new(),
+        };
+        self.transaction.snapshot(&self.branch, snapshot)?;
+        self.last_time = Some(time);
+        self.turns += 1;
+        self.messages += pending.messages;
+        if self.transaction.staged_bytes() >= FLUSH_BYTES {
+            self.transaction.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores a piece and returns its entry in `source`.
+pub(super) fn write_piece(sink: &mut dyn ObjectSink, piece: &Piece) -> Result<SourceEntry> {
+    let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
+    Ok(SourceEntry { blob, kind: source_kind(piece), suffix: piece.suffix.clone() })
+}
+
+/// What a piece counts as in `source`.
+pub(super) fn source_kind(piece: &Piece) -> SourceKind {
+    debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
+    match piece.kind {
+        PieceKind::Record { .. } => SourceKind::Record,
+        PieceKind::Glue { .. } => SourceKind::Glue,
+        PieceKind::Damaged { .. } => SourceKind::Damaged,
+    }
+}
+
+fn bytes_of(piece: &Piece, content: &Content) -> Bytes {
+    match content {
+        Content::Piece => piece.bytes.clone(),
+        Content::Own(bytes) => bytes.clone(),
+        Content::Part(range) => match piece.bytes.get(range.clone()) {
+            Some(_) => piece.bytes.slice(range.clone()),
+            None => Bytes::new(),
+        },
+    }
+}
+
+/// A name that fits into a path of sections, from whatever a transcript calls its agent.
+fn agent_name(name: &str) -> String {
+    let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+    let name: String = name.chars().take(60).map(safe).collect();
+    if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
+}
+
+fn title(trigger: Trigger, pending: &Pending) -> String {
+    let title = match (trigger, pending.prompt.as_str(), pending.answer.as_str()) {
+        (Trigger::Compaction, _, _) => "compaction",
+        (_, "", "") => "records without messages",
+        (_, "", answer) => answer,
+        (_, prompt, _) => prompt,
+    };
+    title.chars().take(MAX_TITLE_CHARS).collect()
+}

@@ -1,0 +1,125 @@
+//! A directory becomes the `files` section of a context.
+//!
+//! The rules of `.gitignore` and `.turntreeignore` hold; `.git` and stores are never captured.
+
+use std::collections::BTreeSet;
+use std::fs::{self, FileType};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use ignore::WalkBuilder;
+
+use crate::context::{Builder, Context, FileMode};
+use crate::error::{Error, Result};
+use crate::object::ObjectSink;
+
+/// Largest file that is captured, in bytes.
+pub const MAX_FILE_BYTES: u64 = 100 << 20;
+
+/// Folders that are never captured.
+const NEVER: [&str; 2] = [".git", ".turntree"];
+
+/// What a capture found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// Files and links captured.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A path that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The path, below the directory.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds.
+///
+/// Reads every file that is not ignored; one file is in memory at a time, beside the sink.
+///
+/// # Errors
+/// `NotFound` when `dir` is not a directory, `Io`, naming the path, when it cannot be read.
+pub fn capture(
+    sink: &mut dyn ObjectSink,
+    parent: &Context,
+    builder: &mut Builder,
+    dir: &Path,
+) -> Result<Captured> {
+    if !dir.is_dir() {
+        return Err(Error::not_found(format!("{} is not a directory", dir.display())));
+    }
+    let mut captured = Captured::default();
+    let mut gone = BTreeSet::new();
+    for entry in parent.map(sink, "files")?.iter(sink) {
+        gone.insert(crate::context::text_key(&entry?.0)?);
+    }
+    for entry in walk(dir) {
+        let entry = entry.map_err(|error| {
+            Error::io(format!("read {}", dir.display()), std::io::Error::other(error))
+        })?;
+        let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
+        let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+        match read(entry.path(), relative, kind) {
+            Ok((key, mode, content)) => {
+                captured.files += 1;
+                captured.bytes += content.len() as u64;
+                gone.remove(&key);
+                builder.set_file(sink, &key, Some((mode, content)))?;
+            }
+            Err(reason) => {
+                // What cannot be read now is not gone: its last known content stays.
+                gone.remove(&*relative.to_string_lossy());
+                captured.skipped.push(Skipped { path: relative.to_owned(), reason });
+            }
+        }
+    }
+    for key in gone {
+        builder.set_file(sink, &key, None)?;
+    }
+    Ok(captured)
+}
+
+fn walk(dir: &Path) -> ignore::Walk {
+    WalkBuilder::new(dir)
+        .hidden(false)
+        .require_git(false)
+        .git_global(false)
+        .git_exclude(false)
+        .parents(false)
+        .add_custom_ignore_filename(".turntreeignore")
+        .filter_entry(|entry| !NEVER.iter().any(|name| entry.file_name() == *name))
+        .sort_by_file_name(Ord::cmp)
+        .build()
+}
+
+/// The key, mode and content of a file, or why it is left out.
+fn read(path: &Path, relative: &Path, kind: FileType) -> Result<(String, FileMode, Bytes), String> {
+    let key = relative.to_str().ok_or("its name is not UTF-8")?.to_owned();
+    let failed = |error: std::io::Error| error.to_string();
+    if kind.is_symlink() {
+        let target = fs::read_link(path).map_err(failed)?;
+        let target = Bytes::copy_from_slice(target.as_os_str().as_encoded_bytes());
+        return Ok((key, FileMode::Symlink, target));
+    }
+    if !kind.is_file() {
+        return Err("it is neither a file nor a link".to_owned());
+    }
+    let found = fs::metadata(path).map_err(failed)?;
+    if found.len() > MAX_FILE_BYTES {
+        return Err(format!("{} bytes are over the limit of {MAX_FILE_BYTES}", found.len()));
+    }
+    let content = fs::read(path).map_err(failed)?;
+    Ok((key, mode_of(&found), content.into()))
+}
+
+#[cfg(unix)]
+fn mode_of(found: &fs::Metadata) -> FileMode {
+    use std::os::unix::fs::PermissionsExt;
+    if found.permissions().mode() & 0o111 == 0 { FileMode::Regular } else { FileMode::Executable }
+}

@@ -1,0 +1,162 @@
+//! A place in one level of a tree: it moves forward and opens only the nodes it must.
+//!
+//! A tree read from the left is the run of the top level, then the run of the level below it, and
+//! so on down to the unfinished leaves. A cursor keeps these runs as a stack, the top one first,
+//! and puts the run of every node that it opens on top. Its memory is one node for each level.
+
+use bytes::Bytes;
+
+use super::boundary::Shape;
+use super::node::{Entry, Root, Run, read_node};
+use crate::error::Result;
+use crate::object::ObjectSource;
+
+/// A place in the sequence of entries of one level.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor {
+    shape: Shape,
+    /// The level whose entries are walked; entries above it are opened or skipped whole.
+    level: usize,
+    /// Items before this place.
+    position: u64,
+    /// The bottom frame is the level's unfinished run and stays; others leave when they are used up.
+    stack: Vec<Frame>,
+}
+
+#[derive(Debug, Clone)]
+struct Frame {
+    level: usize,
+    run: Run,
+    next: usize,
+    /// The key before the run; empty when there is none.
+    floor: Bytes,
+}
+
+impl Frame {
+    /// The key before the next entry; empty when there is none.
+    fn floor(&self) -> &Bytes {
+        let before = self.next.checked_sub(1).and_then(|index| self.run.get(index));
+        before.map_or(&self.floor, |entry| &entry.key)
+    }
+}
+
+impl Cursor {
+    /// At the start of `level` of the tree under `root`.
+    pub(super) fn new(root: &Root, level: usize) -> Self {
+        let mut floor = Bytes::new();
+        let mut stack = Vec::new();
+        for level in (level..root.runs.len().max(level + 1)).rev() {
+            let run = root.runs.get(level).cloned().unwrap_or_default();
+            let last = run.last().map_or_else(|| floor.clone(), |entry| entry.key.clone());
+            stack.push(Frame { level, run, next: 0, floor });
+            floor = last;
+        }
+        stack.reverse();
+        let mut cursor = Self { shape: root.shape, level, position: 0, stack };
+        cursor.settle();
+        cursor
+    }
+
+    /// Items before this place.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next entry and its level, which is over the cursor's when its node is not opened yet.
+    pub(super) fn peek(&self) -> Option<(usize, &Entry)> {
+        let frame = self.stack.last()?;
+        Some((frame.level, frame.run.get(frame.next)?))
+    }
+
+    /// The key that everything from here on lies over; empty when there is none.
+    pub(super) fn floor(&self) -> &[u8] {
+        self.stack.last().map_or(&[], |frame| frame.floor())
+    }
+
+    /// Whether this place is the start of a node of the cursor's level or of its unfinished run.
+    pub(super) fn at_node_start(&self) -> bool {
+        self.stack.last().is_none_or(|frame| frame.level > self.level || frame.next == 0)
+    }
+
+    /// The next entry of the cursor's level, or `None` at the end.
+    pub(super) fn next(&mut self, source: &dyn ObjectSource) -> Result<Option<Entry>> {
+        while let Some((level, entry)) = self.peek() {
+            if level == self.level {
+                let entry = entry.clone();
+                self.skip();
+                return Ok(Some(entry));
+            }
+            self.open(source)?;
+        }
+        Ok(None)
+    }
+
+    /// Moves forward to the entry that holds item `target`, or begins there.
+    pub(super) fn seek(&mut self, source: &dyn ObjectSource, target: u64) -> Result<()> {
+        self.seek_above(source, target, self.level)
+    }
+
+    /// Moves forward to the start of the node that holds item `target`, or of the unfinished run.
+    pub(super) fn seek_node(&mut self, source: &dyn ObjectSource, target: u64) -> Result<()> {
+        self.seek_above(source, target, self.level + 1)
+    }
+
+    /// Moves forward to the first entry whose key is not under `key`; for cursors over leaves.
+    pub(super) fn seek_key(&mut self, source: &dyn ObjectSource, key: &[u8]) -> Result<()> {
+        while let Some((level, entry)) = self.peek() {
+            if entry.key.as_ref() < key {
+                self.skip();
+            } else if level > self.level {
+                self.open(source)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes over the next entry, with all that lies below it.
+    pub(super) fn skip(&mut self) {
+        if let Some(frame) = self.stack.last_mut()
+            && let Some(entry) = frame.run.get(frame.next)
+        {
+            self.position += entry.count;
+            frame.next += 1;
+        }
+        self.settle();
+    }
+
+    /// Opens the node of the next entry, which is over the cursor's level.
+    pub(super) fn open(&mut self, source: &dyn ObjectSource) -> Result<()> {
+        let Some(frame) = self.stack.last_mut() else { return Ok(()) };
+        let Some(entry) = frame.run.get(frame.next) else { return Ok(()) };
+        let level = frame.level.saturating_sub(1);
+        let floor = frame.floor().clone();
+        let run = read_node(source, self.shape, level, entry, &floor)?;
+        frame.next += 1;
+        self.stack.push(Frame { level, run, next: 0, floor });
+        Ok(())
+    }
+
+    fn seek_above(&mut self, source: &dyn ObjectSource, target: u64, least: usize) -> Result<()> {
+        while let Some((level, entry)) = self.peek().filter(|(level, _)| *level >= least) {
+            if self.position + entry.count <= target {
+                self.skip();
+            } else if self.position < target && level > least {
+                self.open(source)?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the runs that are used up.
+    fn settle(&mut self) {
+        while self.stack.len() > 1
+            && self.stack.last().is_some_and(|frame| frame.next >= frame.run.len())
+        {
+            self.stack.pop();
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! What differs between two lists or two maps, found without looking at what they share.
+//!
+//! Maps are walked together in the order of keys, and a subtree that both have is passed over.
+//!
+//! Lists are compared from the top level down. The entries that both have exactly once in a gap,
+//! in the longest order that is the same in both, hold the gap's ends together (the patience rule);
+//! what equals its neighbour next to them is added to the match. What is left are smaller gaps,
+//! whose nodes are opened for the next level. So a message that was inserted in the middle is one
+//! small change, and the time is O(m log m) in the entries of the gaps.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::boundary::Shape;
+use super::cursor::Cursor;
+use super::node::{Entry, Root, read_node, total};
+use super::{Item, List, Map};
+use crate::error::Result;
+use crate::object::ObjectSource;
+
+/// Items of an old list that were replaced by items of a new one; either may be none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListChange {
+    /// Positions in the old list.
+    pub old: Range<u64>,
+    /// Positions in the new list.
+    pub new: Range<u64>,
+}
+
+/// A key whose item differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapChange {
+    /// The key.
+    pub key: Bytes,
+    /// Its item in the old map.
+    pub old: Option<Item>,
+    /// Its item in the new map.
+    pub new: Option<Item>,
+}
+
+/// The changes that make `new` of `old`, sorted, with equal items between any two of them. An item
+/// whose meta differs is a change.
+///
+/// Reads the nodes that are not in both, and keeps what lies below them in memory.
+///
+/// # Errors
+/// `NotFound` or `Corrupt` when a node is missing or damaged.
+pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<Vec<ListChange>> {
+    let mut changes = Vec::new();
+    let mut gaps: Vec<Gap> = Vec::new();
+    // The last gap also takes the unfinished runs, which follow what the levels above cover.
+    let mut edge = Gap::default();
+    let levels = old.root.runs.len().max(new.root.runs.len());
+    for level in (0..levels).rev() {
+        let mut smaller = Vec::new();
+        for gap in gaps.drain(..) {
+            smaller.extend(gap.open(source, level)?.align());
+        }
+        let mut parts = edge.open(source, level)?.with_edge(&old.root, &new.root, level).align();
+        edge = parts.pop().unwrap_or_default();
+        smaller.extend(parts);
+        for gap in smaller.into_iter().filter(|gap| !gap.is_empty()) {
+            match level > 0 && !gap.old.run.is_empty() && !gap.new.run.is_empty() {
+                true => gaps.push(gap),
+                false => changes.push(gap.change()),
+            }
+        }
+    }
+    if !edge.is_empty() {
+        changes.push(edge.change());
+    }
+    changes.sort_unstable_by_key(|change| (change.old.start, change.new.start));
+    Ok(changes)
+}
+
+/// A stretch of both lists between two matches.
+#[derive(Debug, Default)]
+struct Gap {
+    old: Side,
+    new: Side,
+}
+
+/// One list's part of a gap: entries of one level, from an item on.
+#[derive(Debug, Default)]
+struct Side {
+    start: u64,
+    run: Vec<Entry>,
+}
+
+impl Side {
+    fn range(&self) -> Range<u64> {
+        // Items of a list of at most 2^48 in all, each counted once.
+        self.start..self.start + total(&self.run)
+    }
+
+    /// The same items as entries of `level`, one below the present one.
+    fn open(self, source: &dyn ObjectSource, level: usize) -> Result<Self> {
+        let mut run = Vec::new();
+        for entry in &self.run {
+            run.extend_from_slice(&read_node(source, Shape::List, level, entry, &[])?);
+        }
+        Ok(Self { start: self.start, run })
+    }
+
+    /// The entries from `from` up to `to`.
+    fn part(&self, from: usize, to: usize) -> Self {
+        let before = self.run.get(..from).map_or(0, total);
+        let run = self.run.get(from..to).unwrap_or_default().to_vec();
+        Self { start: self.start + before, run }
+    }
+}
+
+impl Gap {
+    fn is_empty(&self) -> bool {
+        self.old.run.is_empty() && self.new.run.is_empty()
+    }
+
+    fn change(self) -> ListChange {
+        ListChange { old: self.old.range(), new: self.new.range() }
+    }
+
+    fn open(self, source: &dyn ObjectSource, level: usize) -> Result<Self> {
+        Ok(Self { old: self.old.open(source, level)?, new: self.new.open(source, level)? })
+    }
+
+    /// The gap followed by the unfinished runs of `level`.
+    fn with_edge(mut self, old: &Root, new: &Root, level: usize) -> Self {
+        for (side, root) in [(&mut self.old, old), (&mut self.new, new)] {
+            side.run.extend(root.runs.get(level).into_iter().flat_map(|run| run.iter().cloned()));
+        }
+        self
+    }
+
+    /// The gaps, some of them empty, that are left when what both sides share is matched. The last
+    /// one ends where this one ends.
+    fn align(self) -> Vec<Self> {
+        let (olds, news) = (self.old.run.len(), self.new.run.len());
+        let mut gaps = Vec::new();
+        let (mut old_from, mut new_from) = (0, 0);
+        for (old_to, new_to) in
+            anchors(&self.old.run, &self.new.run).into_iter().chain([(olds, news)])
+        {
+            let old = self.old.run.get(old_from..old_to).unwrap_or_default();
+            let new = self.new.run.get(new_from..new_to).unwrap_or_default();
+            let head = equal_pairs(old.iter(), new.iter());
+            let tail = equal_pairs(old.iter().skip(head).rev(), new.iter().skip(head).rev());
+            gaps.push(Self {
+                old: self.old.part(old_from + head, old_to - tail),
+                new: self.new.part(new_from + head, new_to - tail),
+            });
+            if tail > 0 && old_to == olds {
+                gaps.push(Self { old: self.old.part(olds, olds), new: self.new.part(news, news) });
+            }
+            (old_from, new_from) = (old_to + 1, new_to + 1);
+        }
+        gaps
+    }
+}
+
+fn equal_pairs<'a>(
+    old: impl Iterator<Item = &'a Entry>,
+    new: impl Iterator<Item = &'a Entry>,
+) -> usize {
+    old.zip(new).take_while(|(old, new)| old == new).count()
+}
+
+/// Positions of entries that stand exactly once on both sides, as the longest sequence that rises
+/// on both.
+fn anchors(old: &[Entry], new: &[Entry]) -> Vec<(usize, usize)> {
+    let mut places: HashMap<&Entry, [Vec<usize>; 2]> = HashMap::new();
+    for (side, run) in [old, new].into_iter().enumerate() {
+        for (index, entry) in run.iter().enumerate() {
+            if let Some(indices) = places.entry(entry).or_default().get_mut(side) {
+                indices.push(index);
+            }
+        }
+    }
+    let unique = |entry: &Entry| match places.get(entry) {
+        Some([olds, news]) => match (olds.as_slice(), news.as_slice()) {
+            (&[old], &[new]) => Some((old, new)),
+            _ => None,
+        },
+        None => None,
+    };
+    longest_rise(&old.iter().filter_map(unique).collect::<Vec<_>>())
+}
+
+/// The longest subsequence of `pairs`, whose first parts rise, in which the second parts rise too.
+fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // Pile n ends with the least second part that a rise of n + 1 pairs can end with.
+    let mut piles: Vec<((usize, usize), usize)> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
+    for (index, pair) in pairs.iter().enumerate() {
+        let pile = piles.partition_point(|((_, new), _)| *new < pair.1);
+        before.push(pile.checked_sub(1).and_then(|left| piles.get(left)).map(|(_, last)| *last));
+        match piles.get_mut(pile) {
+            Some(top) => *top = (*pair, index),
+            None => piles.push((*pair, index)),
+        }
+    }
+    let last = piles.last().map(|(_, index)| *index);
+    let walk = std::iter::successors(last, |index| before.get(*index).copied().flatten());
+    let mut rise: Vec<_> = walk.filter_map(|index| pairs.get(index).copied()).collect();
+    rise.reverse();
+    rise
+}
+
+/// The keys whose items differ, in order. Reads a node when the iteration comes to it, and none
+/// that both maps have in the same place; ends after the first error.
+///
+/// # Errors
+/// The iterator yields `NotFound` or `Corrupt` when a node is missing or damaged.
+pub fn diff_maps<'a>(
+    old: &Map,
+    new: &Map,
+    source: &'a dyn ObjectSource,
+) -> impl Iterator<Item = Result<MapChange>> + use<'a> {
+    let mut walk =
+        Some(MapWalk { source, old: Cursor::new(&old.root, 0), new: Cursor::new(&new.root, 0) });
+    std::iter::from_fn(move || {
+        let change = walk.as_mut()?.step().transpose();
+        if !matches!(change, Some(Ok(_))) {
+            walk = None;
+        }
+        change
+    })
+}
+
+/// Two maps, walked together.
+struct MapWalk<'a> {
+    source: &'a dyn ObjectSource,
+    old: Cursor,
+    new: Cursor,
+}
+
+impl MapWalk<'_> {
+    fn step(&mut self) -> Result<Option<MapChange>> {
+        loop {
+            let order = match (self.old.peek(), self.new.peek()) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) if old == new => {
+                    self.old.skip();
+                    self.new.skip();
+                    continue;
+                }
+                (Some(old), Some(new)) => self.order(old, new),
+            };
+            let old = if order.is_le() { advance(&mut self.old, self.source)? } else { None };
+            let new = if order.is_ge() { advance(&mut self.new, self.source)? } else { None };
+            if let Some(key) = old.as_ref().or(new.as_ref()).map(|entry| entry.key.clone()) {
+                let [old, new] = [old, new].map(|entry| entry.map(|entry| entry.item));
+                return Ok(Some(MapChange { key, old, new }));
+            }
+        }
+    }
+
+    /// Which side goes on: the old one when less, the new one when greater, both when equal.
+    fn order(&self, old: (usize, &Entry), new: (usize, &Entry)) -> Ordering {
+        let ((old_level, old), (new_level, new)) = (old, new);
+        if old.key.as_ref() <= self.new.floor() {
+            // All that is below lies before anything left on the other side.
+            Ordering::Less
+        } else if new.key.as_ref() <= self.old.floor() {
+            Ordering::Greater
+        } else if old_level == 0 && new_level == 0 {
+            old.key.cmp(&new.key)
+        } else {
+            // The higher one is opened, so that both come to stand before the same nodes.
+            new_level.cmp(&old_level)
+        }
+    }
+}
+
+/// Opens the next entry, or takes it when it is a leaf entry.
+fn advance(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<Entry>> {
+    match cursor.peek() {
+        Some((0, _)) => cursor.next(source),
+        _ => cursor.open(source).map(|()| None),
+    }
+}

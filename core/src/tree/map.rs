@@ -1,0 +1,181 @@
+//! The map: items by key, in the order of the keys' bytes.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::boundary::Shape;
+use super::cursor::Cursor;
+use super::node::{Entry, Root};
+use super::splice::{Splice, apply};
+use super::{Item, MAX_KEY_BYTES};
+use crate::error::{Error, Result};
+use crate::object::{ObjectId, ObjectSink, ObjectSource};
+
+/// A persistent sorted map. Holds its root only; a clone is another version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Map {
+    pub(super) root: Root,
+}
+
+impl Map {
+    /// The empty map.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { root: Root::empty(Shape::Map) }
+    }
+
+    /// The map whose root is `root`. Reads one object.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not there, `Corrupt` when it is not the root of a map.
+    pub fn open(source: &dyn ObjectSource, root: &ObjectId) -> Result<Self> {
+        Ok(Self { root: Root::read(source, Shape::Map, root)? })
+    }
+
+    /// Stores the root and returns its id, which names the content: equal maps have equal ids.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
+        self.root.write(sink)
+    }
+
+    /// Number of keys.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.root.len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The item of `key`. Reads O(log n) nodes.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    pub fn get(&self, source: &dyn ObjectSource, key: &[u8]) -> Result<Option<Item>> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        Ok(find(&mut cursor, source, key)?.map(|entry| entry.item.clone()))
+    }
+
+    /// Every key and item, in the order of the keys. See [`Map::range`].
+    pub fn iter<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+    ) -> impl Iterator<Item = Result<(Bytes, Item)>> + use<'a> {
+        self.range(source, &[], None)
+    }
+
+    /// The keys that begin with `prefix`, and their items. See [`Map::range`].
+    pub fn prefix<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+        prefix: &[u8],
+    ) -> impl Iterator<Item = Result<(Bytes, Item)>> + use<'a> {
+        self.range(source, prefix, after_prefix(prefix).as_deref())
+    }
+
+    /// The keys from `start` up to and without `end`, and their items; to the last key without an
+    /// `end`. Reads a node when the iteration comes to it and keeps one for each level; ends after
+    /// the first error.
+    pub fn range<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+        start: &[u8],
+        end: Option<&[u8]>,
+    ) -> impl Iterator<Item = Result<(Bytes, Item)>> + use<'a> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        let mut start = Some(Bytes::copy_from_slice(start));
+        let end = end.map(Bytes::copy_from_slice);
+        let mut done = false;
+        let mut step = move || -> Result<Option<Entry>> {
+            if let Some(start) = start.take() {
+                cursor.seek_key(source, &start)?;
+            }
+            // A subtree whose last key is not under the end may still begin under it.
+            let entry = cursor.next(source)?;
+            Ok(entry.filter(|entry| end.as_ref().is_none_or(|end| entry.key < *end)))
+        };
+        std::iter::from_fn(move || {
+            if done {
+                return None;
+            }
+            let entry = step().transpose();
+            done = !matches!(entry, Some(Ok(_)));
+            Some(entry?.map(|entry| (entry.key, entry.item)))
+        })
+    }
+
+    /// Sets the keys with an item and removes those without one. Reads and writes O(log n) nodes
+    /// for each place that changes; each node is written once, however many edits fall into it.
+    ///
+    /// On an error the map is as it was.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty key, `LimitExceeded` when a key or a meta is too long, `NotFound`
+    /// or `Corrupt` when a node is missing or damaged, and those of the sink.
+    pub fn apply(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        edits: BTreeMap<Bytes, Option<Item>>,
+    ) -> Result<()> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        let mut splices: Vec<Splice> = Vec::new();
+        for (key, item) in edits {
+            check_key(&key)?;
+            item.iter().try_for_each(Item::check)?;
+            let old = find(&mut cursor, sink, &key)?;
+            if old.map(|entry| &entry.item) == item.as_ref() {
+                continue;
+            }
+            let replaced = u64::from(old.is_some());
+            let range = cursor.position()..cursor.position() + replaced;
+            let entries = item.map(|item| Entry::leaf(key, item));
+            match splices.last_mut().filter(|last| last.range.end == range.start) {
+                Some(last) => {
+                    last.range.end = range.end;
+                    last.entries.extend(entries);
+                }
+                None => splices.push(Splice { range, entries: entries.into_iter().collect() }),
+            }
+        }
+        self.root = apply(&self.root, sink, splices)?;
+        Ok(())
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Moves forward to `key`, and returns its entry when it is there.
+fn find<'a>(
+    cursor: &'a mut Cursor,
+    source: &dyn ObjectSource,
+    key: &[u8],
+) -> Result<Option<&'a Entry>> {
+    cursor.seek_key(source, key)?;
+    Ok(cursor.peek().map(|(_, entry)| entry).filter(|entry| entry.key == key))
+}
+
+fn check_key(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Error::invalid("a map's key has at least one byte")),
+        1..=MAX_KEY_BYTES => Ok(()),
+        len => Err(Error::limit("bytes of a map's key", MAX_KEY_BYTES as u64, len as u64)),
+    }
+}
+
+/// The least key over all that begin with `prefix`, or `None` when nothing is over them.
+fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix.get(..=last)?.to_vec();
+    *end.last_mut()? += 1;
+    Some(end)
+}

@@ -1,0 +1,411 @@
+//! Nodes and roots as bytes: encoding, strict decoding, and what they link to.
+//!
+//! ```text
+//! root   [form, [run, run, ...]]      one unfinished run for each level, leaves first
+//! node   [form, level, run]           one closed run
+//!
+//! run of leaf entries    [ids, kinds, metas]    and for maps   [ids, kinds, metas, keys]
+//! run of inner entries   [ids, counts]          and for maps   [ids, counts, keys]
+//! ```
+//!
+//! A run lies column by column, and its ids are one byte string, so finding them is a slice, and
+//! two versions of a root differ in few places. Decoding accepts only bytes that would be written
+//! again: keys must rise, repeated metas must be folded, and a node must end where the boundary
+//! rule says and nowhere before. Specified in `format-spec/tree.md`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::boundary::{Boundary, Shape};
+use super::{Item, Link, MAX_ITEMS, MAX_KEY_BYTES, MAX_LEVELS, MAX_META_BYTES};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
+
+/// The codes that begin a root and a node of each shape.
+const LIST_ROOT: u64 = 0;
+const LIST_NODE: u64 = 1;
+const MAP_ROOT: u64 = 2;
+const MAP_NODE: u64 = 3;
+
+/// One element of a level: an item of the user, or a reference to a node of the level below.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Entry {
+    /// The key, or the last key below; empty in lists.
+    pub(super) key: Bytes,
+    /// The item; of an inner entry the link to its node, without meta.
+    pub(super) item: Item,
+    /// Items below: 1 for a leaf entry.
+    pub(super) count: u64,
+}
+
+impl Entry {
+    /// A leaf entry.
+    pub(super) fn leaf(key: Bytes, item: Item) -> Self {
+        Self { key, item, count: 1 }
+    }
+}
+
+/// Entries of one node, shared between the cursors that stand in it.
+pub(super) type Run = Arc<[Entry]>;
+
+/// A decoded root: the unfinished run of every level, leaves first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) shape: Shape,
+    /// Never empty; the last run is empty only when it is the only one.
+    pub(super) runs: Vec<Run>,
+}
+
+impl Root {
+    /// The root of an empty tree.
+    pub(super) fn empty(shape: Shape) -> Self {
+        Self { shape, runs: vec![Run::default()] }
+    }
+
+    /// Reads the root `id`, which must be of `shape`.
+    pub(super) fn read(source: &dyn ObjectSource, shape: Shape, id: &ObjectId) -> Result<Self> {
+        let bytes = source.read_as(Kind::Node, id)?;
+        match decode(&bytes).map_err(|error| error.at(id))? {
+            Decoded::Root(root) if root.shape == shape => Ok(root),
+            other => Err(Error::corrupt(id, root_name(shape), other.name())),
+        }
+    }
+
+    /// Stores the root. Its closed nodes are stored already.
+    pub(super) fn write(&self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
+        sink.write(Kind::Node, self.encode().into())
+    }
+
+    /// Items in the tree.
+    pub(super) fn len(&self) -> u64 {
+        self.runs.iter().map(|run| total(run)).sum()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.array(2).uint(match self.shape {
+            Shape::List => LIST_ROOT,
+            Shape::Map => MAP_ROOT,
+        });
+        writer.array(self.runs.len());
+        for (level, run) in self.runs.iter().enumerate() {
+            write_run(&mut writer, self.shape, level, run);
+        }
+        writer.finish()
+    }
+
+    fn decode(reader: &mut Reader<'_>, bytes: &Bytes, shape: Shape) -> Result<Self> {
+        let levels = reader.array_up_to(MAX_LEVELS as u64)?;
+        let mut runs = Vec::new();
+        for level in 0..usize::try_from(levels).unwrap_or(MAX_LEVELS) {
+            let run = read_run(reader, bytes, shape, level)?;
+            check_boundaries(reader, shape, level, &run, false)?;
+            runs.push(Run::from(run));
+        }
+        if runs.is_empty() || runs.len() > 1 && runs.last().is_some_and(|run| run.is_empty()) {
+            return Err(reader.refuse("a top level with entries", "none"));
+        }
+        let root = Self { shape, runs };
+        if root.len() > MAX_ITEMS {
+            return Err(reader.refuse("at most 2^48 items", &root.len().to_string()));
+        }
+        root.check_order(reader)?;
+        Ok(root)
+    }
+
+    /// The keys of a map rise from the top level, which covers the left, to the leaves.
+    fn check_order(&self, reader: &Reader<'_>) -> Result<()> {
+        let filled: Vec<_> = self.runs.iter().rev().filter(|run| !run.is_empty()).collect();
+        let rises = filled.is_sorted_by(|left, right| {
+            left.last().map(|entry| &entry.key) < right.first().map(|entry| &entry.key)
+        });
+        if self.shape == Shape::List || rises {
+            return Ok(());
+        }
+        Err(reader.refuse("keys that rise from level to level", "others"))
+    }
+}
+
+/// Stores the closed node of `level` with `run`, and returns the entry that refers to it.
+pub(super) fn write_node(
+    sink: &mut dyn ObjectSink,
+    shape: Shape,
+    level: usize,
+    run: &[Entry],
+) -> Result<Entry> {
+    let mut writer = Writer::new();
+    writer.array(3).uint(match shape {
+        Shape::List => LIST_NODE,
+        Shape::Map => MAP_NODE,
+    });
+    writer.uint(level as u64);
+    write_run(&mut writer, shape, level, run);
+    let id = sink.write(Kind::Node, writer.finish().into())?;
+    let link = Link { kind: Kind::Node, id };
+    Ok(Entry {
+        key: run.last().map(|entry| entry.key.clone()).unwrap_or_default(),
+        item: Item { link, meta: Bytes::new() },
+        count: total(run),
+    })
+}
+
+/// Reads the closed node of `level` that `parent` refers to; its keys must lie over `floor`.
+pub(super) fn read_node(
+    source: &dyn ObjectSource,
+    shape: Shape,
+    level: usize,
+    parent: &Entry,
+    floor: &[u8],
+) -> Result<Run> {
+    let id = &parent.item.link.id;
+    let bytes = source.read_as(Kind::Node, id)?;
+    let run = match decode(&bytes).map_err(|error| error.at(id))? {
+        Decoded::Node { shape: found, level: at, run } if found == shape && at == level => run,
+        other => {
+            let expected = format!("a {} of level {level}", node_name(shape));
+            return Err(Error::corrupt(id, expected, other.name()));
+        }
+    };
+    if total(&run) != parent.count {
+        return Err(Error::corrupt(id, format!("{} items", parent.count), total(&run)));
+    }
+    let in_range = run.first().is_some_and(|entry| entry.key.as_ref() > floor)
+        && run.last().is_some_and(|entry| entry.key == parent.key);
+    if shape == Shape::Map && !in_range {
+        return Err(Error::corrupt(id, "the keys that its parent names", "others"));
+    }
+    Ok(run.into())
+}
+
+/// What the node or root in `bytes` refers to, in order: nodes of the level below, and the links
+/// of its items. This is what reachability follows.
+///
+/// # Errors
+/// `Corrupt` unless the bytes are exactly what a tree writes, `Unsupported` for a later form.
+pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
+    let runs = match decode(bytes)? {
+        Decoded::Root(root) => root.runs,
+        Decoded::Node { run, .. } => vec![run.into()],
+    };
+    Ok(runs.iter().flat_map(|run| run.iter()).map(|entry| entry.item.link).collect())
+}
+
+/// Items below the entries of `run`; at most 64 entries of at most 2^48 items.
+pub(super) fn total(run: &[Entry]) -> u64 {
+    run.iter().map(|entry| entry.count).sum()
+}
+
+/// What a node object holds.
+enum Decoded {
+    Root(Root),
+    Node { shape: Shape, level: usize, run: Vec<Entry> },
+}
+
+impl Decoded {
+    fn name(&self) -> String {
+        match self {
+            Self::Root(root) => root_name(root.shape).to_owned(),
+            Self::Node { shape, level, .. } => format!("a {} of level {level}", node_name(*shape)),
+        }
+    }
+}
+
+fn root_name(shape: Shape) -> &'static str {
+    match shape {
+        Shape::List => "the root of a list",
+        Shape::Map => "the root of a map",
+    }
+}
+
+fn node_name(shape: Shape) -> &'static str {
+    match shape {
+        Shape::List => "list node",
+        Shape::Map => "map node",
+    }
+}
+
+fn decode(bytes: &Bytes) -> Result<Decoded> {
+    let mut reader = Reader::new("node", bytes);
+    let fields = reader.array_up_to(3)?;
+    let form = reader.uint()?;
+    let (shape, is_root) = match form {
+        LIST_ROOT => (Shape::List, true),
+        LIST_NODE => (Shape::List, false),
+        MAP_ROOT => (Shape::Map, true),
+        MAP_NODE => (Shape::Map, false),
+        _ => return Err(Error::new(ErrorKind::Unsupported, format!("node of form {form}"))),
+    };
+    if fields != if is_root { 2 } else { 3 } {
+        return Err(reader.refuse("the fields of its form", &fields.to_string()));
+    }
+    let decoded = if is_root {
+        Decoded::Root(Root::decode(&mut reader, bytes, shape)?)
+    } else {
+        let level = reader.uint_up_to(MAX_LEVELS as u64 - 2)?;
+        let level = usize::try_from(level).unwrap_or(MAX_LEVELS);
+        let run = read_run(&mut reader, bytes, shape, level)?;
+        check_boundaries(&reader, shape, level, &run, true)?;
+        Decoded::Node { shape, level, run }
+    };
+    reader.finish()?;
+    Ok(decoded)
+}
+
+/// A closed run ends at its only boundary, an unfinished one has none.
+fn check_boundaries(
+    reader: &Reader<'_>,
+    shape: Shape,
+    level: usize,
+    run: &[Entry],
+    closed: bool,
+) -> Result<()> {
+    let mut boundary = Boundary::new(shape, level);
+    let first = run.iter().position(|entry| boundary.ends_with(entry));
+    let expected = if closed { run.len().checked_sub(1) } else { None };
+    match first == expected && run.is_empty() <= !closed {
+        true => Ok(()),
+        false => Err(reader.refuse("a run that the boundary rule cuts", "another")),
+    }
+}
+
+fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[Entry]) {
+    let columns = if level == 0 { 3 } else { 2 } + usize::from(shape == Shape::Map);
+    let ids: Vec<u8> = run.iter().flat_map(|entry| *entry.item.link.id.as_bytes()).collect();
+    writer.array(columns).bytes(&ids);
+    if level == 0 {
+        write_kinds(writer, run);
+        write_metas(writer, run);
+    } else {
+        writer.array(run.len());
+        for entry in run {
+            writer.uint(entry.count);
+        }
+    }
+    if shape == Shape::Map {
+        write_keys(writer, run);
+    }
+}
+
+fn read_run(
+    reader: &mut Reader<'_>,
+    bytes: &Bytes,
+    shape: Shape,
+    level: usize,
+) -> Result<Vec<Entry>> {
+    reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == Shape::Map))?;
+    let ids = reader.bytes()?;
+    let (ids, rest) = ids.as_chunks::<ID_BYTES>();
+    if !rest.is_empty() || ids.len() > shape.max_entries() {
+        let expected = format!("at most {} ids", shape.max_entries());
+        return Err(reader.refuse(&expected, &format!("{} and {} bytes", ids.len(), rest.len())));
+    }
+    let kind = if level == 0 { Kind::Blob } else { Kind::Node };
+    let item = |id: &[u8; ID_BYTES]| Item {
+        link: Link { kind, id: ObjectId::from_bytes(*id) },
+        meta: Bytes::new(),
+    };
+    let mut run: Vec<_> = ids.iter().map(|id| Entry::leaf(Bytes::new(), item(id))).collect();
+    if level == 0 {
+        read_kinds(reader, &mut run)?;
+        read_metas(reader, bytes, &mut run)?;
+    } else {
+        reader.array(run.len() as u64)?;
+        for entry in &mut run {
+            entry.count = reader.uint_up_to(MAX_ITEMS)?;
+            if entry.count == 0 {
+                return Err(reader.refuse("a node with items", "an empty one"));
+            }
+        }
+    }
+    if shape == Shape::Map {
+        read_keys(reader, &mut run)?;
+    }
+    Ok(run)
+}
+
+/// The kinds of the links: a code each, or nothing when all are blobs.
+fn write_kinds(writer: &mut Writer, run: &[Entry]) {
+    let kinds: Vec<u8> = run.iter().map(|entry| entry.item.link.kind.code()).collect();
+    let all_blobs = kinds.iter().all(|code| *code == Kind::Blob.code());
+    writer.bytes(if all_blobs { &[] } else { &kinds });
+}
+
+fn read_kinds(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
+    let codes = reader.bytes()?;
+    let all_blobs = codes.iter().all(|code| *code == Kind::Blob.code());
+    if codes.is_empty() {
+        return Ok(());
+    }
+    if codes.len() != run.len() || all_blobs {
+        return Err(reader.refuse("a kind for each entry, or none for blobs", "others"));
+    }
+    for (entry, code) in run.iter_mut().zip(codes) {
+        entry.item.link.kind = Kind::from_code(*code)
+            .ok_or_else(|| reader.refuse("the code of a kind", &code.to_string()))?;
+    }
+    Ok(())
+}
+
+/// The metas, as pairs of how many entries in a row have one, and the meta.
+fn write_metas(writer: &mut Writer, run: &[Entry]) {
+    let groups: Vec<_> = run.chunk_by(|a, b| a.item.meta == b.item.meta).collect();
+    writer.array(2 * groups.len());
+    for group in groups {
+        let meta = group.first().map(|entry| entry.item.meta.as_ref());
+        writer.uint(group.len() as u64).bytes(meta.unwrap_or_default());
+    }
+}
+
+fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Result<()> {
+    let fields = reader.array_up_to(2 * run.len() as u64)?;
+    let mut rest = run;
+    let mut previous: Option<&[u8]> = None;
+    for _ in 0..fields / 2 {
+        let repeats = reader.uint_up_to(rest.len() as u64)?;
+        let meta = reader.bytes()?;
+        if repeats == 0 || previous == Some(meta) || meta.len() > MAX_META_BYTES {
+            return Err(reader.refuse("a meta within its limit, unlike its neighbour", "another"));
+        }
+        let (group, tail) = rest.split_at_mut(usize::try_from(repeats).unwrap_or(0));
+        for entry in group {
+            entry.item.meta = bytes.slice_ref(meta);
+        }
+        (rest, previous) = (tail, Some(meta));
+    }
+    if fields % 2 == 1 || !rest.is_empty() {
+        return Err(reader.refuse("a meta for each entry", "others"));
+    }
+    Ok(())
+}
+
+/// The keys, each as the length it shares with the one before, and the rest.
+fn write_keys(writer: &mut Writer, run: &[Entry]) {
+    writer.array(2 * run.len());
+    let mut previous: &[u8] = &[];
+    for entry in run {
+        let shared = previous.iter().zip(&entry.key).take_while(|(a, b)| a == b).count();
+        let rest = entry.key.get(shared..).unwrap_or_default();
+        writer.uint(shared as u64).bytes(rest);
+        previous = &entry.key;
+    }
+}
+
+fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
+    reader.array(2 * run.len() as u64)?;
+    let mut previous = Vec::new();
+    for entry in run {
+        let shared = reader.uint_up_to(previous.len() as u64)?;
+        let rest = reader.bytes()?;
+        let shared = usize::try_from(shared).unwrap_or(0);
+        // The first byte past the shared part must be over its predecessor's: then the key rises,
+        // and no longer part could have been shared.
+        if rest.first() <= previous.get(shared) || shared + rest.len() > MAX_KEY_BYTES {
+            return Err(reader.refuse("a key within its limit, over the one before", "another"));
+        }
+        previous.truncate(shared);
+        previous.extend_from_slice(rest);
+        entry.key = Bytes::copy_from_slice(&previous);
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! turntree: git for what an agent knows.
 
+pub mod context;
 pub mod error;
 pub mod exchange;
 pub mod object;

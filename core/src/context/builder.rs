@@ -8,7 +8,7 @@ use super::entry::{FileEntry, FileMode, MessageEntry, blob_item};
 use super::{Context, Section, Shape, agent_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
-use crate::tree::{Item, List, Map};
+use crate::tree::{Item, List};
 
 /// A context in the making.
 ///

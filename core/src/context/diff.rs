@@ -84,7 +84,7 @@ fn diff_list(
     };
     let (old, new) = (open(old)?, open(new)?);
     let mut changes = Vec::new();
-    for change in diff_lists(source, &old, &new)? {
+    for change in diff_lists(&old, &new, source)? {
         let mut before = old.iter(source, change.old.clone());
         let mut after = new.iter(source, change.new.clone());
         let (mut old_index, mut new_index) = (change.old.start, change.new.start);
@@ -111,9 +111,9 @@ fn diff_map(
         Some(section) => Map::open(source, &section.id),
         None => Ok(Map::new()),
     };
-    diff_maps(source, &open(old)?, &open(new)?)?
-        .into_iter()
+    diff_maps(&open(old)?, &open(new)?, source)
         .map(|change| {
+            let change = change?;
             let key = text_key(&change.key)?;
             Ok(SectionChange { key, old: change.old, new: change.new })
         })

@@ -298,7 +298,10 @@ impl Section {
 
 fn section_item(section: Section) -> Item {
     let kind = if section.shape == Shape::Blob { Kind::Blob } else { Kind::Node };
-    Item { link: Link { kind, id: section.id }, meta: Bytes::copy_from_slice(&[section.shape as u8]) }
+    Item {
+        link: Link { kind, id: section.id },
+        meta: Bytes::copy_from_slice(&[section.shape as u8]),
+    }
 }
 
 fn section_of(item: &Item) -> Result<Section> {

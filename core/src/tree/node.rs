@@ -409,3 +409,170 @@ fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::object::Memory;
+
+    const ID: [u8; ID_BYTES] = [0xff; ID_BYTES];
+
+    fn entry(key: &str, n: u32) -> Entry {
+        // Ids whose words are high never end a node early.
+        let id = ObjectId::of(Kind::Blob, &n.to_le_bytes());
+        let meta = Bytes::from(vec![b'm'; (n / 2 % 3) as usize]);
+        let kind = if n.is_multiple_of(5) { Kind::Node } else { Kind::Blob };
+        Entry::leaf(Bytes::copy_from_slice(key.as_bytes()), Item { link: Link { kind, id }, meta })
+    }
+
+    /// Roots and nodes of a list and a map of 300 items.
+    fn samples() -> Vec<Bytes> {
+        let mut objects = Memory::new();
+        for shape in [Shape::List, Shape::Map] {
+            let key = |n| if shape == Shape::Map { format!("key/{n:04}") } else { String::new() };
+            let entries = (0..300).map(|n| entry(&key(n), n)).collect();
+            let splice = crate::tree::splice::Splice { range: 0..0, entries };
+            let root = Root::empty(shape);
+            let root = crate::tree::splice::apply(&root, &mut objects, vec![splice]).unwrap();
+            root.write(&mut objects).unwrap();
+        }
+        let mut samples: Vec<_> = objects.iter().map(|(_, object)| object.bytes.clone()).collect();
+        samples.sort_unstable();
+        samples
+    }
+
+    /// The id of what is written for the decoded bytes, if they decode.
+    fn written_again(bytes: &Bytes) -> Option<ObjectId> {
+        let mut objects = Memory::new();
+        match decode(bytes).ok()? {
+            Decoded::Root(root) => root.write(&mut objects).ok(),
+            Decoded::Node { shape, level, run } => {
+                write_node(&mut objects, shape, level, &run).ok().map(|entry| entry.item.link.id)
+            }
+        }
+    }
+
+    #[test]
+    fn one_changed_byte_anywhere_is_refused_or_is_another_canonical_object() {
+        let samples = samples();
+        let smallest = |form| {
+            let of_form = samples.iter().filter(|bytes| bytes.get(1) == Some(&form));
+            of_form.min_by_key(|bytes| bytes.len()).unwrap()
+        };
+        for sample in [LIST_ROOT, LIST_NODE, MAP_ROOT, MAP_NODE].map(|form| smallest(form as u8)) {
+            assert_eq!(written_again(sample), Some(ObjectId::of(Kind::Node, sample)));
+            for (at, flip) in (0..sample.len()).flat_map(|at| (1..=255_u8).map(move |f| (at, f))) {
+                let mut bytes = sample.to_vec();
+                bytes[at] ^= flip;
+                let bytes = Bytes::from(bytes);
+                if let Some(id) = written_again(&bytes) {
+                    assert_eq!(id, ObjectId::of(Kind::Node, &bytes), "byte {at} ^ {flip}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cut_grown_and_random_bytes_never_decode_to_something_else(
+            sample: prop::sample::Index,
+            at: prop::sample::Index,
+            gone in 0_usize..8,
+            come in prop::collection::vec(any::<u8>(), 0..8),
+            noise: Vec<u8>,
+        ) {
+            let samples = samples();
+            let mut bytes = sample.get(&samples).to_vec();
+            let at = at.index(bytes.len());
+            bytes.splice(at..(at + gone).min(bytes.len()), come);
+            for bytes in [Bytes::from(bytes), noise.into()] {
+                if let Some(id) = written_again(&bytes) {
+                    prop_assert_eq!(id, ObjectId::of(Kind::Node, &bytes));
+                }
+            }
+        }
+    }
+
+    /// A root with one run of leaves whose columns `columns` writes, for a list or a map.
+    fn root_of(form: u64, columns: impl Fn(&mut Writer)) -> Bytes {
+        let mut writer = Writer::new();
+        writer.array(2).uint(form).array(1).array(if form == MAP_ROOT { 4 } else { 3 });
+        columns(&mut writer);
+        writer.finish().into()
+    }
+
+    #[test]
+    fn a_second_way_to_write_the_same_is_refused() {
+        let two = [ID, ID].concat();
+        let cases = [
+            root_of(LIST_ROOT, |w| {
+                _ = w.bytes(&two).bytes(&[]).array(4).uint(1).bytes(b"m").uint(1).bytes(b"m")
+            }),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[]).array(2).uint(1).bytes(b"m")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[0, 0]).array(2).uint(2).bytes(b"")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[1, 5]).array(2).uint(2).bytes(b"")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two[1..]).bytes(&[]).array(2).uint(1).bytes(b"")),
+        ];
+        for (n, bytes) in cases.iter().enumerate() {
+            assert_eq!(links(bytes).unwrap_err().kind(), ErrorKind::Corrupt, "case {n}");
+        }
+        let keys = |shared, rest: &'static [u8]| {
+            root_of(MAP_ROOT, move |w| {
+                w.bytes(&[ID, ID].concat()).bytes(&[]).array(2).uint(2).bytes(b"");
+                w.array(4).uint(0).bytes(b"ab").uint(shared).bytes(rest);
+            })
+        };
+        assert_eq!(links(&keys(1, b"c")).unwrap().len(), 2);
+        for (shared, rest) in [(0, b"ac".as_slice()), (1, b"b"), (1, b"a"), (2, b""), (3, b"c")] {
+            assert!(links(&keys(shared, rest)).is_err(), "shared {shared}, rest {rest:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_on_top_has_entries_and_an_unknown_form_is_for_a_later_version() {
+        let inner = |count: u64| {
+            let mut writer = Writer::new();
+            writer.array(2).uint(LIST_ROOT).array(2).array(3).bytes(&[]).bytes(&[]).array(0);
+            writer.array(2).bytes(&ID).array(1).uint(count);
+            Bytes::from(writer.finish())
+        };
+        assert!(links(&inner(MAX_ITEMS)).is_ok());
+        assert!(links(&inner(0)).is_err() && links(&inner(MAX_ITEMS + 1)).is_err());
+        let mut objects = Memory::new();
+        let id = objects.write(Kind::Node, inner(MAX_ITEMS)).unwrap();
+        let mut full = crate::tree::List::open(&objects, &id).unwrap();
+        let error = full.push(&mut objects, entry("", 1).item).unwrap_err();
+        assert_eq!((error.kind(), full.len()), (ErrorKind::LimitExceeded, MAX_ITEMS));
+
+        let top = [0x82, 0, 0x82, 0x83, 0x40, 0x40, 0x80, 0x82, 0x40, 0x80];
+        assert!(
+            links(&Bytes::copy_from_slice(&top)).unwrap_err().to_string().contains("top level")
+        );
+        let later = links(&Bytes::from_static(&[0x82, 4, 0x80])).unwrap_err();
+        assert_eq!(later.kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_node_that_is_not_what_its_parent_says_is_corruption() {
+        let mut objects = Memory::new();
+        let run: Vec<_> = (0..).map(|n| entry(&format!("{n:03}"), n)).take(32).collect();
+        let mut boundary = Boundary::new(Shape::Map, 0);
+        let end = run.iter().position(|entry| boundary.ends_with(entry)).unwrap();
+        let parent = write_node(&mut objects, Shape::Map, 0, &run[..=end]).unwrap();
+        let read = |level, parent: &Entry, floor: &[u8]| {
+            read_node(&objects, Shape::Map, level, parent, floor).map_err(|error| error.kind())
+        };
+        assert!(read(0, &parent, b"").is_ok());
+        let corrupt = Some(ErrorKind::Corrupt);
+        assert_eq!(read(1, &parent, b"").err(), corrupt);
+        assert_eq!(read(0, &parent, b"000").err(), corrupt);
+        assert_eq!(read(0, &Entry { count: 1, ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(read(0, &Entry { key: "x".into(), ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(
+            read_node(&objects, Shape::List, 0, &parent, b"").err().map(|e| e.kind()),
+            corrupt
+        );
+    }
+}

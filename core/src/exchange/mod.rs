@@ -1,3 +1,5 @@
 //! In and out: recorded sessions, one file a format.
 
+mod json;
+
 pub mod formats;

@@ -2,4 +2,6 @@
 
 mod json;
 
+pub mod detect;
 pub mod formats;
+pub mod lines;

@@ -20,7 +20,8 @@ use std::vec::IntoIter;
 
 use super::boundary::{Boundary, Shape};
 use super::cursor::Cursor;
-use super::node::{Entry, Root, Run, total, write_node};
+use super::node::{Root, write_node};
+use super::run::{Entry, Run, total};
 use super::{MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, Result};
 use crate::object::ObjectSink;

@@ -197,8 +197,8 @@ pub(super) fn check_boundaries(
     let mut boundary = Boundary::new(shape, level);
     let first = run.iter().position(|entry| boundary.ends_with(entry));
     let expected = if closed { run.len().checked_sub(1) } else { None };
-    match first == expected && run.is_empty() <= !closed {
-        true => Ok(()),
-        false => Err(reader.refuse("a run that the boundary rule cuts", "another")),
+    if first == expected && (!closed || !run.is_empty()) {
+        return Ok(());
     }
+    Err(reader.refuse("a run that the boundary rule cuts", "another"))
 }

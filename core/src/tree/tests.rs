@@ -66,6 +66,29 @@ impl Counting {
     }
 }
 
+/// Objects in which one id gives the bytes of another.
+struct Swapped {
+    objects: Memory,
+    asked: ObjectId,
+    given: ObjectId,
+}
+
+impl ObjectSource for Swapped {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        self.objects.read(if *id == self.asked { &self.given } else { id })
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        self.objects.contains(id)
+    }
+}
+
+impl ObjectSink for Swapped {
+    fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
+        self.objects.write(kind, bytes)
+    }
+}
+
 fn list_of(sink: &mut dyn ObjectSink, items: Vec<Item>) -> List {
     let mut list = List::new();
     list.extend(sink, items).unwrap();
@@ -227,6 +250,51 @@ proptest! {
         let mut made = old;
         made.apply(&mut objects, rebuilt).unwrap();
         prop_assert_eq!(made, new);
+    }
+
+    #[test]
+    fn new_items_in_one_place_are_exactly_one_change(
+        len in 0_usize..2_000,
+        from: Index, to: Index,
+        come in 0_u64..200,
+    ) {
+        let range = wide(&range(len, &from, &to));
+        prop_assume!(come > 0 || !range.is_empty());
+        let mut objects = Memory::new();
+        let old = list_of(&mut objects, items(0..len as u64));
+        let mut new = old.clone();
+        new.splice(&mut objects, range.clone(), items(1_000_000..1_000_000 + come)).unwrap();
+        let change = ListChange { new: range.start..range.start + come, old: range };
+        prop_assert_eq!(diff_lists(&old, &new, &objects).unwrap(), [change]);
+    }
+
+    #[test]
+    fn a_node_in_the_place_of_another_is_corruption_where_it_shows_and_never_a_panic(a: Index, b: Index) {
+        let mut objects = Memory::new();
+        let list = list_of(&mut objects, items(0..400));
+        let map = map_of(&mut objects, &model(0..400));
+        let mut ids: Vec<_> = objects.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        let (asked, given) = (*a.get(&ids), *b.get(&ids));
+        prop_assume!(asked != given);
+        let mut swapped = Swapped { objects, asked, given };
+        let listed: Result<Vec<_>> = list.iter(&swapped, 0..400).collect();
+        let mapped: Result<Vec<_>> = map.iter(&swapped).collect();
+        let differs = diff_lists(&list, &List::new(), &swapped);
+        prop_assert_eq!(differs.unwrap(), [ListChange { old: 0..400, new: 0..0 }]);
+        if let Ok(mapped) = &mapped {
+            prop_assert!(mapped.iter().map(|(key, _)| key).eq(model(0..400).keys()));
+        }
+        let errors = [
+            listed.err(), mapped.err(), diff_maps(&map, &Map::new(), &swapped).find_map(Result::err)];
+        for error in errors.into_iter().flatten() {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        let replaced = list.clone().splice(&mut swapped, 200..201, items(0..1));
+        let removed = map.clone().apply(&mut swapped, model(0..400).into_keys().map(|key| (key, None)).collect());
+        for error in [replaced.err(), removed.err()].into_iter().flatten() {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
     }
 }
 

@@ -1,4 +1,6 @@
 //! In and out: recorded sessions, one file a format.
 
+mod json;
+
 pub mod document;
 pub mod formats;

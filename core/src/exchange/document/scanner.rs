@@ -81,7 +81,7 @@ pub(super) struct Scanner {
     state: State,
     /// The string being read is a key.
     in_key: bool,
-    /// The key's bytes as written, one more than [`MAX_KEY_BYTES`] when it is too long to match.
+    /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`] when it is too long to match.
     key: Vec<u8>,
     /// Rules that fit the path of the value that comes next or is open.
     mask: Mask,
@@ -121,10 +121,10 @@ impl Scanner {
 
     /// Ends rules for the value that just began: nothing below it is matched.
     pub(super) fn close_to_rules(&mut self) {
-        if self.opened() {
-            if let Some(frame) = self.frames.last_mut() {
-                frame.mask = 0;
-            }
+        if self.opened()
+            && let Some(frame) = self.frames.last_mut()
+        {
+            frame.mask = 0;
         }
     }
 
@@ -186,6 +186,15 @@ impl Scanner {
 
     /// Takes the next byte. Numbers must be ended before with [`Self::ends_number`].
     pub(super) fn feed(&mut self, byte: u8) -> Result<Step, Fault> {
+        let in_key = self.in_key;
+        let step = self.step(byte)?;
+        if in_key && self.in_key && self.key.len() <= MAX_KEY_BYTES {
+            self.key.push(byte);
+        }
+        Ok(step)
+    }
+
+    fn step(&mut self, byte: u8) -> Result<Step, Fault> {
         let fault = self.expected();
         let blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         match self.state {
@@ -218,16 +227,16 @@ impl Scanner {
             State::CommaOrEnd => self.after_value(byte),
             State::String => self.string(byte),
             State::Escape => match byte {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.in_string(byte),
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.enter(State::String),
                 b'u' => self.enter(State::Unicode(4)),
                 _ => Err(fault),
             },
             State::Unicode(missing) if byte.is_ascii_hexdigit() => match missing {
-                0 | 1 => self.in_string(byte),
+                0 | 1 => self.enter(State::String),
                 _ => self.enter(State::Unicode(missing - 1)),
             },
             State::Utf8 { low, high, more } if (low..=high).contains(&byte) => match more {
-                0 => self.in_string(byte),
+                0 => self.enter(State::String),
                 _ => self.enter(State::Utf8 { low: 0x80, high: 0xbf, more: more - 1 }),
             },
             State::Number(Number::Minus) if byte == b'I' => self.enter(State::Literal(b"nfinity")),
@@ -247,14 +256,6 @@ impl Scanner {
     fn enter(&mut self, state: State) -> Result<Step, Fault> {
         self.state = state;
         Ok(Step::Inside)
-    }
-
-    /// Back in the string after an escape or a character of several bytes, which `last` ends.
-    fn in_string(&mut self, last: u8) -> Result<Step, Fault> {
-        if self.in_key && self.key.len() <= MAX_KEY_BYTES {
-            self.key.push(last);
-        }
-        self.enter(State::String)
     }
 
     fn begin(&mut self, byte: u8) -> Result<Step, Fault> {
@@ -302,7 +303,7 @@ impl Scanner {
             b'"' => self.value_ended(),
             b'\\' => self.enter(State::Escape),
             0..0x20 => Err("an escaped control character"),
-            0x20..0x80 => self.in_string(byte),
+            0x20..0x80 => self.enter(State::String),
             0xc2..=0xdf => self.enter(next(0x80, 0xbf, 0)),
             0xe0 => self.enter(next(0xa0, 0xbf, 1)),
             0xed => self.enter(next(0x80, 0x9f, 1)),

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use proptest::prelude::*;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Document, MAX_FIELD_BYTES, MAX_GLUE_BYTES, MAX_SUFFIX_BYTES, Rules};
@@ -51,12 +52,12 @@ fn assert_whole(file: &[u8], pieces: &[Piece]) {
         assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES);
         match &piece.kind {
             PieceKind::Record { .. } => {
-                serde_json::from_slice::<Value>(&piece.bytes).unwrap();
+                serde_json::from_slice::<IgnoredAny>(&piece.bytes).unwrap();
             }
             PieceKind::Glue { fields } => {
                 assert!(!piece.bytes.is_empty() && piece.bytes.len() <= MAX_GLUE_BYTES);
                 for (_, range) in fields.iter().filter(|(_, range)| !range.is_empty()) {
-                    serde_json::from_slice::<Value>(&piece.bytes[range.clone()]).unwrap();
+                    serde_json::from_slice::<IgnoredAny>(&piece.bytes[range.clone()]).unwrap();
                 }
             }
             PieceKind::Damaged { .. } => assert!(piece.bytes.len() <= MAX_GLUE_BYTES),

@@ -51,11 +51,6 @@ pub(crate) fn value(bytes: &[u8]) -> Option<Value> {
     Text::new(bytes)?.parse().ok()
 }
 
-/// The text of `value` at `path` (a JSON pointer).
-pub(crate) fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
-    value.pointer(path).and_then(Value::as_str)
-}
-
 /// The moment in `value`: ISO 8601 text, or milliseconds since the epoch.
 pub(crate) fn time(value: &Value) -> Option<Time> {
     match value {

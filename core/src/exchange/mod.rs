@@ -2,5 +2,7 @@
 
 mod json;
 
+pub mod detect;
 pub mod document;
 pub mod formats;
+pub mod lines;

@@ -10,10 +10,9 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::super::json;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role};
+use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -76,15 +75,15 @@ impl Parser for Atif {
 impl Atif {
     fn step(&mut self, step: &Value, events: &mut Vec<Event>) {
         let view = view(step);
-        let model = json::text_at(step, "/model_name").or_else(|| self.session.known("model"));
+        let model = text_at(step, "/model_name").or_else(|| self.session.known("model"));
         let model = model.filter(|_| view.role == Role::Assistant);
         let facts = MessageFacts { conversation: None, time: step.get("timestamp"), model };
         events.push(Event::Turn);
         self.conversations.push_in_turn(&view, facts, events);
         let refs = results(step).filter_map(|r| r.get("subagent_trajectory_ref")?.as_array());
         for reference in refs.flatten() {
-            let session = json::text_at(reference, "/session_id");
-            let path = json::text_at(reference, "/trajectory_path");
+            let session = text_at(reference, "/session_id");
+            let path = text_at(reference, "/trajectory_path");
             if let Some(value) = path.or(session) {
                 let key = format!("subagent/{}", session.unwrap_or(value));
                 events.push(Event::Meta { key, value: value.to_owned() });
@@ -98,7 +97,7 @@ fn results(step: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn view(step: &Value) -> MessageView {
-    let role = match json::text_at(step, "/source") {
+    let role = match text_at(step, "/source") {
         Some("system") => Role::System,
         Some("user") => Role::User,
         Some("agent") => Role::Assistant,
@@ -106,7 +105,7 @@ fn view(step: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(step.get("step_id"));
-    view.add_thinking(json::text_at(step, "/reasoning_content").unwrap_or_default());
+    view.add_thinking(text_at(step, "/reasoning_content").unwrap_or_default());
     view.add_content(step.get("message").unwrap_or(&Value::Null));
     for call in step.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let part = |name| call.get(name);

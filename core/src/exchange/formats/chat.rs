@@ -15,7 +15,7 @@ use super::super::document::{Document, Rules};
 use super::super::{json, lines};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
-use super::{Content, Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role};
+use super::{Content, Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// Messages of the Anthropic interface.
 pub(super) const ANTHROPIC: FormatSpec = FormatSpec {
@@ -49,10 +49,8 @@ pub(super) const TAU2: FormatSpec = FormatSpec {
     view,
 };
 
-static RULES: Rules = Rules {
-    cuts: &["", "[*]", "messages[*]", "system"],
-    fields: &["model", "id", "session_id"],
-};
+static RULES: Rules =
+    Rules { cuts: &["", "[*]", "messages[*]", "system"], fields: &["model", "id", "session_id"] };
 
 static TAU2_RULES: Rules = Rules {
     cuts: &[
@@ -80,7 +78,8 @@ fn is_chat(shape: &Shape<'_>) -> bool {
 
 /// Whether the text has blocks that only the Anthropic interface has.
 fn has_blocks(shape: &Shape<'_>) -> bool {
-    shape.has("system") || ["\"tool_use\"", "\"tool_result\""].iter().any(|t| shape.head.contains(t))
+    shape.has("system")
+        || ["\"tool_use\"", "\"tool_result\""].iter().any(|t| shape.head.contains(t))
 }
 
 fn cut<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
@@ -168,7 +167,7 @@ impl Chat {
 
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
         let view = view(message);
-        if json::text_at(message, "/role").is_none() {
+        if text_at(message, "/role").is_none() {
             return events.push(Event::Unknown { what: "a message without a role".to_owned() });
         }
         let name = self.name();
@@ -182,7 +181,8 @@ impl Chat {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.system_prompt(events);
         }
-        for call in view.tool_calls.iter().filter(|call| call.name.to_lowercase().contains("todo")) {
+        for call in view.tool_calls.iter().filter(|call| call.name.to_lowercase().contains("todo"))
+        {
             let input = json::value(call.input.as_bytes());
             let list = input.as_ref().and_then(|input| input.get("todos"));
             todos(self.conversations.agent(None), list, events);
@@ -212,12 +212,12 @@ pub(super) fn time(message: &Value) -> Option<&Value> {
 /// The model that said `message`.
 pub(super) fn model(message: &Value) -> Option<&str> {
     let paths = ["/model", "/modelInfo/id", "/modelInfo/modelId"];
-    paths.iter().find_map(|path| json::text_at(message, path))
+    paths.iter().find_map(|path| text_at(message, path))
 }
 
 /// The view of a message of either interface. A user message that holds results is one of a tool.
 pub(super) fn view(message: &Value) -> MessageView {
-    let role = match json::text_at(message, "/role") {
+    let role = match text_at(message, "/role") {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
@@ -233,7 +233,7 @@ pub(super) fn view(message: &Value) -> MessageView {
         view.add_result(id, content, is_error);
         return view;
     }
-    view.add_thinking(json::text_at(message, "/reasoning_content").unwrap_or_default());
+    view.add_thinking(text_at(message, "/reasoning_content").unwrap_or_default());
     view.add_content(content);
     view.add_tool_calls(message.get("tool_calls"));
     if role == Role::User && !view.tool_results.is_empty() {
@@ -264,8 +264,14 @@ mod tests {
             r#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "a"}]}"#,
             r#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "b"}]}"#,
         ];
-        let expected =
-            ["turn", "main User go", "turn", "main Assistant [ls, cat]", "main Tool a", "main Tool b"];
+        let expected = [
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant [ls, cat]",
+            "main Tool a",
+            "main Tool b",
+        ];
         for (format, messages) in [(&OPENAI, openai), (&ANTHROPIC, anthropic)] {
             let lines = messages.map(|message| message.replace('\n', " ")).join("\n");
             let list = format!("[{}]", messages.join(",\n"));
@@ -278,7 +284,8 @@ mod tests {
 
     #[test]
     fn documents_one_a_line_are_conversations_with_their_own_prompts() {
-        let file = br#"{"model": "m", "system": "be good", "messages": [{"role": "user", "content": "a"}]}
+        let file =
+            br#"{"model": "m", "system": "be good", "messages": [{"role": "user", "content": "a"}]}
 {"id": "x y", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}"#;
         let expected = [
             "model=m",

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
 use super::super::json;
-use super::conversation::{Conversations, MessageFacts, own, plain, record};
+use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, chat};
+use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, chat, text_at};
 
 /// How to read `api_conversation_history.json`.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -39,7 +39,8 @@ pub(super) const WINDOW: FormatSpec = FormatSpec {
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };
 
 /// What stands around the working directory in the details that follow a prompt.
-const DIRECTORY_MARKS: [&str; 2] = ["# Current Working Directory (", "# Current Workspace Directory ("];
+const DIRECTORY_MARKS: [&str; 2] =
+    ["# Current Working Directory (", "# Current Workspace Directory ("];
 
 fn recognise(shape: &Shape<'_>) -> bool {
     let marks = ["<environment_details>", "<task>", "\"modelInfo\""];
@@ -74,9 +75,9 @@ impl Parser for Cline {
         }
         for call in &view.tool_calls {
             let input = json::value(call.input.as_bytes());
-            let progress = input.as_ref().and_then(|input| json::text_at(input, "/task_progress"));
+            let progress = input.as_ref().and_then(|input| text_at(input, "/task_progress"));
             if let Some(progress) = progress {
-                let content = Some(own(progress));
+                let content = Some(own_text(progress));
                 events.push(Event::Scratchpad { key: "todos".to_owned(), content });
             }
         }
@@ -90,7 +91,7 @@ impl Cline {
             let Some((path, rest)) = part.split_once("\">\n") else { continue };
             let Some((content, _)) = rest.split_once("\n</final_file_content>") else { continue };
             let path = self.session.relative(path);
-            events.push(Event::File { path, content: Some(own(content)) });
+            events.push(Event::File { path, content: Some(own_text(content)) });
         }
     }
 }
@@ -151,7 +152,7 @@ impl Parser for Window {
 }
 
 fn kind(message: &Value) -> Option<&str> {
-    json::text_at(message, "/say").or_else(|| json::text_at(message, "/ask"))
+    text_at(message, "/say").or_else(|| text_at(message, "/ask"))
 }
 
 /// Whether a message of `kind` says nothing of the conversation.
@@ -168,7 +169,7 @@ fn window_view(message: &Value) -> MessageView {
     };
     let mut view = MessageView::new(role);
     view.id = plain(message.get("ts"));
-    let text = json::text_at(message, "/text").unwrap_or_default();
+    let text = text_at(message, "/text").unwrap_or_default();
     match (role, kind) {
         (_, "reasoning") => view.add_thinking(text),
         (_, "tool" | "command" | "use_mcp_server" | "browser_action") => {

@@ -9,11 +9,10 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::super::json;
 use super::chat;
-use super::conversation::{Conversations, MessageFacts, fields, own, plain, record};
+use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, Parser, Piece, Pieces};
+use super::{Event, FormatSpec, Parser, Piece, Pieces, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -58,7 +57,10 @@ impl Parser for ClineSdk {
         match record(piece, events) {
             Some(("system_prompt", prompt)) => {
                 let agent = self.conversations.agent(None).to_owned();
-                events.push(Event::SystemPrompt { agent, content: own(&chat::text_of(&prompt)) });
+                events.push(Event::SystemPrompt {
+                    agent,
+                    content: own_text(&chat::text_of(&prompt)),
+                });
             }
             Some((_, message)) => self.message(&message, events),
             None => {}
@@ -76,12 +78,12 @@ impl ClineSdk {
         self.conversations.push(&chat::view(message), facts, events);
         let blocks = message.get("content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
-            let text = |path| json::text_at(block, path);
+            let text = |path| text_at(block, path);
             if let (Some("file"), Some(path), Some(content)) =
                 (text("/type"), text("/path"), text("/content"))
             {
                 let path = self.session.relative(path);
-                events.push(Event::File { path, content: Some(own(content)) });
+                events.push(Event::File { path, content: Some(own_text(content)) });
             }
         }
     }

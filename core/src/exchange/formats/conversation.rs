@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::super::json;
-use super::{Content, Event, MessageEvent, MessageView, Piece, PieceKind, Role};
+use super::{Content, Event, MAIN, MessageEvent, MessageView, Piece, PieceKind, Role, own};
 
 /// Longest name of an agent, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -54,7 +54,7 @@ impl Conversations {
 
     /// Whether the current conversation is the first.
     pub(super) fn is_first(&self) -> bool {
-        self.agents.is_empty() || self.agent == "main"
+        self.agents.is_empty() || self.agent == MAIN
     }
 
     /// Whether a message of `role` begins a turn: a prompt does, and a step of the model. Opening
@@ -99,7 +99,7 @@ impl Conversations {
 
     fn free_name(&self, name: Option<&str>) -> String {
         if self.agents.is_empty() {
-            return "main".to_owned();
+            return MAIN.to_owned();
         }
         let number = self.agents.len() + 1;
         let safe = name.map(safe_name).filter(|name| !name.is_empty());
@@ -150,35 +150,22 @@ pub(super) fn plain(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// The path of the record that `piece` is, and its value; what is damaged or unreadable is reported.
+/// The path of the record that `piece` is, and its value; see [`super::record`].
 pub(super) fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<(&'static str, Value)> {
-    match &piece.kind {
-        PieceKind::Record { path } => {
-            let value = json::value(&piece.bytes);
-            if value.is_none() {
-                let what = format!("line {}: a record that cannot be read", piece.line);
-                events.push(Event::Unknown { what });
-            }
-            Some((path, value?))
-        }
-        PieceKind::Damaged { reason } => {
-            events.push(Event::Unknown { what: reason.clone() });
-            None
-        }
-        PieceKind::Glue { .. } => None,
-    }
+    let PieceKind::Record { path } = piece.kind else { return None };
+    super::record(piece, events).map(|value| (path, value))
 }
 
 /// Text that does not stand in the file as such.
-pub(super) fn own(text: &str) -> Content {
+pub(super) fn own_text(text: &str) -> Content {
     Content::Own(Bytes::copy_from_slice(text.as_bytes()))
 }
 
 /// The scratchpad entry `todos` of `agent`, if `todos` is a list.
 pub(super) fn todos(agent: &str, todos: Option<&Value>, events: &mut Vec<Event>) {
     let Some(todos) = todos.filter(|todos| todos.is_array()) else { return };
-    let key = if agent == "main" { "todos".to_owned() } else { format!("todos/{agent}") };
-    events.push(Event::Scratchpad { key, content: Some(own(&todos.to_string())) });
+    let key = if agent == MAIN { "todos".to_owned() } else { format!("todos/{agent}") };
+    events.push(Event::Scratchpad { key, content: Some(own(todos)) });
 }
 
 #[cfg(test)]
@@ -200,7 +187,8 @@ mod tests {
     fn a_turn_is_a_prompt_or_a_step_with_its_results() {
         use Role::{Assistant, Other, System, Tool, User};
         let mut conversations = Conversations::default();
-        let roles = [System, User, Assistant, Tool, Tool, Other, Assistant, User, System, Assistant];
+        let roles =
+            [System, User, Assistant, Tool, Tool, Other, Assistant, User, System, Assistant];
         let begins = roles.map(|role| conversations.begins_turn(role));
         let expected = [true, false, true, false, false, false, true, true, false, true];
         assert_eq!(begins, expected);

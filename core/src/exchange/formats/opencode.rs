@@ -10,10 +10,9 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::super::json;
-use super::conversation::{Conversations, MessageFacts, fields, own, plain, record, todos};
+use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record, todos};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role};
+use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -64,38 +63,38 @@ impl Parser for Opencode {
 
 impl Opencode {
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
-        let model = json::text_at(message, "/info/modelID");
-        let model = model.or_else(|| json::text_at(message, "/info/model/modelID"));
+        let model = text_at(message, "/info/modelID");
+        let model = model.or_else(|| text_at(message, "/info/model/modelID"));
         let time = message.pointer("/info/time/created");
         let facts = MessageFacts { conversation: None, time, model };
         events.push(Event::Turn);
         self.conversations.push_in_turn(&view(message), facts, events);
         for part in parts(message).filter(|part| is_done(part)) {
             self.files(part, events);
-            if matches!(json::text_at(part, "/tool"), Some("todowrite")) {
-                todos("main", part.pointer("/state/input/todos"), events);
+            if matches!(text_at(part, "/tool"), Some("todowrite")) {
+                todos(MAIN, part.pointer("/state/input/todos"), events);
             }
         }
     }
 
     /// Files whose whole content a tool call tells.
     fn files(&self, part: &Value, events: &mut Vec<Event>) {
-        let text = |path| json::text_at(part, path);
+        let text = |path| text_at(part, path);
         if text("/tool") == Some("write") {
             self.file(text("/state/input/filePath"), text("/state/input/content"), events);
         }
         let edited = part.pointer("/state/metadata/filediff");
         let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
         for change in edited.into_iter().chain(patched.into_iter().flatten()) {
-            let path = json::text_at(change, "/filePath").or_else(|| json::text_at(change, "/file"));
-            match json::text_at(change, "/type") {
+            let path = text_at(change, "/filePath").or_else(|| text_at(change, "/file"));
+            match text_at(change, "/type") {
                 Some("delete") => {
                     if let Some(path) = path {
                         let path = self.session.relative(path);
                         events.push(Event::File { path, content: None });
                     }
                 }
-                _ => self.file(path, json::text_at(change, "/after"), events),
+                _ => self.file(path, text_at(change, "/after"), events),
             }
         }
     }
@@ -103,7 +102,7 @@ impl Opencode {
     fn file(&self, path: Option<&str>, content: Option<&str>, events: &mut Vec<Event>) {
         if let Some((path, content)) = path.zip(content) {
             let path = self.session.relative(path);
-            events.push(Event::File { path, content: Some(own(content)) });
+            events.push(Event::File { path, content: Some(own_text(content)) });
         }
     }
 }
@@ -114,12 +113,11 @@ fn parts(message: &Value) -> impl Iterator<Item = &Value> {
 
 /// Whether `part` is a tool call that succeeded.
 fn is_done(part: &Value) -> bool {
-    json::text_at(part, "/type") == Some("tool")
-        && json::text_at(part, "/state/status") == Some("completed")
+    text_at(part, "/type") == Some("tool") && text_at(part, "/state/status") == Some("completed")
 }
 
 fn view(message: &Value) -> MessageView {
-    let role = match json::text_at(message, "/info/role") {
+    let role = match text_at(message, "/info/role") {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("system") => Role::System,
@@ -128,7 +126,7 @@ fn view(message: &Value) -> MessageView {
     let mut view = MessageView::new(role);
     view.id = plain(message.pointer("/info/id"));
     for part in parts(message) {
-        if json::text_at(part, "/type") != Some("tool") {
+        if text_at(part, "/type") != Some("tool") {
             view.add_content(part);
             continue;
         }
@@ -182,7 +180,7 @@ mod tests {
             "main Assistant [write, edit, apply_patch, write, todowrite]",
             "file a.rs: fn",
             "file b.rs: y",
-            "file c.rs: None",
+            "file c.rs: none",
             r#"pad todos: [{"content":"t"}]"#,
         ];
         assert_eq!(outline(&events), expected);

@@ -13,10 +13,9 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::super::json;
-use super::conversation::{Conversations, MessageFacts, fields, own, plain, record, todos};
+use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record, todos};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role};
+use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -113,10 +112,10 @@ impl OpenHands {
             let what = "an event that is neither an action nor an observation".to_owned();
             return events.push(Event::Unknown { what });
         }
-        let reply = json::text_at(event, "/tool_call_metadata/model_response/id");
+        let reply = text_at(event, "/tool_call_metadata/model_response/id");
         let is_parallel = reply.is_some() && reply == self.reply.as_deref();
         let is_step = view.role == Role::Assistant;
-        let model = json::text_at(event, "/tool_call_metadata/model_response/model");
+        let model = text_at(event, "/tool_call_metadata/model_response/model");
         let model = model.or(self.model.as_deref()).filter(|_| is_step);
         let facts = MessageFacts {
             conversation: self.instance.as_deref(),
@@ -134,7 +133,7 @@ impl OpenHands {
         for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
             self.files(event, events);
         }
-        if json::text_at(event, "/action") == Some("task_tracking") {
+        if text_at(event, "/action") == Some("task_tracking") {
             let agent = self.conversations.agent(None);
             todos(agent, event.pointer("/args/task_list"), events);
         }
@@ -142,9 +141,11 @@ impl OpenHands {
 
     /// Files whose whole content `event` tells or completes.
     fn files(&mut self, event: &Value, events: &mut Vec<Event>) {
-        let text = |path| json::text_at(event, path);
+        let text = |path| text_at(event, path);
         match (text("/action"), event.get("id").and_then(Value::as_u64)) {
-            (Some("write"), Some(id)) => self.remember(id, text("/args/path"), text("/args/content")),
+            (Some("write"), Some(id)) => {
+                self.remember(id, text("/args/path"), text("/args/content"))
+            }
             (Some("edit"), Some(id)) if text("/args/command") == Some("create") => {
                 self.remember(id, text("/args/path"), text("/args/file_text"));
             }
@@ -161,7 +162,7 @@ impl OpenHands {
         let edited = edited.map(|(path, content)| (path.to_owned(), content.to_owned()));
         let has_failed = text("/content").is_some_and(|content| content.starts_with("ERROR"));
         if let Some((path, content)) = written.or(edited).filter(|_| !has_failed) {
-            events.push(Event::File { path, content: Some(own(&content)) });
+            events.push(Event::File { path, content: Some(own_text(&content)) });
         }
     }
 
@@ -188,7 +189,7 @@ fn view(record: &Value) -> MessageView {
 }
 
 fn view_of(event: &Value) -> MessageView {
-    let text = |path| json::text_at(event, path);
+    let text = |path| text_at(event, path);
     let role = match (text("/source"), text("/action"), text("/observation")) {
         (_, Some("system"), _) => Role::System,
         (Some("user"), Some("message"), _) => Role::User,

@@ -14,9 +14,9 @@ use serde_json::Value;
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
 use super::super::json;
-use super::conversation::{Conversations, MessageFacts, fields, own, plain, record};
+use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role};
+use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -85,12 +85,12 @@ impl SweAgent {
                 // Text that holds JSON in older versions.
                 let state = text.and_then(|text| json::value(text.as_bytes()));
                 let state = state.as_ref().or(value);
-                let directory = state.and_then(|state| json::text_at(state, "/working_dir"));
+                let directory = state.and_then(|state| text_at(state, "/working_dir"));
                 self.session.fact("cwd", directory, events);
             }
             "replay_config" => {
                 let config = text.and_then(|text| json::value(text.as_bytes()));
-                let model = config.as_ref().and_then(|config| json::text_at(config, "/agent/model/name"));
+                let model = config.as_ref().and_then(|config| text_at(config, "/agent/model/name"));
                 self.session.fact("model", model, events);
             }
             _ => {}
@@ -100,7 +100,7 @@ impl SweAgent {
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
         let mut view = view(message);
         let is_demo = message.get("is_demo").and_then(Value::as_bool).unwrap_or(false)
-            || json::text_at(message, "/message_type") == Some("demonstration");
+            || text_at(message, "/message_type") == Some("demonstration");
         if self.replied && view.role == Role::User {
             view.role = Role::Tool;
         }
@@ -118,7 +118,7 @@ impl SweAgent {
     fn calls(&mut self, view: &MessageView) {
         for call in &view.tool_calls {
             let Some(input) = json::value(call.input.as_bytes()) else { continue };
-            let part = |path| json::text_at(&input, path);
+            let part = |path| text_at(&input, path);
             if let (Some("create"), Some(path), Some(text)) =
                 (part("/command"), part("/path"), part("/file_text"))
             {
@@ -137,14 +137,14 @@ impl SweAgent {
             let Some((path, text)) = self.created.remove(id) else { continue };
             if view.text.contains("File created successfully") {
                 let path = self.session.relative(&path);
-                events.push(Event::File { path, content: Some(own(&text)) });
+                events.push(Event::File { path, content: Some(own_text(&text)) });
             }
         }
     }
 }
 
 fn view(message: &Value) -> MessageView {
-    let role = match json::text_at(message, "/role") {
+    let role = match text_at(message, "/role") {
         Some("system") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,

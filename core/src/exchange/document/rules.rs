@@ -50,8 +50,9 @@ pub(super) struct Matcher {
 }
 
 impl Matcher {
-    /// Compiles `rules`; of more than 64 the rest is ignored.
+    /// Compiles `rules`, of which there are at most 64.
     pub(super) fn new(rules: &Rules) -> Self {
+        debug_assert!(rules.cuts.len() + rules.fields.len() <= Mask::BITS as usize);
         let cuts = rules.cuts.iter().map(|path| (*path, Target::Cut));
         let fields = rules.fields.iter().map(|path| (*path, Target::Field));
         let mut compiled: Vec<Rule> = cuts

@@ -144,7 +144,7 @@ impl OpenHands {
         let text = |path| text_at(event, path);
         match (text("/action"), event.get("id").and_then(Value::as_u64)) {
             (Some("write"), Some(id)) => {
-                self.remember(id, text("/args/path"), text("/args/content"))
+                self.remember(id, text("/args/path"), text("/args/content"));
             }
             (Some("edit"), Some(id)) if text("/args/command") == Some("create") => {
                 self.remember(id, text("/args/path"), text("/args/file_text"));

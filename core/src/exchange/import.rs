@@ -204,7 +204,7 @@ impl Run<'_> {
         let reason = format!("import {}", options.session);
         let committed = writer.transaction.finish(&options.stamp, &reason)?;
         let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
-        let new_bytes = committed.stored_bytes;
+        let new_bytes = committed.written.stored_bytes;
         let format = format.name;
         Ok(ImportReport { branch, format, turns, messages, head, input_bytes, new_bytes, notes })
     }
@@ -223,7 +223,8 @@ fn known(
     if options.switch && repo.head()?.branch != branch {
         let mut transaction = repo.begin();
         transaction.switch(&branch);
-        new_bytes = transaction.finish(&options.stamp, &format!("switch {branch}"))?.stored_bytes;
+        new_bytes =
+            transaction.finish(&options.stamp, &format!("switch {branch}"))?.written.stored_bytes;
     }
     let (notes, format) = (Vec::new(), format.name);
     Ok(ImportReport { branch, format, turns: 0, messages: 0, head, input_bytes, new_bytes, notes })

@@ -8,11 +8,12 @@
 //! ```
 
 pub mod detect;
+pub mod document;
 mod export;
 pub mod formats;
 mod import;
-pub(crate) mod json;
-mod lines;
+mod json;
+pub mod lines;
 mod rejoin;
 mod source;
 mod state;

@@ -144,7 +144,9 @@ impl<'r> Resolver<'r> {
         if let Some(n) = text.strip_prefix("@{-").and_then(|rest| rest.strip_suffix('}')) {
             let n = parse_number(n)?;
             let before = self.repo.head_before(usize::try_from(n).unwrap_or(usize::MAX))?;
-            return before.map(Some).ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
+            return before
+                .map(Some)
+                .ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
         }
         let refs = self.repo.refs();
         let Head { branch: head, .. } = self.repo.head()?;
@@ -155,7 +157,7 @@ impl<'r> Resolver<'r> {
             BranchName::new(head.session(), text).ok().map(|branch| branch.full()),
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
-        Ok(candidates.into_iter().flatten().find(|name| refs.get(name).is_some()))
+        Ok(candidates.into_iter().flatten().find(|name| refs.value(name).is_some()))
     }
 
     /// An id, whole or abbreviated; commits and tags win over other kinds.
@@ -165,11 +167,9 @@ impl<'r> Resolver<'r> {
         }
         let unknown = || Error::not_found("no branch, tag, session or id has this name");
         let prefix: IdPrefix = text.parse().map_err(|_| unknown())?;
-        let found = self.repo.store().find(&prefix, 1024)?;
-        let commits: Vec<_> = found
-            .iter()
-            .filter(|(_, kind)| matches!(kind, Kind::Commit | Kind::Tag))
-            .collect();
+        let found = self.repo.store().find(&prefix, 1024);
+        let commits: Vec<_> =
+            found.iter().filter(|(_, kind)| matches!(kind, Kind::Commit | Kind::Tag)).collect();
         match commits[..] {
             [] => Err(unknown()),
             [(id, _)] => Ok(*id),
@@ -197,7 +197,9 @@ impl<'r> Resolver<'r> {
                     Ok((moved(self.repo.find_turn(&from, parse_number(turn)?)?), rest))
                 }
                 None if inside == "commit" => Ok((moved(self.repo.peel(&at.commit)?), rest)),
-                None => Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit"))),
+                None => {
+                    Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit")))
+                }
             };
         }
         if let Some(rest) = steps.strip_prefix('^') {
@@ -226,7 +228,10 @@ impl<'r> Resolver<'r> {
         let parent = usize::try_from(index).ok().and_then(|index| commit.parents.get(index));
         parent.copied().ok_or_else(|| {
             let (id, turn) = (id.short(12), commit.turn);
-            Error::not_found(format!("{id} (turn {turn}) has {} parents, no {n}.", commit.parents.len()))
+            Error::not_found(format!(
+                "{id} (turn {turn}) has {} parents, no {n}.",
+                commit.parents.len()
+            ))
         })
     }
 
@@ -291,7 +296,8 @@ fn take_number(text: &str) -> Result<(Option<u64>, &str)> {
 }
 
 fn take_braced(text: &str) -> Result<(&str, &str)> {
-    text.split_once('}').ok_or_else(|| Error::invalid(format!("'{{{text}': expected a closing brace")))
+    text.split_once('}')
+        .ok_or_else(|| Error::invalid(format!("'{{{text}': expected a closing brace")))
 }
 
 fn parse_number(text: &str) -> Result<u64> {

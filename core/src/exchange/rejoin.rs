@@ -299,11 +299,15 @@ fn last_common_turn(
     Ok(None)
 }
 
-/// The first of `branch-2`, `branch-3`, ... that is free.
+/// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.
 fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
+    let stem = match branch.branch().rsplit_once('-') {
+        Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
+        _ => branch.branch(),
+    };
     let mut number = 2_u64;
     loop {
-        let name = BranchName::new(branch.session(), &format!("{}-{number}", branch.branch()))?;
+        let name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
         if repo.tip(&name).is_none() {
             return Ok(name);
         }

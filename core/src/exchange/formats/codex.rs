@@ -272,3 +272,130 @@ impl Codex {
         line.payload.replacement_history.iter().map(message).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::{events, outline};
+    use super::*;
+
+    fn item(payload: &Value) -> Value {
+        json!({"timestamp": "2026-06-22T12:00:00Z", "type": "response_item", "payload": payload})
+    }
+
+    fn said(role: &str, text: &str) -> Value {
+        item(
+            &json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}),
+        )
+    }
+
+    fn call(id: &str) -> Value {
+        item(&json!({"type": "function_call", "name": "run", "arguments": "{}", "call_id": id}))
+    }
+
+    fn output(id: &str) -> Value {
+        item(&json!({"type": "function_call_output", "call_id": id, "output": "ok"}))
+    }
+
+    fn event(payload: &Value) -> Value {
+        json!({"type": "event_msg", "payload": payload})
+    }
+
+    #[test]
+    fn a_step_ends_when_all_its_calls_have_outputs() {
+        let lines = [
+            json!({"type": "session_meta", "payload": {"id": "s", "cwd": "/p",
+                   "base_instructions": {"text": "Be good."}}}),
+            event(&json!({"type": "task_started"})),
+            said("developer", "rules"),
+            json!({"type": "turn_context", "payload": {"model": "m1"}}),
+            said("user", "go"),
+            event(&json!({"type": "user_message", "message": "go"})),
+            item(&json!({"type": "reasoning", "summary": [{"text": "Hm."}]})),
+            call("1"),
+            call("2"),
+            output("1"),
+            call("3"),
+            output("3"),
+            output("2"),
+            item(&json!({"type": "web_search_call", "action": {"query": "q"}})),
+            said("assistant", "done"),
+            event(&json!({"type": "task_started"})),
+            said("user", "more"),
+        ];
+        assert_eq!(
+            outline(&FORMAT, &lines),
+            [
+                "meta session_id = s",
+                "meta cwd = /p",
+                "system Be good.",
+                "turn",
+                "main System: rules",
+                "meta model = m1",
+                "main User: go",
+                "turn",
+                "main Assistant: Hm.",
+                "main Assistant: [run]",
+                "main Assistant: [run]",
+                "main Tool: ok",
+                "main Assistant: [run]",
+                "main Tool: ok",
+                "main Tool: ok",
+                "turn",
+                "main Assistant: [web_search]",
+                "main Assistant: done",
+                "turn",
+                "main User: more",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_replaces_the_conversation_by_parts_of_its_line() {
+        let line = r#"{"type":"compacted","payload":{"message":"","replacement_history":[
+            {"type":"message","role":"user","content":"one \ud83d"} ,
+            {"type":"message","role":"developer","content":[{"type":"input_text","text":"two"}]}
+        ]}}"#
+            .replace('\n', "");
+        let found = events(&FORMAT, line.as_bytes());
+        let [Event::Compact { summary, keep, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(*keep, 0..0);
+        let parts: Vec<_> = summary
+            .iter()
+            .map(|message| match &message.content {
+                Content::Part(range) => {
+                    let view = super::super::view("codex", &line.as_bytes()[range.clone()]);
+                    assert_eq!(view.role, message.role);
+                    view.text
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(parts, ["one \u{fffd}", "two"]);
+        let old = [json!({"type": "compacted", "payload": {"message": "So far: much."}})];
+        assert_eq!(outline(&FORMAT, &old), ["compact main [main User: So far: much.] 0..0"]);
+    }
+
+    #[test]
+    fn plans_and_added_files_are_seen_and_failed_patches_are_not() {
+        let patch = |success: bool| {
+            event(&json!({"type": "patch_apply_end", "success": success, "changes": {
+                "/p/new": {"type": "add", "content": "n\n"},
+                "/p/old": {"type": "delete", "content": "o"},
+                "/p/was": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-a\n+b\n"},
+            }}))
+        };
+        let lines = [
+            json!({"type": "turn_context", "payload": {"cwd": "/p"}}),
+            item(&json!({"type": "function_call", "name": "update_plan", "call_id": "1",
+                         "arguments": "{\"plan\": [{\"step\": \"rest\"}]}"})),
+            patch(false),
+            patch(true),
+        ];
+        assert_eq!(
+            outline(&FORMAT, &lines)[3..],
+            [r#"pad todos = [{"step":"rest"}]"#, "file new = n\n", "file old = gone"]
+        );
+    }
+}

@@ -156,3 +156,87 @@ impl CopilotCli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::outline;
+    use super::*;
+
+    fn event(kind: &str, data: &Value) -> Value {
+        json!({"type": kind, "id": "e", "data": data})
+    }
+
+    #[test]
+    fn steps_are_turns_and_tools_count_when_they_have_succeeded() {
+        let start = |id: &str, tool: &str, arguments: &Value| {
+            event(
+                "tool.execution_start",
+                &json!({"toolCallId": id, "toolName": tool, "arguments": arguments}),
+            )
+        };
+        let complete = |id: &str, success: bool| {
+            let mut data = json!({"toolCallId": id, "success": success});
+            let (field, said) = if success {
+                ("result", json!({"content": "ok"}))
+            } else {
+                ("error", json!({"message": "denied"}))
+            };
+            data[field] = said;
+            event("tool.execution_complete", &data)
+        };
+        let lines = [
+            event("session.start", &json!({"sessionId": "s", "context": {"cwd": "/p"}})),
+            event("system.message", &json!({"content": "Be good."})),
+            event("user.message", &json!({"content": "go"})),
+            event("assistant.turn_start", &json!({"turnId": "0"})),
+            event(
+                "assistant.message",
+                &json!({"content": "", "toolRequests": [
+                    {"toolCallId": "1", "name": "create", "arguments": {}},
+                    {"toolCallId": "2", "name": "create", "arguments": {}},
+                ]}),
+            ),
+            start("1", "create", &json!({"path": "/p/a", "file_text": "A"})),
+            start("2", "create", &json!({"path": "/p/b", "file_text": "B"})),
+            start("3", "update_todo", &json!({"todos": "- [ ] rest"})),
+            complete("2", false),
+            complete("1", true),
+            complete("3", true),
+            event("hook.end", &json!({})),
+            event("novel.event", &json!({})),
+        ];
+        assert_eq!(
+            outline(&FORMAT, &lines),
+            [
+                "meta session_id = s",
+                "meta cwd = /p",
+                "system Be good.",
+                "main System: Be good.",
+                "turn",
+                "main User: go",
+                "turn",
+                "main Assistant: [create, create]",
+                "main Tool: denied",
+                "main Tool: ok",
+                "file a = A",
+                "main Tool: ok",
+                "pad todos = - [ ] rest",
+                "unknown: an event of type 'novel.event'",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failed_tool_shows_its_error() {
+        let line = event(
+            "tool.execution_complete",
+            &json!({"toolCallId": "1", "success": false,
+            "error": {"message": "denied"}}),
+        );
+        let view = view(&line);
+        assert_eq!(view.tool_results[0].text, "denied");
+        assert!(view.tool_results[0].is_error);
+    }
+}

@@ -31,6 +31,8 @@ mod codex;
 mod copilot_cli;
 mod pi;
 mod session;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::io::BufRead;

@@ -5,11 +5,13 @@
 //! - Items that users and developers say before the model answers are one turn. What the model says
 //!   is a turn up to the last output of its calls; its next word begins another.
 //! - `compacted` replaces the whole conversation by the items it carries.
-//! - Of files, a patch tells the whole content only when it adds them. An update is a difference
-//!   to a content that is not in the transcript, so it is left out.
+//! - Of files, a patch tells the whole content only when it adds them. An update is a difference: it
+//!   is applied to a file that the session added before, and is left out otherwise, since the
+//!   content it changes is not in the transcript.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -18,8 +20,8 @@ use super::super::detect::Shape;
 use super::super::{json, lines};
 use super::session::Session;
 use super::{
-    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, record,
-    text_at,
+    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, patch,
+    record, text_at,
 };
 use crate::object::Time;
 
@@ -35,6 +37,9 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
 
 const LINE_TYPES: &[&str] =
     &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+
+/// Most bytes of added files that are kept, so that memory does not grow with the session.
+const MAX_ADDED_BYTES: usize = 16 << 20;
 
 fn recognise(shape: &Shape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
@@ -107,6 +112,8 @@ struct Codex {
     state: State,
     /// Calls of this step that have no output yet.
     open_calls: HashSet<String>,
+    /// Contents of files that the session added, by their path in the transcript.
+    added: HashMap<String, String>,
 }
 
 /// What the current turn is.
@@ -220,15 +227,39 @@ impl Codex {
             Some("patch_apply_end") if payload.get("success") == Some(&Value::Bool(true)) => {
                 let changes = payload.get("changes").and_then(Value::as_object);
                 for (path, change) in changes.into_iter().flatten() {
-                    let content = match text_at(change, "/type") {
-                        Some("add") => change.get("content").map(own),
-                        Some("delete") => None,
-                        _ => continue,
-                    };
-                    events.push(Event::File { path: self.session.relative(path), content });
+                    self.change(path, change, events);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A patch changed the file at `path`.
+    fn change(&mut self, path: &str, change: &Value, events: &mut Vec<Event>) {
+        let before = self.added.remove(path);
+        let after = match text_at(change, "/type") {
+            Some("add") => text_at(change, "/content").map(str::to_owned),
+            Some("delete") => None,
+            _ => {
+                let Some(before) = before else { return };
+                let difference = text_at(change, "/unified_diff").unwrap_or_default();
+                let after = patch::apply(&before, difference);
+                if after.is_none() {
+                    let what = "a patch that does not fit the file it changes".to_owned();
+                    events.push(Event::Unknown { what });
+                }
+                after
+            }
+        };
+        let target = text_at(change, "/move_path").unwrap_or(path);
+        if target != path || after.is_none() {
+            events.push(Event::File { path: self.session.relative(path), content: None });
+        }
+        let Some(after) = after else { return };
+        let content = Some(Content::Own(Bytes::copy_from_slice(after.as_bytes())));
+        events.push(Event::File { path: self.session.relative(target), content });
+        if self.added.values().map(String::len).sum::<usize>() + after.len() <= MAX_ADDED_BYTES {
+            self.added.insert(target.to_owned(), after);
         }
     }
 
@@ -378,24 +409,46 @@ mod tests {
     }
 
     #[test]
-    fn plans_and_added_files_are_seen_and_failed_patches_are_not() {
-        let patch = |success: bool| {
-            event(&json!({"type": "patch_apply_end", "success": success, "changes": {
-                "/p/new": {"type": "add", "content": "n\n"},
-                "/p/old": {"type": "delete", "content": "o"},
-                "/p/was": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-a\n+b\n"},
-            }}))
+    fn plans_are_todos() {
+        let plan = item(&json!({"type": "function_call", "name": "update_plan", "call_id": "1",
+                                "arguments": "{\"plan\": [{\"step\": \"rest\"}]}"}));
+        let told = outline(&FORMAT, &[plan]);
+        assert_eq!(told[2..], [r#"pad todos = [{"step":"rest"}]"#]);
+    }
+
+    #[test]
+    fn files_are_followed_from_where_their_content_is_known() {
+        let patch = |success: bool, path: &str, change: &Value| {
+            event(
+                &json!({"type": "patch_apply_end", "success": success, "changes": {path: change}}),
+            )
+        };
+        let add = json!({"type": "add", "content": "a\n"});
+        let update = |old: &str, new: &str, to: Option<&str>| {
+            let difference = format!("@@ -1 +1 @@\n-{old}\n+{new}\n");
+            json!({"type": "update", "unified_diff": difference, "move_path": to})
         };
         let lines = [
-            json!({"type": "turn_context", "payload": {"cwd": "/p"}}),
-            item(&json!({"type": "function_call", "name": "update_plan", "call_id": "1",
-                         "arguments": "{\"plan\": [{\"step\": \"rest\"}]}"})),
-            patch(false),
-            patch(true),
+            patch(false, "/p/failed", &add),
+            patch(true, "/p/unknown", &update("a", "b", None)),
+            patch(true, "/p/new", &add),
+            patch(true, "/p/new", &update("a", "b", None)),
+            patch(true, "/p/new", &update("b", "c", Some("/p/moved"))),
+            patch(true, "/p/moved", &update("b", "d", None)),
+            patch(true, "/p/moved", &update("d", "e", None)),
+            patch(true, "/p/old", &json!({"type": "delete", "content": "o"})),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines)[3..],
-            [r#"pad todos = [{"step":"rest"}]"#, "file new = n\n", "file old = gone"]
+            outline(&FORMAT, &lines),
+            [
+                "file /p/new = a\n",
+                "file /p/new = b\n",
+                "file /p/new = gone",
+                "file /p/moved = c\n",
+                "unknown: a patch that does not fit the file it changes",
+                "file /p/moved = gone",
+                "file /p/old = gone",
+            ]
         );
     }
 }

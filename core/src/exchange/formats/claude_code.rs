@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -110,6 +111,7 @@ fn sub_agent(id: Option<&str>) -> String {
 #[derive(Debug, Default)]
 struct ClaudeCode {
     session: Session,
+    files: Files,
     /// The reply that the current turn belongs to.
     reply: Option<String>,
     /// A boundary was seen, and not yet its summary.
@@ -220,15 +222,14 @@ impl ClaudeCode {
     }
 
     /// What a tool did, as its result tells.
-    fn result(&self, agent: &str, result: &Value, events: &mut Vec<Event>) {
+    fn result(&mut self, agent: &str, result: &Value, events: &mut Vec<Event>) {
         if let Some(todos) = result.get("newTodos") {
             events.push(Event::Scratchpad { key: todos_key(agent), content: Some(own(todos)) });
         }
         let file = result.get("file").unwrap_or(result);
         let Some(path) = text_at(file, "/filePath") else { return };
-        if let Some(content) = whole_content(result) {
-            let content = Some(Content::Own(content.into()));
-            events.push(Event::File { path: self.session.relative(path), content });
+        if let Some(change) = change(result) {
+            self.files.apply(&self.session, path, &change, events);
         }
     }
 
@@ -274,27 +275,31 @@ fn todos_key(agent: &str) -> String {
     if agent == MAIN { "todos".to_owned() } else { format!("todos/{agent}") }
 }
 
-/// The whole content of a file after a tool wrote, edited or read it; nothing when the result does
-/// not tell all of it.
-fn whole_content(result: &Value) -> Option<String> {
+/// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
+/// rule, so what came of it is known whatever happened to the file in between; an edit that does not
+/// fit even that leaves a file of which nothing is known.
+fn change(result: &Value) -> Option<Change> {
     if let Some(file) = result.get("file") {
         let lines = |name| file.get(name).and_then(Value::as_u64);
         let is_whole = text_at(result, "/type") == Some("text")
             && lines("startLine") == Some(1)
             && lines("numLines").is_some()
             && lines("numLines") == lines("totalLines");
-        return text_at(file, "/content").filter(|_| is_whole).map(str::to_owned);
+        return text_at(file, "/content")
+            .filter(|_| is_whole)
+            .map(|text| Change::Write(text.into()));
     }
     let Some(old) = text_at(result, "/oldString") else {
         let is_write = matches!(text_at(result, "/type"), Some("create" | "update"));
-        return text_at(result, "/content").filter(|_| is_write).map(str::to_owned);
+        return text_at(result, "/content")
+            .filter(|_| is_write)
+            .map(|text| Change::Write(text.into()));
     };
-    let (before, new) = (text_at(result, "/originalFile")?, text_at(result, "/newString")?);
-    match old {
-        "" => before.is_empty().then(|| new.to_owned()),
-        _ if !before.contains(old) => None,
-        _ if is(result, "replaceAll") => Some(before.replace(old, new)),
-        _ => Some(before.replacen(old, new, 1)),
+    let new = text_at(result, "/newString")?.to_owned();
+    let edit = Change::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
+    match text_at(result, "/originalFile") {
+        Some(before) => Some(edit.applied_to(before).map_or(Change::Remove, Change::Write)),
+        None => Some(edit),
     }
 }
 
@@ -391,13 +396,13 @@ mod tests {
             json!({"type": "create", "filePath": "/p/src/new", "content": "n"}),
             edit("x", false),
             edit("x", true),
-            edit("gone", true),
-            edit("", false),
+            edit("not there", true),
             read(1),
             read(2),
             json!({"oldTodos": [], "newTodos": [{"content": "rest"}]}),
             json!({"filePath": "/elsewhere", "content": "not a write"}),
             json!("an error"),
+            json!({"filePath": "/p/r", "oldString": "1", "newString": "!"}),
         ] {
             lines.push(result("1", &did));
         }
@@ -411,8 +416,10 @@ mod tests {
                 "file src/new = n",
                 "file a = z y x",
                 "file a = z y z",
+                "file a = gone",
                 "file r = 1\n",
                 r#"pad todos = [{"content":"rest"}]"#,
+                "file r = !\n",
             ]
         );
     }

@@ -9,19 +9,19 @@
 //!   is applied to a file that the session added before, and is left out otherwise, since the
 //!   content it changes is not in the transcript.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
-    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, patch,
-    record, text_at,
+    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, record,
+    text_at,
 };
 use crate::object::Time;
 
@@ -37,9 +37,6 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
 
 const LINE_TYPES: &[&str] =
     &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
-
-/// Most bytes of added files that are kept, so that memory does not grow with the session.
-const MAX_ADDED_BYTES: usize = 16 << 20;
 
 fn recognise(shape: &Shape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
@@ -112,8 +109,7 @@ struct Codex {
     state: State,
     /// Calls of this step that have no output yet.
     open_calls: HashSet<String>,
-    /// Contents of files that the session added, by their path in the transcript.
-    added: HashMap<String, String>,
+    files: Files,
 }
 
 /// What the current turn is.
@@ -236,31 +232,20 @@ impl Codex {
 
     /// A patch changed the file at `path`.
     fn change(&mut self, path: &str, change: &Value, events: &mut Vec<Event>) {
-        let before = self.added.remove(path);
-        let after = match text_at(change, "/type") {
-            Some("add") => text_at(change, "/content").map(str::to_owned),
-            Some("delete") => None,
-            _ => {
-                let Some(before) = before else { return };
-                let difference = text_at(change, "/unified_diff").unwrap_or_default();
-                let after = patch::apply(&before, difference);
-                if after.is_none() {
-                    let what = "a patch that does not fit the file it changes".to_owned();
-                    events.push(Event::Unknown { what });
-                }
-                after
+        let text = |name| change.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let path = match text_at(change, "/move_path") {
+            Some(target) if target != path => {
+                self.files.rename(&self.session, (path, target), events);
+                target
             }
+            _ => path,
         };
-        let target = text_at(change, "/move_path").unwrap_or(path);
-        if target != path || after.is_none() {
-            events.push(Event::File { path: self.session.relative(path), content: None });
-        }
-        let Some(after) = after else { return };
-        let content = Some(Content::Own(Bytes::copy_from_slice(after.as_bytes())));
-        events.push(Event::File { path: self.session.relative(target), content });
-        if self.added.values().map(String::len).sum::<usize>() + after.len() <= MAX_ADDED_BYTES {
-            self.added.insert(target.to_owned(), after);
-        }
+        let change = match text_at(change, "/type") {
+            Some("add") => Change::Write(text("content")),
+            Some("delete") => Change::Remove,
+            _ => Change::Patch(text("unified_diff")),
+        };
+        self.files.apply(&self.session, path, &change, events);
     }
 
     fn between_turns(&mut self) {
@@ -444,8 +429,9 @@ mod tests {
                 "file /p/new = a\n",
                 "file /p/new = b\n",
                 "file /p/new = gone",
+                "file /p/moved = b\n",
                 "file /p/moved = c\n",
-                "unknown: a patch that does not fit the file it changes",
+                "unknown: a change that does not fit the file as it was told",
                 "file /p/moved = gone",
                 "file /p/old = gone",
             ]

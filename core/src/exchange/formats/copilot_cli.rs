@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -69,11 +70,19 @@ fn view(event: &Value) -> MessageView {
     view
 }
 
+/// What a tool does beside answering.
+#[derive(Debug)]
+enum Deed {
+    File { path: String, change: Change },
+    Todos(Content),
+}
+
 #[derive(Debug, Default)]
 struct CopilotCli {
     session: Session,
+    files: Files,
     /// What the tool calls that are running will have done.
-    running: HashMap<String, Event>,
+    running: HashMap<String, Deed>,
 }
 
 impl Parser for CopilotCli {
@@ -100,14 +109,17 @@ impl Parser for CopilotCli {
             "assistant.turn_start" => events.push(Event::Turn),
             "assistant.message" => self.message(&line, events),
             "tool.execution_start" => {
-                if let Some(event) = self.written(data) {
-                    self.running.insert(call.to_owned(), event);
+                if let Some(deed) = deed(data) {
+                    self.running.insert(call.to_owned(), deed);
                 }
             }
             "tool.execution_complete" => {
                 self.message(&line, events);
-                let written = self.running.remove(call);
-                events.extend(written.filter(|_| data.get("success") == Some(&Value::Bool(true))));
+                let deed = self.running.remove(call);
+                if let Some(deed) = deed.filter(|_| data.get("success") == Some(&Value::Bool(true)))
+                {
+                    self.done(deed, events);
+                }
             }
             other => {
                 let group = other.split('.').next().unwrap_or_default();
@@ -140,21 +152,31 @@ impl CopilotCli {
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
     }
 
-    /// The file or todo list that a tool writes whole.
-    fn written(&self, data: &Value) -> Option<Event> {
-        let arguments = data.get("arguments")?;
-        match text_at(data, "/toolName")? {
-            "create" => {
-                let path = self.session.relative(text_at(arguments, "/path")?);
-                Some(Event::File { path, content: Some(own(arguments.get("file_text")?)) })
+    fn done(&mut self, deed: Deed, events: &mut Vec<Event>) {
+        match deed {
+            Deed::File { path, change } => {
+                self.files.apply(&self.session, &path, &change, events);
             }
-            "update_todo" => {
-                let content = Some(own(arguments.get("todos")?));
-                Some(Event::Scratchpad { key: "todos".to_owned(), content })
+            Deed::Todos(todos) => {
+                let (key, content) = ("todos".to_owned(), Some(todos));
+                events.push(Event::Scratchpad { key, content });
             }
-            _ => None,
         }
     }
+}
+
+/// What a tool that starts will do.
+fn deed(data: &Value) -> Option<Deed> {
+    let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(data, "/toolName")? {
+        "create" => Change::Write(argument("file_text")?),
+        "edit" => {
+            Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
+        }
+        "update_todo" => return data.pointer("/arguments/todos").map(own).map(Deed::Todos),
+        _ => return None,
+    };
+    Some(Deed::File { path: argument("path")?, change })
 }
 
 #[cfg(test)]

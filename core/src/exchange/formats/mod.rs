@@ -29,6 +29,7 @@
 mod claude_code;
 mod codex;
 mod copilot_cli;
+mod files;
 mod patch;
 mod pi;
 mod session;

@@ -14,10 +14,9 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
-use super::{
-    Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
-};
+use super::{Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, record, text_at};
 
 /// The pi coding agent.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -69,8 +68,9 @@ struct Pi {
     line: u64,
     /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
-    /// What the tool calls that are running will have done.
-    running: HashMap<String, Event>,
+    files: Files,
+    /// What the tool calls that are running will have done: to which file, and what.
+    running: HashMap<String, (String, Change)>,
 }
 
 impl Parser for Pi {
@@ -127,23 +127,16 @@ impl Pi {
         for block in
             entry.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
         {
-            if let (Some(call), Some(event)) = (text_at(block, "/id"), self.written(block)) {
-                self.running.insert(call.to_owned(), event);
+            if let (Some(call), Some(change)) = (text_at(block, "/id"), file_change(block)) {
+                self.running.insert(call.to_owned(), change);
             }
         }
         for result in &view.tool_results {
-            let written = self.running.remove(&result.call_id);
-            events.extend(written.filter(|_| !result.is_error));
+            let change = self.running.remove(&result.call_id).filter(|_| !result.is_error);
+            if let Some((path, change)) = change {
+                self.files.apply(&self.session, &path, &change, events);
+            }
         }
-    }
-
-    /// The file that a call writes whole.
-    fn written(&self, call: &Value) -> Option<Event> {
-        if text_at(call, "/name") != Some("write") {
-            return None;
-        }
-        let path = self.session.relative(text_at(call, "/arguments/path")?);
-        Some(Event::File { path, content: Some(own(call.pointer("/arguments/content")?)) })
     }
 
     fn compaction(&mut self, entry: &Value, events: &mut Vec<Event>) {
@@ -161,6 +154,19 @@ impl Pi {
         // The summary goes with the next compaction, whatever that keeps.
         self.messages.splice(..keep, [0]);
     }
+}
+
+/// What a call of a file tool does, and to which file.
+fn file_change(call: &Value) -> Option<(String, Change)> {
+    let argument = |name| call.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(call, "/name")? {
+        "write" => Change::Write(argument("content")?),
+        "edit" => {
+            Change::Replace { old: argument("oldText")?, new: argument("newText")?, all: false }
+        }
+        _ => return None,
+    };
+    Some((argument("path")?, change))
 }
 
 #[cfg(test)]
@@ -190,6 +196,11 @@ mod tests {
                    "isError": true, "content": [{"type": "text", "text": "denied"}]}}),
             json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "1",
                    "isError": false, "content": [{"type": "text", "text": "done"}]}}),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "3", "name": "edit",
+                 "arguments": {"path": "a.txt", "oldText": "hi", "newText": "ho"}}]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "3",
+                   "content": []}}),
             json!({"type": "message", "message": {"role": "bashExecution", "command": "ls",
                    "output": "a.txt\n", "exitCode": 0}}),
             json!({"type": "surprise"}),
@@ -208,6 +219,10 @@ mod tests {
                 "main Tool: denied",
                 "main Tool: done",
                 "file a.txt = hi\n",
+                "turn",
+                "main Assistant: [edit]",
+                "main Tool: [no text]",
+                "file a.txt = ho\n",
                 "turn",
                 "main Tool: $ ls",
                 "unknown: an entry of type 'surprise'",

@@ -168,6 +168,37 @@ proptest! {
     }
 }
 
+/// One line of each format, with much of what it can hold.
+const SEEDS: [&str; 6] = [
+    r#"{"type":"user","uuid":"1","cwd":"/p","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"}]},"toolUseResult":{"filePath":"/p/a","oldString":"a","newString":"b","originalFile":"a\ud83d\ude00"}}"#,
+    r#"{"type":"progress","data":{"type":"agent_progress","agentId":"x","message":{"type":"assistant","message":{"content":[{"type":"tool_use","name":"TodoWrite","input":{"todos":[]}}]}}}}"#,
+    r#"{"type":"event_msg","payload":{"type":"patch_apply_end","success":true,"changes":{"a":{"type":"add","content":"x"},"b":{"type":"update","unified_diff":"@@ -1 +1 @@\n-a\n+b\n","move_path":"c"}}}}"#,
+    r#"{"type":"compacted","payload":{"replacement_history":[{"type":"message","role":"user","content":"x"},{"type":"reasoning"}]}}"#,
+    r#"{"type":"tool.execution_start","data":{"toolCallId":"1","toolName":"create","arguments":{"path":"a","file_text":"b"}}}"#,
+    r#"{"type":"compaction","summary":"s","firstKeptEntryIndex":18446744073709551615}"#,
+];
+
+proptest! {
+    #[test]
+    fn any_mutilated_record_is_understood_or_kept_as_damage(
+        picks in prop::collection::vec((0..SEEDS.len(), 0..400_usize, any::<u8>()), 1..8),
+    ) {
+        let mut file = Vec::new();
+        for (seed, at, byte) in picks {
+            let start = file.len();
+            file.extend_from_slice(SEEDS[seed].as_bytes());
+            if let Some(hit) = file.get_mut(start + at) {
+                *hit = byte;
+            }
+            file.push(b'\n');
+        }
+        for format in FORMATS {
+            events(format, &file);
+            let _ = view(format.name, &file);
+        }
+    }
+}
+
 /// Where recorded sessions lie, with the number of messages of each by their provenance table.
 fn recorded() -> Option<(PathBuf, BTreeMap<String, usize>)> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");

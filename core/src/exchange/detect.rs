@@ -19,6 +19,8 @@ pub struct Shape<'a> {
     pub is_array: bool,
     /// The names in file order with their values where these are text, as they stand in the file.
     pub fields: Vec<(&'a str, Option<&'a str>)>,
+    /// All that is seen from the beginning of the value, for marks that lie deeper.
+    pub head: &'a str,
 }
 
 impl<'a> Shape<'a> {
@@ -42,7 +44,7 @@ impl<'a> Shape<'a> {
                 break;
             }
         }
-        Some(Self { is_array, fields })
+        Some(Self { is_array, fields, head: text })
     }
 
     /// Whether there is a field called `name`.

@@ -3,5 +3,6 @@
 mod json;
 
 pub mod detect;
+pub mod document;
 pub mod formats;
 pub mod lines;

@@ -26,15 +26,23 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod atif;
+mod chat;
 mod claude_code;
+mod cline;
+mod cline_sdk;
 mod codex;
+mod conversation;
 mod copilot_cli;
 mod files;
+mod opencode;
+mod openhands;
 mod patch;
 mod pi;
 mod session;
+mod swe_agent;
 #[cfg(test)]
-mod tests;
+mod testing;
 mod view;
 
 use std::io::BufRead;
@@ -69,8 +77,24 @@ pub struct FormatSpec {
 pub type Pieces<'r> = Box<dyn Iterator<Item = Result<Piece>> + 'r>;
 
 /// Every format, in the order in which they are tried.
-pub static FORMATS: &[FormatSpec] =
-    &[claude_code::FORMAT, codex::FORMAT, copilot_cli::FORMAT, pi::FORMAT];
+///
+/// Whoever says least comes last: a chat has nothing of its own but its roles.
+pub static FORMATS: &[FormatSpec] = &[
+    claude_code::FORMAT,
+    codex::FORMAT,
+    copilot_cli::FORMAT,
+    pi::FORMAT,
+    opencode::FORMAT,
+    swe_agent::FORMAT,
+    openhands::FORMAT,
+    atif::FORMAT,
+    cline_sdk::FORMAT,
+    cline::FORMAT,
+    cline::WINDOW,
+    chat::TAU2,
+    chat::ANTHROPIC,
+    chat::OPENAI,
+];
 
 /// The format called `name`.
 ///

@@ -210,7 +210,8 @@ fn view_of(event: &Value) -> MessageView {
     } else {
         view.add_text(said.unwrap_or_default());
     }
-    if role == Role::Assistant && !matches!(text("/action"), Some("message" | "think")) {
+    let is_call = call.is_some() || !matches!(text("/action"), Some("message" | "think"));
+    if role == Role::Assistant && is_call {
         let name = event.pointer("/tool_call_metadata/function_name");
         let id = call.or_else(|| event.get("id"));
         view.add_call(id, name.or_else(|| event.get("action")), event.get("args"));

@@ -8,7 +8,9 @@
     reason = "a broken expectation must end the test where it is noticed"
 )]
 
+pub mod oracle;
 mod sandbox;
+pub mod sim;
 mod transcripts;
 
 pub use sandbox::{Sandbox, recorded_sessions, stamp};

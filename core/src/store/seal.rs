@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::index::{Sealed, build};
+use super::journal::Undurable;
 use super::manifest::Manifest;
 use super::ownership::Owned;
 use super::refs::RefTable;
@@ -51,10 +52,12 @@ impl Store {
             let failed =
                 |source| Error::io(format!("write {}", owned.segment.place(tail.offset)), source);
             owned.file.write_at(&record.bytes, tail.offset).map_err(failed)?;
-            tail = Tail { last: tail.offset, ..tail };
+            tail = Tail { last: tail.offset, sequence: tail.sequence + 1, ..tail };
         }
-        self.sync(&owned.segment, &*owned.file)?;
-        Ok(tail.last)
+        let Tail { last: offset, sequence, .. } = tail;
+        let segment = Arc::clone(&owned.segment);
+        self.sync(&Undurable { segment, offset, sequence }, &*owned.file)?;
+        Ok(offset)
     }
 
     /// The refs after everything that is in the journal now, all of it durable.
@@ -66,7 +69,7 @@ impl Store {
             (Arc::clone(&read(&self.view).refs), journal.not_durable())
         };
         for other in others {
-            self.sync(&other.segment, &*other.segment.file)?;
+            self.sync(&other, &*other.segment.file)?;
         }
         Ok(refs)
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -69,11 +70,19 @@ fn view(event: &Value) -> MessageView {
     view
 }
 
+/// What a tool does beside answering.
+#[derive(Debug)]
+enum Deed {
+    File { path: String, change: Change },
+    Todos(Content),
+}
+
 #[derive(Debug, Default)]
 struct CopilotCli {
     session: Session,
+    files: Files,
     /// What the tool calls that are running will have done.
-    running: HashMap<String, Event>,
+    running: HashMap<String, Deed>,
 }
 
 impl Parser for CopilotCli {
@@ -100,14 +109,17 @@ impl Parser for CopilotCli {
             "assistant.turn_start" => events.push(Event::Turn),
             "assistant.message" => self.message(&line, events),
             "tool.execution_start" => {
-                if let Some(event) = self.written(data) {
-                    self.running.insert(call.to_owned(), event);
+                if let Some(deed) = deed(data) {
+                    self.running.insert(call.to_owned(), deed);
                 }
             }
             "tool.execution_complete" => {
                 self.message(&line, events);
-                let written = self.running.remove(call);
-                events.extend(written.filter(|_| data.get("success") == Some(&Value::Bool(true))));
+                let deed = self.running.remove(call);
+                if let Some(deed) = deed.filter(|_| data.get("success") == Some(&Value::Bool(true)))
+                {
+                    self.done(deed, events);
+                }
             }
             other => {
                 let group = other.split('.').next().unwrap_or_default();
@@ -140,19 +152,113 @@ impl CopilotCli {
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
     }
 
-    /// The file or todo list that a tool writes whole.
-    fn written(&self, data: &Value) -> Option<Event> {
-        let arguments = data.get("arguments")?;
-        match text_at(data, "/toolName")? {
-            "create" => {
-                let path = self.session.relative(text_at(arguments, "/path")?);
-                Some(Event::File { path, content: Some(own(arguments.get("file_text")?)) })
+    fn done(&mut self, deed: Deed, events: &mut Vec<Event>) {
+        match deed {
+            Deed::File { path, change } => {
+                self.files.apply(&self.session, &path, &change, events);
             }
-            "update_todo" => {
-                let content = Some(own(arguments.get("todos")?));
-                Some(Event::Scratchpad { key: "todos".to_owned(), content })
+            Deed::Todos(todos) => {
+                let (key, content) = ("todos".to_owned(), Some(todos));
+                events.push(Event::Scratchpad { key, content });
             }
-            _ => None,
         }
+    }
+}
+
+/// What a tool that starts will do.
+fn deed(data: &Value) -> Option<Deed> {
+    let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(data, "/toolName")? {
+        "create" => Change::Write(argument("file_text")?),
+        "edit" => {
+            Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
+        }
+        "update_todo" => return data.pointer("/arguments/todos").map(own).map(Deed::Todos),
+        _ => return None,
+    };
+    Some(Deed::File { path: argument("path")?, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::tests::outline;
+    use super::*;
+
+    fn event(kind: &str, data: &Value) -> Value {
+        json!({"type": kind, "id": "e", "data": data})
+    }
+
+    #[test]
+    fn steps_are_turns_and_tools_count_when_they_have_succeeded() {
+        let start = |id: &str, tool: &str, arguments: &Value| {
+            event(
+                "tool.execution_start",
+                &json!({"toolCallId": id, "toolName": tool, "arguments": arguments}),
+            )
+        };
+        let complete = |id: &str, success: bool| {
+            let mut data = json!({"toolCallId": id, "success": success});
+            let (field, said) = if success {
+                ("result", json!({"content": "ok"}))
+            } else {
+                ("error", json!({"message": "denied"}))
+            };
+            data[field] = said;
+            event("tool.execution_complete", &data)
+        };
+        let lines = [
+            event("session.start", &json!({"sessionId": "s", "context": {"cwd": "/p"}})),
+            event("system.message", &json!({"content": "Be good."})),
+            event("user.message", &json!({"content": "go"})),
+            event("assistant.turn_start", &json!({"turnId": "0"})),
+            event(
+                "assistant.message",
+                &json!({"content": "", "toolRequests": [
+                    {"toolCallId": "1", "name": "create", "arguments": {}},
+                    {"toolCallId": "2", "name": "create", "arguments": {}},
+                ]}),
+            ),
+            start("1", "create", &json!({"path": "/p/a", "file_text": "A"})),
+            start("2", "create", &json!({"path": "/p/b", "file_text": "B"})),
+            start("3", "update_todo", &json!({"todos": "- [ ] rest"})),
+            complete("2", false),
+            complete("1", true),
+            complete("3", true),
+            event("hook.end", &json!({})),
+            event("novel.event", &json!({})),
+        ];
+        assert_eq!(
+            outline(&FORMAT, &lines),
+            [
+                "meta session_id = s",
+                "meta cwd = /p",
+                "system Be good.",
+                "main System: Be good.",
+                "turn",
+                "main User: go",
+                "turn",
+                "main Assistant: [create, create]",
+                "main Tool: denied",
+                "main Tool: ok",
+                "file a = A",
+                "main Tool: ok",
+                "pad todos = - [ ] rest",
+                "unknown: an event of type 'novel.event'",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failed_tool_shows_its_error() {
+        let line = event(
+            "tool.execution_complete",
+            &json!({"toolCallId": "1", "success": false,
+            "error": {"message": "denied"}}),
+        );
+        let view = view(&line);
+        assert_eq!(view.tool_results[0].text, "denied");
+        assert!(view.tool_results[0].is_error);
     }
 }

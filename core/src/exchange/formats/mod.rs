@@ -34,13 +34,17 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
+mod files;
 mod opencode;
 mod openhands;
+mod patch;
 mod pi;
 mod session;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::io::BufRead;

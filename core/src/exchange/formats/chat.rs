@@ -86,7 +86,8 @@ fn cut<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     // A buffer is enough to see whether a line is a message or a document that holds messages.
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
-    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && shape.has("role"));
+    let is_message = |shape: Shape<'_>| shape.has("role") || shape.has("content");
+    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
     if is_lines { lines::cut(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 

@@ -172,7 +172,8 @@ pub enum PieceKind {
         path: &'static str,
     },
     /// What stands between the cut elements of a JSON document, with the values of the fields that
-    /// the format asked for and that lie inside: path and range in `bytes`.
+    /// the format asked for and that lie inside: path and range in `bytes`. An empty range is where
+    /// a value begins that holds cut elements.
     Glue {
         /// Fields found in this piece, in file order.
         fields: Vec<(&'static str, Range<usize>)>,

@@ -113,14 +113,17 @@ fn view(step: &Value) -> MessageView {
     }
     for result in results(step).filter(|result| result.get("content").is_some()) {
         let content = result.get("content").unwrap_or(&Value::Null);
-        view.add_result(result.get("source_call_id"), content, false);
+        // A result that names no call is that of the first.
+        let call =
+            result.get("source_call_id").or_else(|| step.pointer("/tool_calls/0/tool_call_id"));
+        view.add_result(call, content, false);
     }
     view
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{events_of, outline};
+    use super::super::document_tests::{events_of, outline};
     use super::*;
 
     #[test]
@@ -134,18 +137,18 @@ mod tests {
             {"step_id": 3, "source": "system", "message": "sum", "observation": {"results": [
              {"subagent_trajectory_ref": [{"session_id": "s2", "trajectory_path": "b.json"}]}]}}]}"#;
         let expected = [
-            "schema_version=ATIF-v1.7",
-            "session_id=s",
-            "agent=a",
-            "version=1",
-            "model=m",
+            "meta schema_version = ATIF-v1.7",
+            "meta session_id = s",
+            "meta agent = a",
+            "meta version = 1",
+            "meta model = m",
             "turn",
-            "main User go",
+            "main User: go",
             "turn",
-            "main Assistant [bash]",
+            "main Assistant: [bash]",
             "turn",
-            "main System sum",
-            "subagent/s2=b.json",
+            "main System: sum",
+            "meta subagent/s2 = b.json",
         ];
         let events = events_of(&FORMAT, file);
         assert_eq!(outline(&events), expected);

@@ -34,6 +34,9 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
+#[cfg(test)]
+mod document_tests;
+mod editor;
 mod files;
 mod opencode;
 mod openhands;
@@ -41,8 +44,6 @@ mod patch;
 mod pi;
 mod session;
 mod swe_agent;
-#[cfg(test)]
-mod testing;
 #[cfg(test)]
 mod tests;
 mod view;

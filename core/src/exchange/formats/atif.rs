@@ -123,7 +123,7 @@ fn view(step: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -137,18 +137,18 @@ mod tests {
             {"step_id": 3, "source": "system", "message": "sum", "observation": {"results": [
              {"subagent_trajectory_ref": [{"session_id": "s2", "trajectory_path": "b.json"}]}]}}]}"#;
         let expected = [
-            "meta schema_version = ATIF-v1.7",
-            "meta session_id = s",
-            "meta agent = a",
-            "meta version = 1",
-            "meta model = m",
+            "schema_version=ATIF-v1.7",
+            "session_id=s",
+            "agent=a",
+            "version=1",
+            "model=m",
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: [bash]",
+            "main Assistant [bash]",
             "turn",
-            "main System: sum",
-            "meta subagent/s2 = b.json",
+            "main System sum",
+            "subagent/s2=b.json",
         ];
         let events = events_of(&FORMAT, file);
         assert_eq!(outline(&events), expected);

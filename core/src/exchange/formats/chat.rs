@@ -245,7 +245,7 @@ pub(super) fn view(message: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -267,11 +267,11 @@ mod tests {
         ];
         let expected = [
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: [ls, cat]",
-            "main Tool: a",
-            "main Tool: b",
+            "main Assistant [ls, cat]",
+            "main Tool a",
+            "main Tool b",
         ];
         for (format, messages) in [(&OPENAI, openai), (&ANTHROPIC, anthropic)] {
             let lines = messages.map(|message| message.replace('\n', " ")).join("\n");
@@ -289,13 +289,13 @@ mod tests {
             br#"{"model": "m", "system": "be good", "messages": [{"role": "user", "content": "a"}]}
 {"id": "x y", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}"#;
         let expected = [
-            "meta model = m",
+            "model=m",
             "turn",
-            "main User: a",
-            "system be good",
+            "main User a",
+            "prompt main: be good",
             "turn",
-            "x-y System: s",
-            "x-y User: b",
+            "x-y System s",
+            "x-y User b",
         ];
         assert_eq!(outline(&events_of(&ANTHROPIC, file)), expected);
     }
@@ -310,18 +310,18 @@ mod tests {
             {"id": "u4", "messages": [{"role": "assistant", "content": null, "tool_calls":
              [{"id": "t", "name": "todo_write", "arguments": {"todos": ["x"]}}]}]}]}"#;
         let expected = [
-            "meta model = m",
-            "meta session_id = u1",
+            "model=m",
+            "session_id=u1",
             "turn",
-            "main Assistant: hi",
-            "system rules",
+            "main Assistant hi",
+            "prompt main: rules",
             "turn",
-            "task-5-trial-0 Assistant: ho",
-            "system rules",
+            "task-5-trial-0 Assistant ho",
+            "prompt task-5-trial-0: rules",
             "turn",
-            "u4 Assistant: [todo_write]",
-            "system rules",
-            r#"pad todos/u4 = ["x"]"#,
+            "u4 Assistant [todo_write]",
+            "prompt u4: rules",
+            r#"pad todos/u4: ["x"]"#,
         ];
         assert_eq!(outline(&events_of(&TAU2, file)), expected);
     }

@@ -311,7 +311,7 @@ fn is(value: &Value, name: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::outline;
+    use super::super::testing::told;
     use super::*;
 
     fn user(content: &Value) -> Value {
@@ -345,19 +345,19 @@ mod tests {
             reply("m2", &json!({"type": "thinking", "thinking": "So."})),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
                 "turn",
-                "main User: look",
+                "main User look",
                 "turn",
-                "main Assistant: Sure.",
-                "main Assistant: [Read]",
-                "main Tool: ok",
-                "main Assistant: [Bash]",
-                "main User: [Request interrupted by user]",
-                "main Tool: ok",
+                "main Assistant Sure.",
+                "main Assistant [Read]",
+                "main Tool ok",
+                "main Assistant [Bash]",
+                "main User [Request interrupted by user]",
+                "main Tool ok",
                 "turn",
-                "main Assistant: So.",
+                "main Assistant So.",
             ]
         );
     }
@@ -376,7 +376,7 @@ mod tests {
             user(&json!("<command-name>/skill</command-name>")),
             meta("Base directory for this skill: /s"),
         ];
-        let turns: Vec<_> = outline(&FORMAT, &lines).iter().map(|e| e == "turn").collect();
+        let turns: Vec<_> = told(&FORMAT, &lines).iter().map(|e| e == "turn").collect();
         assert_eq!(turns, [true, false, false, false, true, false, false]);
     }
 
@@ -406,20 +406,20 @@ mod tests {
         ] {
             lines.push(result("1", &did));
         }
-        let done: Vec<_> = outline(&FORMAT, &lines)
+        let done: Vec<_> = told(&FORMAT, &lines)
             .into_iter()
             .filter(|event| event.starts_with("file ") || event.starts_with("pad "))
             .collect();
         assert_eq!(
             done,
             [
-                "file src/new = n",
-                "file a = z y x",
-                "file a = z y z",
-                "file a = gone",
-                "file r = 1\n",
-                r#"pad todos = [{"content":"rest"}]"#,
-                "file r = !\n",
+                "file src/new: n",
+                "file a: z y x",
+                "file a: z y z",
+                "file a: none",
+                "file r: 1\n",
+                r#"pad todos: [{"content":"rest"}]"#,
+                "file r: !\n",
             ]
         );
     }
@@ -431,12 +431,12 @@ mod tests {
         summary["isCompactSummary"] = true.into();
         let lines = [boundary.clone(), summary, boundary.clone(), user(&json!("next")), boundary];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "compact main [main User: So far: much.] 0..0",
+                "compact main [main User So far: much.] 0..0",
                 "compact main [] 0..0",
                 "turn",
-                "main User: next",
+                "main User next",
                 "compact main [] 0..0",
             ]
         );
@@ -460,18 +460,18 @@ mod tests {
             json!({"type": "progress", "data": {"type": "bash_progress", "output": "."}}),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
                 "turn",
-                "b2@main User: do it",
+                "b2@main User do it",
                 "turn",
-                "main User: go",
+                "main User go",
                 "turn",
-                "main Assistant: [Task]",
-                "a_1@main Assistant: [TodoWrite]",
-                "pad todos/a_1@main = []",
-                "b2@main User: do it",
-                "main Assistant: [Task]",
+                "main Assistant [Task]",
+                "a_1@main Assistant [TodoWrite]",
+                "pad todos/a_1@main: []",
+                "b2@main User do it",
+                "main Assistant [Task]",
             ]
         );
     }
@@ -488,10 +488,10 @@ mod tests {
             json!({"type": "novelty"}),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "main System: Today is Friday.",
-                "system Be\n\ngood.",
+                "main System Today is Friday.",
+                "prompt main: Be\n\ngood.",
                 "unknown: a line of type 'novelty'",
             ]
         );

@@ -185,7 +185,7 @@ fn window_view(message: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -198,14 +198,14 @@ mod tests {
             {"role": "user", "content": [{"type": "text", "text": "[write_to_file for 'a.ts'] Result:"},
              {"type": "text", "text": "saved\n<final_file_content path=\"a.ts\">\nx\ny\n</final_file_content>\n"}]}]"##;
         let expected = [
-            "meta cwd = /p",
+            "cwd=/p",
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: [write_to_file]",
-            "pad todos = - [ ] one",
-            "main Tool: [write_to_file for 'a.ts'] Result:",
-            "file a.ts = x\ny",
+            "main Assistant [write_to_file]",
+            "pad todos: - [ ] one",
+            "main Tool [write_to_file for 'a.ts'] Result:",
+            "file a.ts: x\ny",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
     }
@@ -220,11 +220,11 @@ mod tests {
             {"ts": 6, "type": "say", "say": "command_output", "text": "done"}]"#;
         let expected = [
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: I will",
-            "main Assistant: [editedExistingFile]",
-            "main Tool: done",
+            "main Assistant I will",
+            "main Assistant [editedExistingFile]",
+            "main Tool done",
         ];
         assert_eq!(outline(&events_of(&WINDOW, file)), expected);
     }

@@ -130,7 +130,7 @@ fn has_succeeded(result: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -144,17 +144,17 @@ mod tests {
              "content": "{\"result\":\"ok\",\"success\":true}"}]}],
             "system_prompt": "be\ngood"}"#;
         let expected = [
-            "meta version = 1",
-            "meta agent = lead",
-            "meta session_id = s",
+            "version=1",
+            "agent=lead",
+            "session_id=s",
             "turn",
-            "main User: go",
-            "file /p/a = A",
+            "main User go",
+            "file /p/a: A",
             "turn",
-            "main Assistant: [editor]",
-            r#"main Tool: {"result":"ok","success":true}"#,
-            "file /p/a = B",
-            "system be\ngood",
+            "main Assistant [editor]",
+            r#"main Tool {"result":"ok","success":true}"#,
+            "file /p/a: B",
+            "prompt main: be\ngood",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
     }

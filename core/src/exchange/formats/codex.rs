@@ -293,7 +293,7 @@ impl Codex {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{events, outline};
+    use super::super::testing::{events_of, told};
     use super::*;
 
     fn item(payload: &Value) -> Value {
@@ -341,28 +341,28 @@ mod tests {
             said("user", "more"),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "meta session_id = s",
-                "meta cwd = /p",
-                "system Be good.",
+                "session_id=s",
+                "cwd=/p",
+                "prompt main: Be good.",
                 "turn",
-                "main System: rules",
-                "meta model = m1",
-                "main User: go",
+                "main System rules",
+                "model=m1",
+                "main User go",
                 "turn",
-                "main Assistant: Hm.",
-                "main Assistant: [run]",
-                "main Assistant: [run]",
-                "main Tool: ok",
-                "main Assistant: [run]",
-                "main Tool: ok",
-                "main Tool: ok",
+                "main Assistant Hm.",
+                "main Assistant [run]",
+                "main Assistant [run]",
+                "main Tool ok",
+                "main Assistant [run]",
+                "main Tool ok",
+                "main Tool ok",
                 "turn",
-                "main Assistant: [web_search]",
-                "main Assistant: done",
+                "main Assistant [web_search]",
+                "main Assistant done",
                 "turn",
-                "main User: more",
+                "main User more",
             ]
         );
     }
@@ -374,7 +374,7 @@ mod tests {
             {"type":"message","role":"developer","content":[{"type":"input_text","text":"two"}]}
         ]}}"#
             .replace('\n', "");
-        let found = events(&FORMAT, line.as_bytes());
+        let found = events_of(&FORMAT, line.as_bytes());
         let [Event::Compact { summary, keep, .. }] = &found[..] else { panic!("{found:?}") };
         assert_eq!(*keep, 0..0);
         let parts: Vec<_> = summary
@@ -390,15 +390,15 @@ mod tests {
             .collect();
         assert_eq!(parts, ["one \u{fffd}", "two"]);
         let old = [json!({"type": "compacted", "payload": {"message": "So far: much."}})];
-        assert_eq!(outline(&FORMAT, &old), ["compact main [main User: So far: much.] 0..0"]);
+        assert_eq!(told(&FORMAT, &old), ["compact main [main User So far: much.] 0..0"]);
     }
 
     #[test]
     fn plans_are_todos() {
         let plan = item(&json!({"type": "function_call", "name": "update_plan", "call_id": "1",
                                 "arguments": "{\"plan\": [{\"step\": \"rest\"}]}"}));
-        let told = outline(&FORMAT, &[plan]);
-        assert_eq!(told[2..], [r#"pad todos = [{"step":"rest"}]"#]);
+        let told = told(&FORMAT, &[plan]);
+        assert_eq!(told[2..], [r#"pad todos: [{"step":"rest"}]"#]);
     }
 
     #[test]
@@ -424,16 +424,16 @@ mod tests {
             patch(true, "/p/old", &json!({"type": "delete", "content": "o"})),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "file /p/new = a\n",
-                "file /p/new = b\n",
-                "file /p/new = gone",
-                "file /p/moved = b\n",
-                "file /p/moved = c\n",
+                "file /p/new: a\n",
+                "file /p/new: b\n",
+                "file /p/new: none",
+                "file /p/moved: b\n",
+                "file /p/moved: c\n",
                 "unknown: a change that does not fit the file as it was told",
-                "file /p/moved = gone",
-                "file /p/old = gone",
+                "file /p/moved: none",
+                "file /p/old: none",
             ]
         );
     }

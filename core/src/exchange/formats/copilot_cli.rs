@@ -183,7 +183,7 @@ fn deed(data: &Value) -> Option<Deed> {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::outline;
+    use super::super::testing::told;
     use super::*;
 
     fn event(kind: &str, data: &Value) -> Value {
@@ -230,21 +230,21 @@ mod tests {
             event("novel.event", &json!({})),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "meta session_id = s",
-                "meta cwd = /p",
-                "system Be good.",
-                "main System: Be good.",
+                "session_id=s",
+                "cwd=/p",
+                "prompt main: Be good.",
+                "main System Be good.",
                 "turn",
-                "main User: go",
+                "main User go",
                 "turn",
-                "main Assistant: [create, create]",
-                "main Tool: denied",
-                "main Tool: ok",
-                "file a = A",
-                "main Tool: ok",
-                "pad todos = - [ ] rest",
+                "main Assistant [create, create]",
+                "main Tool denied",
+                "main Tool ok",
+                "file a: A",
+                "main Tool ok",
+                "pad todos: - [ ] rest",
                 "unknown: an event of type 'novel.event'",
             ]
         );

@@ -87,7 +87,7 @@ pub(super) fn change_of(arguments: &Value) -> Option<(String, Change)> {
 mod tests {
     use serde_json::json;
 
-    use super::super::document_tests::outline;
+    use super::super::testing::outline;
     use super::*;
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
             editor.result("id", succeeded, &Session::default(), &mut events);
         }
         let expected =
-            ["file /a = x\ny\n", "file /a = x\nz\n", "file /a = x\ni\nz\n", "file /a = gone"];
+            ["file /a: x\ny\n", "file /a: x\nz\n", "file /a: x\ni\nz\n", "file /a: none"];
         assert_eq!(outline(&events), expected);
     }
 }

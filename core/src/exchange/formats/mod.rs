@@ -34,8 +34,6 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
-#[cfg(test)]
-mod document_tests;
 mod editor;
 mod files;
 mod opencode;
@@ -45,7 +43,7 @@ mod pi;
 mod session;
 mod swe_agent;
 #[cfg(test)]
-mod tests;
+mod testing;
 mod view;
 
 use std::io::BufRead;

@@ -148,7 +148,7 @@ fn view(message: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -177,18 +177,18 @@ mod tests {
 }"#;
         let events = events_of(&FORMAT, file);
         let expected = [
-            "meta session_id = ses_1",
-            "meta cwd = /p",
-            "meta title = T",
-            "meta version = 1.2.0",
+            "session_id=ses_1",
+            "cwd=/p",
+            "title=T",
+            "version=1.2.0",
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: [write, edit, apply_patch, write, todowrite]",
-            "file a.rs = fn",
-            "file b.rs = y",
-            "file c.rs = gone",
-            r#"pad todos = [{"content":"t"}]"#,
+            "main Assistant [write, edit, apply_patch, write, todowrite]",
+            "file a.rs: fn",
+            "file b.rs: y",
+            "file c.rs: none",
+            r#"pad todos: [{"content":"t"}]"#,
         ];
         assert_eq!(outline(&events), expected);
         let times = events.iter().filter_map(|event| match event {

@@ -199,7 +199,8 @@ fn view_of(event: &Value) -> MessageView {
     } else {
         view.add_text(said.unwrap_or_default());
     }
-    if role == Role::Assistant && !matches!(text("/action"), Some("message" | "think")) {
+    let is_call = call.is_some() || !matches!(text("/action"), Some("message" | "think"));
+    if role == Role::Assistant && is_call {
         let name = event.pointer("/tool_call_metadata/function_name");
         let id = call.or_else(|| event.get("id"));
         view.add_call(id, name.or_else(|| event.get("action")), event.get("args"));
@@ -209,7 +210,7 @@ fn view_of(event: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -221,16 +222,16 @@ mod tests {
 {"instance_id": "t/2", "history": [{"id": 0, "source": "user", "action": "message", "args": {"content": "again"}}], "error": "x"}
 "#;
         let expected = [
-            "meta session_id = t-1",
-            "meta model = m",
+            "session_id=t-1",
+            "model=m",
             "turn",
-            "main User: go",
+            "main User go",
             "turn",
-            "main Assistant: Running",
-            "main Tool: a.py",
-            "meta error = boom",
+            "main Assistant Running",
+            "main Tool a.py",
+            "error=boom",
             "turn",
-            "t-2 User: again",
+            "t-2 User again",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
     }
@@ -249,7 +250,7 @@ mod tests {
             .iter()
             .filter(|line| line.starts_with("file") || line.starts_with("pad"))
             .collect();
-        assert_eq!(told, ["file /w/a = A", "file /w/c = C", r#"pad todos = [{"id":1}]"#]);
+        assert_eq!(told, ["file /w/a: A", "file /w/c: C", r#"pad todos: [{"id":1}]"#]);
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         let file = br#"{"instance_id": "t", "history": [[{"source": "agent", "action": "run",
             "args": {"command": "ls"}}, {"source": "agent", "observation": "run", "content": "a"}]]}"#;
         let outline = outline(&events_of(&FORMAT, file));
-        assert_eq!(outline, ["meta session_id = t", "turn", "main Assistant: [run]"]);
+        assert_eq!(outline, ["session_id=t", "turn", "main Assistant [run]"]);
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn file_change(call: &Value) -> Option<(String, Change)> {
 mod tests {
     use serde_json::json;
 
-    use super::super::tests::{events, outline};
+    use super::super::testing::{events_of, told};
     use super::*;
 
     fn user(text: &str) -> Value {
@@ -206,25 +206,25 @@ mod tests {
             json!({"type": "surprise"}),
         ];
         assert_eq!(
-            outline(&FORMAT, &lines),
+            told(&FORMAT, &lines),
             [
-                "meta session_id = s",
-                "meta cwd = /p",
-                "meta model = m1",
-                "meta branched_from = /old.jsonl",
+                "session_id=s",
+                "cwd=/p",
+                "model=m1",
+                "branched_from=/old.jsonl",
                 "turn",
-                "main User: write it",
+                "main User write it",
                 "turn",
-                "main Assistant: [write, write]",
-                "main Tool: denied",
-                "main Tool: done",
-                "file a.txt = hi\n",
+                "main Assistant [write, write]",
+                "main Tool denied",
+                "main Tool done",
+                "file a.txt: hi\n",
                 "turn",
-                "main Assistant: [edit]",
-                "main Tool: [no text]",
-                "file a.txt = ho\n",
+                "main Assistant [edit]",
+                "main Tool [no text]",
+                "file a.txt: ho\n",
                 "turn",
-                "main Tool: $ ls",
+                "main Tool $ ls",
                 "unknown: an entry of type 'surprise'",
             ]
         );
@@ -244,10 +244,10 @@ mod tests {
             compaction(4),
         ];
         let compactions: Vec<_> =
-            outline(&FORMAT, &lines).into_iter().filter(|e| e.starts_with("compact")).collect();
+            told(&FORMAT, &lines).into_iter().filter(|e| e.starts_with("compact")).collect();
         assert_eq!(
             compactions,
-            ["compact main [main User: so far] 1..3", "compact main [main User: so far] 2..4"]
+            ["compact main [main User so far] 1..3", "compact main [main User so far] 2..4"]
         );
     }
 
@@ -261,7 +261,7 @@ mod tests {
             user("entry 1"),
             json!({"type": "compaction", "summary": "s", "firstKeptEntryIndex": 1}),
         );
-        let kept = events(&FORMAT, file.as_bytes()).into_iter().find_map(|event| match event {
+        let kept = events_of(&FORMAT, file.as_bytes()).into_iter().find_map(|event| match event {
             Event::Compact { keep, .. } => Some(keep),
             _ => None,
         });

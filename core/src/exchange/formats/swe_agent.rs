@@ -139,7 +139,7 @@ fn view(message: &Value) -> MessageView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document_tests::{events_of, outline};
+    use super::super::testing::{events_of, outline};
     use super::*;
 
     #[test]
@@ -157,21 +157,21 @@ mod tests {
             {"role": "assistant", "content": "done"}],
             "info": {"exit_status": "submitted", "submission": "diff"}}"#;
         let expected = [
-            "meta environment = e",
-            "meta cwd = /w",
+            "environment=e",
+            "cwd=/w",
             "turn",
-            "main System: be good",
-            "main User: a demo",
-            "main Assistant: demo reply",
-            "main User: fix it",
+            "main System be good",
+            "main User a demo",
+            "main Assistant demo reply",
+            "main User fix it",
             "turn",
-            "main Assistant: [edit]",
-            "main Tool: File created successfully at: /w/a.py",
-            "file a.py = x = 1\n",
+            "main Assistant [edit]",
+            "main Tool File created successfully at: /w/a.py",
+            "file a.py: x = 1\n",
             "turn",
-            "main Assistant: done",
-            "meta exit_status = submitted",
-            "meta submission = diff",
+            "main Assistant done",
+            "exit_status=submitted",
+            "submission=diff",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
     }
@@ -181,6 +181,6 @@ mod tests {
         let file = br#"{"history": [{"role": "user", "content": "go"},
             {"role": "assistant", "content": "ls"}, {"role": "user", "content": "a.py"}], "info": {}}"#;
         let outline = outline(&events_of(&FORMAT, file));
-        assert_eq!(outline[2..], ["turn", "main Assistant: ls", "main User: a.py"]);
+        assert_eq!(outline[2..], ["turn", "main Assistant ls", "main User a.py"]);
     }
 }

@@ -34,6 +34,7 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
+mod editor;
 mod files;
 mod opencode;
 mod openhands;

@@ -28,6 +28,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<ClaudeCode>::default(),
     view,
+    asides: &[],
 };
 
 /// Lines that say nothing about the conversation.
@@ -67,28 +68,21 @@ fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("type") && identified
 }
 
-/// A line, or the line that a progress line of a sub-agent carries.
+/// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
+/// conversation stands in `rendered`.
 fn view(line: &Value) -> MessageView {
     let line = sub_agent_line(line).unwrap_or(line);
     let message = line.get("message").unwrap_or(line);
-    let (role, content) = match line.get("rendered") {
-        Some(rendered) => (line.get("renderedRole"), Some(rendered)),
-        None => (message.get("role"), message.get("content")),
-    };
-    let mut view = MessageView::new(match role.and_then(Value::as_str) {
+    let role = text_at(line, "/renderedRole").or_else(|| text_at(message, "/role"));
+    let content = line.get("rendered").or_else(|| message.get("content"));
+    let mut view = MessageView::new(match role {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("system") => Role::System,
         _ => Role::Other,
     });
     view.id = text_at(line, "/uuid").map(str::to_owned);
-    if line.get("rendered").is_some() {
-        for part in content.and_then(Value::as_array).into_iter().flatten() {
-            view.add_content(part.get("content").unwrap_or(part));
-        }
-    } else {
-        view.add_content(content.unwrap_or(&Value::Null));
-    }
+    view.add_content(content.unwrap_or(&Value::Null));
     if view.text.is_empty() && !view.tool_results.is_empty() {
         view.role = Role::Tool;
     }

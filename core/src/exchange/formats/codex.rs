@@ -33,6 +33,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<Codex>::default(),
     view,
+    asides: &[],
 };
 
 const LINE_TYPES: &[&str] =

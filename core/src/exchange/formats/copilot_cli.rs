@@ -25,6 +25,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<CopilotCli>::default(),
     view,
+    asides: &[],
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.

@@ -24,6 +24,13 @@ pub(super) enum Change {
         /// Everywhere.
         all: bool,
     },
+    /// A text was put in as lines of its own.
+    Insert {
+        /// The number of the line before it, 0 for the beginning.
+        after: usize,
+        /// The lines.
+        text: String,
+    },
     /// It was changed by a unified difference.
     Patch(String),
     /// It is no more.
@@ -103,6 +110,12 @@ impl Change {
             Self::Replace { old, .. } if !before.contains(old.as_str()) => None,
             Self::Replace { old, new, all: true } => Some(before.replace(old.as_str(), new)),
             Self::Replace { old, new, all: false } => Some(before.replacen(old.as_str(), new, 1)),
+            Self::Insert { after, text } => {
+                let mut lines: Vec<_> = before.split('\n').collect();
+                (*after <= lines.len())
+                    .then(|| lines.splice(after..after, [text.as_str()]).count())?;
+                Some(lines.join("\n"))
+            }
             Self::Patch(difference) => patch::apply(before, difference),
             Self::Remove => None,
         }

@@ -26,6 +26,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<Pi>::default(),
     view,
+    asides: &[],
 };
 
 fn recognise(shape: &Shape<'_>) -> bool {

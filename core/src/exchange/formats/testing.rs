@@ -351,7 +351,7 @@ fn recorded_sessions_have_the_messages_that_were_counted() {
             "chat-messages/tau2-bench__toolorchestra_retail_gpt-5_1trial.json".to_owned(),
             [2534, 1661, 114, 0],
         ),
-        ("cline-sdk/cline__session.messages.json".to_owned(), [32, 21, 1, 1]),
+        ("cline-sdk/cline__session.messages.json".to_owned(), [32, 21, 1, 5]),
         (format!("atif/{SUMMARY}.json"), [10, 10, 1, 0]),
         (format!("atif/{SUMMARY}.summarization-1-summary.json"), [5, 5, 1, 0]),
         (format!("atif/{SUMMARY}.summarization-1-answers.json"), [7, 7, 1, 0]),

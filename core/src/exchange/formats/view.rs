@@ -172,7 +172,10 @@ impl MessageView {
             "image" | "image_url" | "input_image" => self.add_text("[image]"),
             "document" | "file" | "input_file" => self.add_text("[document]"),
             "refusal" => self.add_text(text("refusal")),
-            _ => self.add_text(text("text")),
+            _ => {
+                let said = block.get("text").or_else(|| block.get("content"));
+                self.add_content(said.unwrap_or(&Value::Null));
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Every event is a message: actions of the agent and the user, and the observations after them.
 //! Calls that one reply of the model made share its id and are one turn. Several tasks in one file
 //! are several conversations, named by `instance_id`; facts are told of the first. Files that
-//! were written or created, or edited by an editor that records whole contents, are followed.
+//! were written or created, or edited by an editor that records whole contents, are followed. Every
+//! task has a workspace of its own: the files of further tasks lie in a folder named as the task.
 
 use std::io::BufRead;
 
@@ -15,7 +16,7 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record, to
 use super::editor::{self, Editor};
 use super::files::Change;
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
+use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -126,12 +127,24 @@ impl OpenHands {
         if is_step {
             self.reply = reply.map(str::to_owned);
         }
-        for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
-            self.files(event, events);
-        }
+        self.files_of(record, events);
         if text_at(event, "/action") == Some("task_tracking") {
             let agent = self.conversations.agent(None);
             todos(agent, event.pointer("/args/task_list"), events);
+        }
+    }
+
+    /// Follows the files of `record`, which belong to the current task.
+    fn files_of(&mut self, record: &Value, events: &mut Vec<Event>) {
+        let told = events.len();
+        for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
+            self.files(event, events);
+        }
+        let agent = self.conversations.agent(None);
+        for event in events.iter_mut().skip(told).filter(|_| agent != MAIN) {
+            if let Event::File { path, .. } = event {
+                *path = format!("{agent}/{}", path.trim_start_matches('/'));
+            }
         }
     }
 
@@ -251,6 +264,19 @@ mod tests {
             .filter(|line| line.starts_with("file") || line.starts_with("pad"))
             .collect();
         assert_eq!(told, ["file /w/a: A", "file /w/c: C", r#"pad todos: [{"id":1}]"#]);
+    }
+
+    #[test]
+    fn files_of_a_further_task_are_apart() {
+        let task = |id: &str| {
+            format!(
+                r#"{{"instance_id":"{id}","history":[{{"id":1,"source":"agent","action":"write","args":{{"path":"/w/a","content":"{id}"}}}},{{"source":"agent","observation":"write","cause":1}}]}}"#
+            )
+        };
+        let file = format!("{}\n{}\n", task("one"), task("two"));
+        let outline = outline(&events_of(&FORMAT, file.as_bytes()));
+        let files: Vec<_> = outline.iter().filter(|line| line.starts_with("file")).collect();
+        assert_eq!(files, ["file /w/a: one", "file two/w/a: two"]);
     }
 
     #[test]

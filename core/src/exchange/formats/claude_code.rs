@@ -197,9 +197,9 @@ impl ClaudeCode {
             return false;
         }
         if view.role == Role::Assistant {
-            let reply = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
-            let is_new = reply.is_none() || reply != self.reply.as_deref();
-            self.reply = reply.map(str::to_owned);
+            let reply = Some(reply_of(line));
+            let is_new = self.reply != reply;
+            self.reply = reply;
             self.after_caveat = false;
             return is_new;
         }
@@ -233,6 +233,14 @@ impl ClaudeCode {
             events.push(Event::Compact { agent, summary: Vec::new(), keep: 0..0 });
         }
     }
+}
+
+/// What the lines of one reply share. A gateway may give every reply the same message id, so the
+/// request counts too.
+fn reply_of(line: &Value) -> String {
+    let id = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
+    let request = text_at(line, "/requestId").or_else(|| text_at(line, "/requestRef"));
+    [id.unwrap_or_default(), request.unwrap_or_default()].join(" ")
 }
 
 /// Whose line it is.
@@ -328,6 +336,8 @@ mod tests {
 
     #[test]
     fn parallel_calls_and_late_results_stay_in_the_turn_of_their_reply() {
+        let mut of_next_request = reply("m2", &json!({"type": "text", "text": "Done."}));
+        of_next_request["requestId"] = "r".into();
         let lines = [
             user(&json!("look\nat it")),
             reply("m1", &json!({"type": "text", "text": "Sure."})),
@@ -337,6 +347,7 @@ mod tests {
             user(&json!([{"type": "text", "text": "[Request interrupted by user]"}])),
             result("2", &Value::Null),
             reply("m2", &json!({"type": "thinking", "thinking": "So."})),
+            of_next_request,
         ];
         assert_eq!(
             told(&FORMAT, &lines),
@@ -352,6 +363,8 @@ mod tests {
                 "main Tool ok",
                 "turn",
                 "main Assistant So.",
+                "turn",
+                "main Assistant Done.",
             ]
         );
     }

@@ -3,15 +3,14 @@
 //!
 //! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
 //!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
-//! - What a tool is asked to write is known when it starts, and counts when it has succeeded.
-
-use std::collections::HashMap;
+//! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
 
 use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
-use super::files::{Change, Files};
+use super::editor::Editor;
+use super::files::Change;
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -71,19 +70,10 @@ fn view(event: &Value) -> MessageView {
     view
 }
 
-/// What a tool does beside answering.
-#[derive(Debug)]
-enum Deed {
-    File { path: String, change: Change },
-    Todos(Content),
-}
-
 #[derive(Debug, Default)]
 struct CopilotCli {
     session: Session,
-    files: Files,
-    /// What the tool calls that are running will have done.
-    running: HashMap<String, Deed>,
+    editor: Editor,
 }
 
 impl Parser for CopilotCli {
@@ -110,17 +100,18 @@ impl Parser for CopilotCli {
             "assistant.turn_start" => events.push(Event::Turn),
             "assistant.message" => self.message(&line, events),
             "tool.execution_start" => {
-                if let Some(deed) = deed(data) {
-                    self.running.insert(call.to_owned(), deed);
+                if let Some(change) = file_change(data) {
+                    self.editor.call(call, change);
+                }
+                let todos = data.pointer("/arguments/todos").map(own);
+                if todos.is_some() && text_at(data, "/toolName") == Some("update_todo") {
+                    events.push(Event::Scratchpad { key: "todos".to_owned(), content: todos });
                 }
             }
             "tool.execution_complete" => {
                 self.message(&line, events);
-                let deed = self.running.remove(call);
-                if let Some(deed) = deed.filter(|_| data.get("success") == Some(&Value::Bool(true)))
-                {
-                    self.done(deed, events);
-                }
+                let succeeded = data.get("success") == Some(&Value::Bool(true));
+                self.editor.result(call, succeeded, &self.session, events);
             }
             other => {
                 let group = other.split('.').next().unwrap_or_default();
@@ -152,32 +143,19 @@ impl CopilotCli {
         let model = said.filter(|_| view.role == Role::Assistant);
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
     }
-
-    fn done(&mut self, deed: Deed, events: &mut Vec<Event>) {
-        match deed {
-            Deed::File { path, change } => {
-                self.files.apply(&self.session, &path, &change, events);
-            }
-            Deed::Todos(todos) => {
-                let (key, content) = ("todos".to_owned(), Some(todos));
-                events.push(Event::Scratchpad { key, content });
-            }
-        }
-    }
 }
 
-/// What a tool that starts will do.
-fn deed(data: &Value) -> Option<Deed> {
+/// What a file tool that starts will do, and to which file.
+fn file_change(data: &Value) -> Option<(String, Change)> {
     let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
     let change = match text_at(data, "/toolName")? {
         "create" => Change::Write(argument("file_text")?),
         "edit" => {
             Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
         }
-        "update_todo" => return data.pointer("/arguments/todos").map(own).map(Deed::Todos),
         _ => return None,
     };
-    Some(Deed::File { path: argument("path")?, change })
+    Some((argument("path")?, change))
 }
 
 #[cfg(test)]
@@ -241,11 +219,11 @@ mod tests {
                 "main User go",
                 "turn",
                 "main Assistant [create, create]",
+                "pad todos: - [ ] rest",
                 "main Tool denied",
                 "main Tool ok",
                 "file a: A",
                 "main Tool ok",
-                "pad todos: - [ ] rest",
                 "unknown: an event of type 'novel.event'",
             ]
         );

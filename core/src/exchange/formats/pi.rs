@@ -8,13 +8,12 @@
 //! - `branchedFrom` in the header names the file that this one was forked from.
 //! - Later versions link entries to a tree. They are read in file order, and reported.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
-use super::files::{Change, Files};
+use super::editor::Editor;
+use super::files::Change;
 use super::session::Session;
 use super::{Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, record, text_at};
 
@@ -69,9 +68,7 @@ struct Pi {
     line: u64,
     /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
-    files: Files,
-    /// What the tool calls that are running will have done: to which file, and what.
-    running: HashMap<String, (String, Change)>,
+    editor: Editor,
 }
 
 impl Parser for Pi {
@@ -125,18 +122,14 @@ impl Pi {
         }
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
         self.messages.push(self.entries.saturating_sub(1));
-        for block in
-            entry.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
-        {
-            if let (Some(call), Some(change)) = (text_at(block, "/id"), file_change(block)) {
-                self.running.insert(call.to_owned(), change);
+        let blocks = entry.pointer("/message/content").and_then(Value::as_array);
+        for block in blocks.into_iter().flatten() {
+            if let Some((call, change)) = text_at(block, "/id").zip(file_change(block)) {
+                self.editor.call(call, change);
             }
         }
         for result in &view.tool_results {
-            let change = self.running.remove(&result.call_id).filter(|_| !result.is_error);
-            if let Some((path, change)) = change {
-                self.files.apply(&self.session, &path, &change, events);
-            }
+            self.editor.result(&result.call_id, !result.is_error, &self.session, events);
         }
     }
 

@@ -165,7 +165,10 @@ impl<'r> TurnWriter<'r> {
         let section = agent_section(&agent_name(agent), "messages")?;
         let mut items = Vec::with_capacity(summary.len());
         for message in summary {
-            self.note_message(message);
+            // A part of a record repeats what was said before; a record of its own is new.
+            if message.content == Content::Piece {
+                self.note_message(message);
+            }
             items.push(self.message_item(piece, message)?);
         }
         let len = self.builder.list_len(&self.transaction, &section)?;

@@ -22,7 +22,7 @@ pub fn claude_code_turn(turn: usize) -> Vec<String> {
         let text = format!("Please look at part {turn} of the parser and say what you find.");
         return vec![record(turn, 0, "user", &format!(r#""role":"user","content":"{text}""#), "")];
     }
-    let (call, path) = (format!("call-{turn}"), format!("/home/me/work/src/part_{}.rs", turn % 5));
+    let (call, path) = (format!("call-{turn}"), format!("/project/src/part_{}.rs", turn % 5));
     let content = format!("fn part_{turn}() -> usize {{\\n    {turn}\\n}}\\n").repeat(8);
     let input = format!(r#"{{"file_path":"{path}","content":"{content}"}}"#);
     let assistant = format!(
@@ -40,6 +40,6 @@ pub fn claude_code_turn(turn: usize) -> Vec<String> {
 fn record(turn: usize, part: usize, kind: &str, message: &str, more: &str) -> String {
     let (minute, second) = (turn / 60 % 60, turn % 60);
     format!(
-        r#"{{"type":"{kind}","uuid":"u-{turn}-{part}","sessionId":"s-1","cwd":"/home/me/work","version":"2.1.0","timestamp":"2026-11-20T10:{minute:02}:{second:02}.000Z","message":{{{message}}}{more}}}"#
+        r#"{{"type":"{kind}","uuid":"u-{turn}-{part}","sessionId":"s-1","cwd":"/project","version":"2.1.0","timestamp":"2026-11-20T10:{minute:02}:{second:02}.000Z","message":{{{message}}}{more}}}"#
     )
 }

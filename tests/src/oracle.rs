@@ -122,7 +122,7 @@ impl Promise {
         // Shared: so that writers build on the objects of others.
         objects.push(blob(vec![b's'; 200 + random.below(3)]));
         for _ in 0..=random.below(2) {
-            let text = format!("{} {}", self.attempts.len(), random.next());
+            let text = format!("{} {}", self.attempts.len(), random.draw());
             objects.push(blob(text.repeat(1 + random.below(60)).into_bytes()));
         }
         let name = format!("heads/{}", random.below(2));

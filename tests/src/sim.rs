@@ -20,8 +20,8 @@ const SECTOR: usize = 512;
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    /// Draws the next number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ impl Random {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
+        usize::try_from(self.draw() % limit as u64).unwrap()
     }
 }
 
@@ -130,7 +130,7 @@ impl SimDisk {
         let mut keeps = || match keep {
             Keep::All => true,
             Keep::Nothing => false,
-            Keep::Some(_) => random.next() & 1 == 0,
+            Keep::Some(_) => random.draw() & 1 == 0,
         };
         let mut names = state.durable_names.clone();
         for (path, file) in &state.names {
@@ -197,7 +197,7 @@ impl SimDisk {
         if state.names.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        if !path.parent().is_some_and(|parent| state.names.get(parent) == Some(&None)) {
+        if path.parent().is_none_or(|parent| state.names.get(parent) != Some(&None)) {
             return Err(ErrorKind::NotFound.into());
         }
         state.names.insert(path.to_owned(), file);

@@ -1,5 +1,11 @@
 //! Many writers and readers on one real store: threads with handles of their own, and processes.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a broken expectation ends a test, and a child process reports on its output"
+)]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -172,7 +178,7 @@ fn a_full_segment_is_sealed_and_everything_stays_readable() {
     let mut ids = Vec::new();
     for n in 0..20_u64 {
         let mut random = turntree_tests::sim::Random(n);
-        let noise = (0..1 << 17).flat_map(|_| random.next().to_le_bytes()).collect();
+        let noise = (0..1 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
         let (id, object) = blob(noise);
         store.commit(vec![(id, object)], &set("head", Expected::Any, id)).unwrap();
         ids.push(id);

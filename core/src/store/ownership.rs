@@ -19,8 +19,11 @@ use crate::object::Checksum;
 
 /// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
 /// of the file nor its extents, and its fsync needs no journal of the file system.
-pub(super) const RESERVE_MIN_BYTES: u64 = 64 << 10;
+pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
+
+/// Bytes of a new segment, all of them written.
+const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed.
 pub(super) const SEAL_BYTES: u64 = 16 << 20;
@@ -175,7 +178,7 @@ impl Store {
         }
         // Without a whole header its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
-        let mut header = [0; SEGMENT_HEADER_BYTES as usize];
+        let mut header = [0; SEGMENT_HEADER_BYTES];
         let read = file.read_at(&mut header, 0).map_err(failed)?;
         if header.get(..read) != Some(&*expected) {
             return Ok(None);
@@ -235,8 +238,7 @@ impl Store {
 
     fn prepare(&self, dir: &Path, segment: &SegmentFile) -> Result<()> {
         let mut bytes = encode_segment_header(segment.id, self.superblock.store);
-        debug_assert_eq!(bytes.len() as u64, SEGMENT_HEADER_BYTES);
-        bytes.resize(RESERVE_MIN_BYTES as usize, 0);
+        bytes.resize(NEW_SEGMENT_BYTES, 0);
         let failed = |source| Error::io(format!("create {}", segment.place(0)), source);
         segment.file.write_at(&bytes, 0).map_err(failed)?;
         match self.durability {

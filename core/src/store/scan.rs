@@ -60,7 +60,7 @@ pub(super) enum End {
 
 impl Default for Tail {
     fn default() -> Self {
-        let (offset, trailer) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
+        let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
         Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown }
     }
 }

@@ -190,15 +190,20 @@ impl Store {
     /// Makes what the last owner wrote durable before anything follows it: then a segment never
     /// holds more than one record that a crash can take.
     fn take_over(&self, owned: Owned) -> Result<Owned> {
-        let last = {
+        let (last, dir) = {
             let mut journal = lock(&self.journal);
+            let dir = journal.dir().to_owned();
             let Some(segment) = journal.segment(&owned.segment) else {
                 return Err(Error::not_found(owned.segment.place(0)));
             };
             segment.owned = true;
-            segment.last_record()
+            (segment.last_record(), dir)
         };
         self.sync(&last, &*owned.file)?;
+        if last.sequence == 0 {
+            // Whoever made it may have died before its name was durable.
+            self.sync_names(&dir)?;
+        }
         Ok(owned)
     }
 
@@ -242,10 +247,21 @@ impl Store {
         let failed = |source| Error::io(format!("create {}", segment.place(0)), source);
         segment.file.write_at(&bytes, 0).map_err(failed)?;
         match self.durability {
-            Durability::Full => {
-                segment.file.sync_data().and_then(|()| self.io.sync_dir(dir)).map_err(failed)
-            }
-            Durability::None => Ok(()),
+            Durability::Full => segment.file.sync_data().map_err(failed)?,
+            Durability::None => {}
         }
+        self.sync_names(dir)
+    }
+
+    /// Makes the names of the journal durable, and that of the superblock: whoever made the store
+    /// may have died just before it was.
+    fn sync_names(&self, journal: &Path) -> Result<()> {
+        for dir in [journal, &self.dir] {
+            if self.durability == Durability::Full {
+                let synced = self.io.sync_dir(dir);
+                synced.map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            }
+        }
+        Ok(())
     }
 }

@@ -88,20 +88,29 @@ pub fn options(seed: u64) -> OpenOptions {
 }
 
 impl Script {
-    /// Runs on a disk that may fail at any moment.
+    /// Makes a store and runs on a disk that may fail at any moment.
     #[must_use]
     pub fn run(&self, io: &Arc<dyn Io>, dir: &Path) -> Promise {
         let mut promise = Promise::default();
-        if let Err(error) = Store::create(&**io, dir, &NewStore { id: [5; 16] }) {
-            promise.errors.push(error.to_string());
-            return promise;
+        match Store::create(&**io, dir, &NewStore { id: [5; 16] }) {
+            Ok(()) => {
+                promise.created = true;
+                self.go_on(io, dir, &mut promise);
+            }
+            Err(error) => promise.errors.push(error.to_string()),
         }
-        promise.created = true;
+        promise
+    }
+
+    /// Runs on a store that is there, and returns the handles of the last phase, still open.
+    pub fn go_on(&self, io: &Arc<dyn Io>, dir: &Path, promise: &mut Promise) -> Vec<Store> {
         let mut random = Random(self.seed);
+        let mut stores = Vec::new();
         for (phase, writers) in self.phases.iter().enumerate() {
-            let mut stores = Vec::new();
+            stores.clear();
             for writer in 0..*writers {
-                match Store::open(Arc::clone(io), dir, options((phase * 100 + writer) as u64)) {
+                let seed = (self.seed << 16) + (phase * 100 + writer) as u64;
+                match Store::open(Arc::clone(io), dir, options(seed)) {
                     Ok(store) => stores.push(store),
                     Err(error) => promise.errors.push(error.to_string()),
                 }
@@ -112,7 +121,7 @@ impl Script {
                 }
             }
         }
-        promise
+        stores
     }
 }
 
@@ -122,7 +131,7 @@ impl Promise {
         // Shared: so that writers build on the objects of others.
         objects.push(blob(vec![b's'; 200 + random.below(3)]));
         for _ in 0..=random.below(2) {
-            let text = format!("{} {}", self.attempts.len(), random.next());
+            let text = format!("{} {}", self.attempts.len(), random.draw());
             objects.push(blob(text.repeat(1 + random.below(60)).into_bytes()));
         }
         let name = format!("heads/{}", random.below(2));

@@ -20,8 +20,8 @@ const SECTOR: usize = 512;
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    /// Draws the next number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,7 +31,7 @@ impl Random {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
+        usize::try_from(self.draw() % limit as u64).unwrap()
     }
 }
 
@@ -42,6 +42,8 @@ pub enum Fault {
     None,
     /// The machine stops in the n-th call that changes something; no later call succeeds.
     CrashAt(u64),
+    /// The first process stops in its n-th call that changes something; the others go on.
+    StopFirstAt(u64),
     /// The n-th call fails, whatever it is; later ones work. A sync that fails loses what it should
     /// have made durable, and later ones do not bring it back.
     FailAt(u64),
@@ -60,9 +62,12 @@ pub enum Keep {
     Some(u64),
 }
 
-/// The disk; clones are the same disk.
+/// The disk, as one process has it; clones are the same disk in the same process.
 #[derive(Debug, Clone, Default)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+    later_process: bool,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -74,6 +79,7 @@ struct State {
     fault: Option<Fault>,
     calls: u64,
     triggered: bool,
+    first_stopped: bool,
     next_number: u64,
 }
 
@@ -110,6 +116,12 @@ impl SimDisk {
         disk
     }
 
+    /// The same disk, as another process has it.
+    #[must_use]
+    pub fn other_process(&self) -> Self {
+        Self { state: Arc::clone(&self.state), later_process: true }
+    }
+
     /// Arms a fault, and starts counting anew.
     pub fn arm(&self, fault: Fault) {
         let mut state = self.lock();
@@ -130,7 +142,7 @@ impl SimDisk {
         let mut keeps = || match keep {
             Keep::All => true,
             Keep::Nothing => false,
-            Keep::Some(_) => random.next() & 1 == 0,
+            Keep::Some(_) => random.draw() & 1 == 0,
         };
         let mut names = state.durable_names.clone();
         for (path, file) in &state.names {
@@ -152,13 +164,8 @@ impl SimDisk {
         }
         let next_number = state.next_number;
         let durable_names = names.clone();
-        Self(Arc::new(Mutex::new(State {
-            files,
-            names,
-            durable_names,
-            next_number,
-            ..State::default()
-        })))
+        let crashed = State { files, names, durable_names, next_number, ..State::default() };
+        Self { state: Arc::new(Mutex::new(crashed)), later_process: false }
     }
 
     /// Every file with its bytes.
@@ -178,7 +185,7 @@ impl SimDisk {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn handle(&self, state: &mut State, number: u64) -> Arc<dyn IoFile> {
@@ -190,14 +197,14 @@ impl SimDisk {
 
     fn link(&self, path: &Path, file: Option<u64>) -> io::Result<()> {
         let mut state = self.lock();
-        let turn = state.turn(true);
+        let turn = state.turn(true, self.later_process);
         if let Turn::Fail(error) = turn {
             return Err(error);
         }
         if state.names.contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        if !path.parent().is_some_and(|parent| state.names.get(parent) == Some(&None)) {
+        if path.parent().is_none_or(|parent| state.names.get(parent) != Some(&None)) {
             return Err(ErrorKind::NotFound.into());
         }
         state.names.insert(path.to_owned(), file);
@@ -230,9 +237,18 @@ impl SimFile {
 
 impl State {
     /// Counts a call and decides what becomes of it.
-    fn turn(&mut self, changes: bool) -> Turn {
+    fn turn(&mut self, changes: bool, later_process: bool) -> Turn {
         let gone = || io::Error::other("the machine has stopped");
+        if self.first_stopped && !later_process {
+            return Turn::Fail(gone());
+        }
         match self.fault {
+            Some(Fault::StopFirstAt(at)) if changes && !later_process => {
+                self.calls += 1;
+                self.triggered = self.calls == at;
+                self.first_stopped = self.triggered;
+                if self.triggered { Turn::CrashAfter } else { Turn::Go }
+            }
             Some(Fault::CrashAt(_)) if self.triggered => Turn::Fail(gone()),
             Some(Fault::CrashAt(at)) if changes => {
                 self.calls += 1;
@@ -265,7 +281,7 @@ impl Turn {
 impl Io for SimDisk {
     fn open(&self, path: &Path, _: Access) -> io::Result<Arc<dyn IoFile>> {
         let mut state = self.lock();
-        state.turn(false).end()?;
+        state.turn(false, self.later_process).end()?;
         let number = state.names.get(path).copied().flatten().ok_or(ErrorKind::NotFound)?;
         Ok(self.handle(&mut state, number))
     }
@@ -291,7 +307,7 @@ impl Io for SimDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut state = self.lock();
-        state.turn(false).end()?;
+        state.turn(false, self.later_process).end()?;
         if state.names.get(dir) != Some(&None) {
             return Err(ErrorKind::NotFound.into());
         }
@@ -307,7 +323,7 @@ impl Io for SimDisk {
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        let turn = state.turn(true);
+        let turn = state.turn(true, self.later_process);
         if let Turn::Fail(error) = turn {
             return Err(error);
         }
@@ -317,7 +333,7 @@ impl Io for SimDisk {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut state = self.lock();
-        state.turn(true).end()?;
+        state.turn(true, self.later_process).end()?;
         let State { names, durable_names, .. } = &mut *state;
         durable_names.retain(|path, _| path.parent() != Some(dir));
         let inside = names.iter().filter(|(path, _)| path.parent() == Some(dir));
@@ -327,7 +343,7 @@ impl Io for SimDisk {
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         let mut state = self.lock();
-        state.turn(false).end()?;
+        state.turn(false, self.later_process).end()?;
         let inode = state.names.get(path).copied().flatten().ok_or(ErrorKind::NotFound)?;
         Ok(Identity { device: 0, inode })
     }
@@ -348,7 +364,7 @@ impl SimHandle {
 
 impl IoFile for SimHandle {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.disk.lock().turn(false).end()?;
+        self.disk.lock().turn(false, self.disk.later_process).end()?;
         self.with(|file| {
             let start = usize::try_from(offset).unwrap().min(file.live.len());
             let end = (start + buffer.len()).min(file.live.len());
@@ -360,7 +376,7 @@ impl IoFile for SimHandle {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let (turn, full) = {
             let mut state = self.disk.lock();
-            (state.turn(true), state.fault == Some(Fault::DiskFull))
+            (state.turn(true, self.disk.later_process), state.fault == Some(Fault::DiskFull))
         };
         self.with(|file| {
             let start = usize::try_from(offset).unwrap();
@@ -385,7 +401,7 @@ impl IoFile for SimHandle {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let turn = self.disk.lock().turn(true);
+        let turn = self.disk.lock().turn(true, self.disk.later_process);
         self.with(|file| {
             let dirty = std::mem::take(&mut file.dirty);
             if matches!(turn, Turn::Fail(_)) {
@@ -413,13 +429,13 @@ impl IoFile for SimHandle {
     }
 
     fn size(&self) -> io::Result<u64> {
-        self.disk.lock().turn(false).end()?;
+        self.disk.lock().turn(false, self.disk.later_process).end()?;
         self.with(|file| Ok(file.live.len() as u64))
     }
 
     fn lock(&self, _: Duration) -> io::Result<bool> {
         let mut state = self.disk.lock();
-        state.turn(false).end()?;
+        state.turn(false, self.disk.later_process).end()?;
         Ok(*state.locks.entry(self.number).or_insert(self.handle) == self.handle)
     }
 
@@ -432,12 +448,12 @@ impl IoFile for SimHandle {
     }
 
     fn identity(&self) -> io::Result<Identity> {
-        self.disk.lock().turn(false).end()?;
+        self.disk.lock().turn(false, self.disk.later_process).end()?;
         Ok(Identity { device: 0, inode: self.number })
     }
 
     fn map(&self) -> io::Result<Bytes> {
-        self.disk.lock().turn(false).end()?;
+        self.disk.lock().turn(false, self.disk.later_process).end()?;
         self.with(|file| Ok(Bytes::copy_from_slice(&file.live)))
     }
 }

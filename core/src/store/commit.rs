@@ -190,39 +190,33 @@ impl Store {
             return Err(Error::not_found(owned.segment.place(0)));
         };
         let Tail { offset, sequence, trailer, .. } = segment.tail;
-        let Record { mut bytes, entries, sequence, trailer } =
-            batch.finish(owned.segment.id, sequence + 1, trailer, offset);
+        let record = batch.finish(owned.segment.id, sequence + 1, trailer, offset);
+        let Record { bytes, entries, sequence, trailer } = record;
         let end = offset + bytes.len() as u64;
-        let stored_bytes = bytes.len() as u64;
-        if end > owned.reserved {
-            let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
-            owned.reserved = (end + ahead).next_multiple_of(BLOCK_BYTES);
-            bytes.resize(usize::try_from(owned.reserved - offset).unwrap_or(bytes.len()), 0);
-        }
-        if let Err(source) = owned.file.write_at(&bytes, offset) {
+        let written = Written { objects: entries.len(), stored_bytes: bytes.len() as u64 };
+        if let Err(error) = append(owned, bytes, offset) {
             // Whatever is there now, it is for others to read and not for this handle to mend.
             segment.owned = false;
-            let error = Error::io(format!("write {}", owned.segment.place(offset)), source);
             writer.owned = None;
             return Err(error);
         }
         segment.tail = Tail { offset: end, sequence, last: offset, trailer, end: End::Clean };
-        let segment = Arc::clone(&owned.segment);
-        let objects = entries.len();
-        let located = entries
-            .into_iter()
-            .map(|(id, stored)| (id, Location { segment: Arc::clone(&segment), stored }));
-        let found = Found { objects: located.collect(), ..Found::default() };
+        let file = &owned.segment;
+        let located = |(id, stored)| (id, Location { segment: Arc::clone(file), stored });
         let change = operation.as_ref().map(|(id, operation, _)| (*id, operation.sequence));
-        let operations = operation.map(|(id, operation, _)| FoundOperation {
+        let found = operation.map(|(id, operation, _)| FoundOperation {
             id,
             operation,
-            segment: Arc::clone(&segment),
+            segment: Arc::clone(file),
             batch: sequence,
         });
-        journal.apply(&self.view, Found { operations: operations.into_iter().collect(), ..found });
-        let written = Written { objects, stored_bytes };
-        let batch = Undurable { segment, offset, sequence };
+        let found = Found {
+            objects: entries.into_iter().map(located).collect(),
+            operations: found.into_iter().collect(),
+            findings: Vec::new(),
+        };
+        let batch = Undurable { segment: Arc::clone(file), offset, sequence };
+        journal.apply(&self.view, found);
         Ok(Placed { written, operation: change, batch, end, others })
     }
 
@@ -238,6 +232,20 @@ impl Store {
     fn sync_others(&self, others: &[Undurable]) -> Result<()> {
         others.iter().try_for_each(|record| self.sync(record, &*record.segment.file))
     }
+}
+
+/// Writes a record, and zeros behind it when the ones written ahead are used up.
+fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
+    let end = offset + bytes.len() as u64;
+    if end > owned.reserved {
+        let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
+        owned.reserved = (end + ahead).next_multiple_of(BLOCK_BYTES);
+        bytes.resize(usize::try_from(owned.reserved - offset).unwrap_or(bytes.len()), 0);
+    }
+    owned
+        .file
+        .write_at(&bytes, offset)
+        .map_err(|source| Error::io(format!("write {}", owned.segment.place(offset)), source))
 }
 
 /// A batch that begins with what could not be made durable before, where it lies now.

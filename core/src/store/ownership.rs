@@ -19,8 +19,11 @@ use crate::object::Checksum;
 
 /// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
 /// of the file nor its extents, and its fsync needs no journal of the file system.
-pub(super) const RESERVE_MIN_BYTES: u64 = 64 << 10;
+pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
+
+/// Bytes of a new segment, all of them written.
+const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed.
 pub(super) const SEAL_BYTES: u64 = 16 << 20;
@@ -175,7 +178,7 @@ impl Store {
         }
         // Without a whole header its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
-        let mut header = [0; SEGMENT_HEADER_BYTES as usize];
+        let mut header = [0; SEGMENT_HEADER_BYTES];
         let read = file.read_at(&mut header, 0).map_err(failed)?;
         if header.get(..read) != Some(&*expected) {
             return Ok(None);
@@ -187,15 +190,20 @@ impl Store {
     /// Makes what the last owner wrote durable before anything follows it: then a segment never
     /// holds more than one record that a crash can take.
     fn take_over(&self, owned: Owned) -> Result<Owned> {
-        let last = {
+        let (last, dir) = {
             let mut journal = lock(&self.journal);
+            let dir = journal.dir().to_owned();
             let Some(segment) = journal.segment(&owned.segment) else {
                 return Err(Error::not_found(owned.segment.place(0)));
             };
             segment.owned = true;
-            segment.last_record()
+            (segment.last_record(), dir)
         };
         self.sync(&last, &*owned.file)?;
+        if last.sequence == 0 {
+            // Whoever made it may have died before its name was durable.
+            self.sync_names(&dir)?;
+        }
         Ok(owned)
     }
 
@@ -235,15 +243,25 @@ impl Store {
 
     fn prepare(&self, dir: &Path, segment: &SegmentFile) -> Result<()> {
         let mut bytes = encode_segment_header(segment.id, self.superblock.store);
-        debug_assert_eq!(bytes.len() as u64, SEGMENT_HEADER_BYTES);
-        bytes.resize(RESERVE_MIN_BYTES as usize, 0);
+        bytes.resize(NEW_SEGMENT_BYTES, 0);
         let failed = |source| Error::io(format!("create {}", segment.place(0)), source);
         segment.file.write_at(&bytes, 0).map_err(failed)?;
         match self.durability {
-            Durability::Full => {
-                segment.file.sync_data().and_then(|()| self.io.sync_dir(dir)).map_err(failed)
-            }
-            Durability::None => Ok(()),
+            Durability::Full => segment.file.sync_data().map_err(failed)?,
+            Durability::None => {}
         }
+        self.sync_names(dir)
+    }
+
+    /// Makes the names of the journal durable, and that of the superblock: whoever made the store
+    /// may have died just before it was.
+    fn sync_names(&self, journal: &Path) -> Result<()> {
+        for dir in [journal, &self.dir] {
+            if self.durability == Durability::Full {
+                let synced = self.io.sync_dir(dir);
+                synced.map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            }
+        }
+        Ok(())
     }
 }

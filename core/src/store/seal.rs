@@ -20,6 +20,10 @@ const MAX_ATTEMPTS: usize = 16;
 
 impl Store {
     /// Seals a segment this handle owns, and gives it up, also when sealing fails.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the lock on the segment is held until it is sealed, and ends here"
+    )]
     pub(super) fn seal(&self, owned: Owned) -> Result<()> {
         let index = self.write_index(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {

@@ -4,7 +4,9 @@ pub mod context;
 pub mod error;
 pub mod exchange;
 pub mod object;
+pub mod repo;
 pub mod store;
 pub mod tree;
+pub mod workspace;
 
 pub use error::{Error, ErrorKind, Result};

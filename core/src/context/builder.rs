@@ -153,6 +153,32 @@ impl Builder {
         open.list.splice(sink, range, items)
     }
 
+    /// Makes a list section hold exactly `items`. What it begins with alike stays untouched, so a list
+    /// that grew costs its growth.
+    ///
+    /// # Errors
+    /// As [`Builder::splice`]. A section of another shape is replaced.
+    pub fn set_list(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        mut items: Vec<Item>,
+    ) -> Result<()> {
+        if self.expect_shape(sink, section, Shape::List).is_err() {
+            self.clear(sink, section)?;
+        }
+        let list = self.open_list(sink, section)?.list.clone();
+        let mut common = 0;
+        for (old, new) in list.iter(sink, 0..list.len()).zip(&items) {
+            if old? != *new {
+                break;
+            }
+            common += 1;
+        }
+        items.drain(..common);
+        self.splice(sink, section, common as u64..list.len(), items)
+    }
+
     /// Drops a section, so that it can be filled anew, with another shape if need be.
     ///
     /// # Errors

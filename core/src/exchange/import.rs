@@ -15,13 +15,13 @@
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 
-use super::detect::read_head;
-use super::formats::{Event, Format, Parser, Piece, PieceKind};
+use super::detect::{HEAD_BYTES, detect};
+use super::formats::{Event, FormatSpec, Parser, Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
 use crate::context::Builder;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::object::ObjectId;
 use crate::repo::{BranchName, Repository, Stamp};
 
@@ -32,7 +32,7 @@ const MAX_NOTES: usize = 1000;
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// The format, when it is known; else it is detected from the content.
-    pub format: Option<Format>,
+    pub format: Option<&'static FormatSpec>,
     /// The session it becomes, or continues.
     pub session: String,
     /// Who imports, and when. Records without a time get this one.
@@ -47,7 +47,7 @@ pub struct ImportReport {
     /// The branch that has the file now.
     pub branch: BranchName,
     /// The format it was read as.
-    pub format: Format,
+    pub format: &'static str,
     /// Commits made: turns and compactions.
     pub turns: u64,
     /// Messages in these turns.
@@ -87,10 +87,10 @@ pub fn import(
     let head = read_head(&mut input)?;
     let format = match options.format {
         Some(format) => format,
-        None => Format::detect(&head)?,
+        None => detect(&head)?,
     };
     let mut input_bytes = 0;
-    let mut pieces = format.pieces(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
+    let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
         input_bytes += piece.as_ref().map_or(0, |p| (p.bytes.len() + p.suffix.len()) as u64);
     });
 
@@ -114,7 +114,7 @@ pub fn import(
         staging.move_branch(&branch, Some(base));
     }
     let writer = TurnWriter::new(staging, builder, branch.clone(), format, options.stamp.clone());
-    let mut run = Run { parser: format.parser(), writer, notes: Vec::new() };
+    let mut run = Run { parser: (format.parser)(), writer, notes: Vec::new() };
     let ahead = run.catch_up(repo, joint)?;
     for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;
@@ -123,9 +123,22 @@ pub fn import(
     run.finish(repo, options, branch, input_bytes)
 }
 
+/// The beginning of a file, which says what it is.
+fn read_head(input: &mut impl BufRead) -> Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    input
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head)
+        .map_err(|error| Error::io("read the transcript", error))?;
+    if head.is_empty() {
+        return Err(Error::invalid("the file is empty: expected a transcript"));
+    }
+    Ok(head)
+}
+
 /// An import under way.
 struct Run<'r> {
-    parser: Box<dyn Parser>,
+    parser: Box<dyn Parser + Send>,
     writer: TurnWriter<'r>,
     notes: Vec<ImportNote>,
 }
@@ -138,7 +151,7 @@ impl Run<'_> {
             self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
         }
         let reader = SourceReader::new(repo.store(), &stored, common);
-        let known = self.writer.format().pieces(Box::new(BufReader::new(reader)));
+        let known = (self.writer.format().cut)(Box::new(BufReader::new(reader)));
         for (index, piece) in (0..common).zip(known) {
             let (piece, mut events) = (piece?, Vec::new());
             self.parser.piece(&piece, &mut events);
@@ -190,8 +203,9 @@ impl Run<'_> {
         let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
         let reason = format!("import {}", options.session);
         let committed = writer.transaction.finish(&options.stamp, &reason)?;
-        let head = head.ok_or_else(|| crate::Error::invalid("the transcript holds no record"))?;
-        let new_bytes = committed.stored_bytes;
+        let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
+        let new_bytes = committed.written.stored_bytes;
+        let format = format.name;
         Ok(ImportReport { branch, format, turns, messages, head, input_bytes, new_bytes, notes })
     }
 }
@@ -202,15 +216,16 @@ fn known(
     options: &ImportOptions,
     branch: BranchName,
     head: ObjectId,
-    format: Format,
+    format: &'static FormatSpec,
     input_bytes: u64,
 ) -> Result<ImportReport> {
     let mut new_bytes = 0;
     if options.switch && repo.head()?.branch != branch {
         let mut transaction = repo.begin();
         transaction.switch(&branch);
-        new_bytes = transaction.finish(&options.stamp, &format!("switch {branch}"))?.stored_bytes;
+        new_bytes =
+            transaction.finish(&options.stamp, &format!("switch {branch}"))?.written.stored_bytes;
     }
-    let notes = Vec::new();
+    let (notes, format) = (Vec::new(), format.name);
     Ok(ImportReport { branch, format, turns: 0, messages: 0, head, input_bytes, new_bytes, notes })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::formats::{Content, Event, Format, MessageEvent, Piece, PieceKind};
+use super::formats::{Content, Event, FormatSpec, MessageEvent, Piece, PieceKind};
 use super::source::SOURCE;
 use crate::context::{
     Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
@@ -27,7 +27,7 @@ pub(super) struct TurnWriter<'r> {
     pub(super) transaction: Transaction<'r>,
     builder: Builder,
     branch: BranchName,
-    format: Format,
+    format: &'static FormatSpec,
     stamp: Stamp,
     pending: Pending,
     /// Commits made.
@@ -54,7 +54,7 @@ impl<'r> TurnWriter<'r> {
         transaction: Transaction<'r>,
         builder: Builder,
         branch: BranchName,
-        format: Format,
+        format: &'static FormatSpec,
         stamp: Stamp,
     ) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// The format of the transcript.
-    pub(super) fn format(&self) -> Format {
+    pub(super) fn format(&self) -> &'static FormatSpec {
         self.format
     }
 
@@ -115,7 +115,7 @@ impl<'r> TurnWriter<'r> {
     /// parser has left to say.
     pub(super) fn finish(&mut self, events: Vec<Event>) -> Result<()> {
         for event in events {
-            self.apply_event(&Piece::empty(), event)?;
+            self.apply_event(&Piece::end(), event)?;
         }
         if self.pending.messages > 0 || self.pending.pieces > 0 {
             self.commit(Trigger::Turn)?;
@@ -184,7 +184,8 @@ impl<'r> TurnWriter<'r> {
         if message.agent != MAIN_AGENT || message.summary.is_empty() {
             return;
         }
-        let title = if message.role == Role::User { &mut pending.prompt } else { &mut pending.answer };
+        let title =
+            if message.role == Role::User { &mut pending.prompt } else { &mut pending.answer };
         let calls = |text: &str| text.starts_with('[');
         if title.is_empty() || (calls(title) && !calls(&message.summary)) {
             title.clone_from(&message.summary);
@@ -193,7 +194,7 @@ impl<'r> TurnWriter<'r> {
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
         let blob = self.write_content(piece, &message.content)?;
-        let media = self.format.name().to_owned();
+        let media = self.format.name.to_owned();
         MessageEntry { blob, role: message.role, media }.to_item()
     }
 
@@ -210,13 +211,13 @@ impl<'r> TurnWriter<'r> {
     fn commit(&mut self, trigger: Trigger) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         if self.turns == 0 {
-            let format = Bytes::from(self.format.name());
+            let format = Bytes::from_static(self.format.name.as_bytes());
             self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
         }
         let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
         let snapshot = Snapshot {
             tree: self.builder.write(&mut self.transaction)?,
-            author: Author { agent: self.format.name().to_owned(), model: pending.model.clone() },
+            author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,
             trigger,
             message: title(trigger, &pending),

@@ -123,13 +123,24 @@ fn check_name(what: &str, name: &str) -> Result<()> {
     }
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     if name.contains(forbidden) || name.contains("..") || name.contains("@{") || name == "@" {
-        return Err(bad_name(what, name, "no white space, control characters, '~^:?*[\\', '..' or '@{'"));
+        return Err(bad_name(
+            what,
+            name,
+            "no white space, control characters, '~^:?*[\\', '..' or '@{'",
+        ));
     }
     let bad_part = |part: &str| {
-        part.is_empty() || part.starts_with(['.', '-']) || part.ends_with('.') || part.ends_with(".lock")
+        part.is_empty()
+            || part.starts_with(['.', '-'])
+            || part.ends_with('.')
+            || part.ends_with(".lock")
     };
     if name.split('/').any(bad_part) {
-        return Err(bad_name(what, name, "parts that do not start with '.' or '-' or end with '.' or '.lock'"));
+        return Err(bad_name(
+            what,
+            name,
+            "parts that do not start with '.' or '-' or end with '.' or '.lock'",
+        ));
     }
     Ok(())
 }
@@ -153,7 +164,10 @@ mod tests {
 
     #[test]
     fn names_that_would_confuse_a_revision_are_refused() {
-        for name in ["", "a b", "a..b", "a~1", "a^", "a:b", "a@{1}", "@", ".a", "a.", "-a", "a.lock", "a//b", "a/", "é\u{7}"] {
+        for name in [
+            "", "a b", "a..b", "a~1", "a^", "a:b", "a@{1}", "@", ".a", "a.", "-a", "a.lock",
+            "a//b", "a/", "é\u{7}",
+        ] {
             assert!(BranchName::new("s", name).is_err(), "{name:?}");
         }
         assert!(BranchName::new("a/b", "main").is_err());

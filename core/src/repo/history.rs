@@ -73,7 +73,9 @@ impl Repository {
                 break;
             }
         }
-        Err(Error::not_found(format!("turn {turn} is not on this branch, whose newest turn is {newest}")))
+        Err(Error::not_found(format!(
+            "turn {turn} is not on this branch, whose newest turn is {newest}"
+        )))
     }
 }
 

@@ -9,10 +9,12 @@
 //! use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 //! use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
-//! # let dir = tempfile::tempdir().map_err(turntree::Error::from_io_for_doc)?;
-//! # let dir = dir.path().join("store");
+//! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
+//! # let dir = folder.path().join("store");
+//! # let random = || [7; 16];
 //! let stamp = Stamp { time: Time::default(), actor: "me".into() };
-//! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: [1; 16] }, OpenOptions::default(), &stamp)?;
+//! let options = OpenOptions::new(random());
+//! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: random() }, options, &stamp)?;
 //!
 //! let branch = BranchName::main("session")?;
 //! let mut turn = repo.begin();
@@ -40,7 +42,7 @@ pub use branch::{
 };
 pub use history::{History, LogEntry};
 pub use operations::OperationEntry;
-pub use revision::{Range, Resolver, Revision};
+pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use transaction::{Snapshot, Transaction};
 
 use crate::context::Context;
@@ -87,7 +89,7 @@ impl Repository {
         options: OpenOptions,
         stamp: &Stamp,
     ) -> Result<Self> {
-        Store::create(io.clone(), dir, new)?;
+        Store::create(&*io, dir, new)?;
         let repo = Self::open(io, dir, options)?;
         let mut transaction = repo.begin();
         let unborn = BranchName::main(DEFAULT_SESSION)?;
@@ -129,12 +131,12 @@ impl Repository {
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
     pub fn head(&self) -> Result<Head> {
         let refs = self.refs();
-        let branch = match refs.get(HEAD) {
+        let branch = match refs.value(HEAD) {
             Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
             _ => None,
         };
-        let branch =
-            branch.ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))?;
+        let branch = branch
+            .ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))?;
         let commit = self.tip(&branch);
         Ok(Head { branch, commit })
     }
@@ -142,7 +144,7 @@ impl Repository {
     /// The newest commit of a branch, if the branch is there.
     #[must_use]
     pub fn tip(&self, branch: &BranchName) -> Option<ObjectId> {
-        match self.refs().get(&branch.full()) {
+        match self.refs().value(&branch.full()) {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         }
@@ -152,7 +154,8 @@ impl Repository {
     #[must_use]
     pub fn branches(&self) -> Vec<(BranchName, ObjectId)> {
         let refs = self.refs();
-        refs.iter()
+        refs.values
+            .iter()
             .filter_map(|(name, value)| match value {
                 RefValue::Object(id) => Some((BranchName::from_full(name)?, *id)),
                 RefValue::Symbolic(_) => None,
@@ -192,7 +195,11 @@ impl Repository {
                 }
             }
         }
-        Err(Error::limit(format_args!("tags behind {id}"), MAX_INDIRECTIONS as u64, MAX_INDIRECTIONS as u64 + 1))
+        Err(Error::limit(
+            format_args!("tags behind {id}"),
+            MAX_INDIRECTIONS as u64,
+            MAX_INDIRECTIONS as u64 + 1,
+        ))
     }
 
     /// What a ref names in the end, following symbolic refs.
@@ -203,13 +210,17 @@ impl Repository {
         let refs = self.refs();
         let mut at = name.to_owned();
         for _ in 0..MAX_INDIRECTIONS {
-            match refs.get(&at) {
+            match refs.value(&at) {
                 Some(RefValue::Object(id)) => return Ok(*id),
                 Some(RefValue::Symbolic(next)) => at.clone_from(next),
-                None if at == name => return Err(Error::not_found(format!("ref {name} does not exist"))),
+                None if at == name => {
+                    return Err(Error::not_found(format!("ref {name} does not exist")));
+                }
                 None => {
                     let branch = BranchName::from_full(&at).map_or(at, |branch| branch.to_string());
-                    return Err(Error::not_found(format!("{name} is at {branch}, which has no snapshot yet")));
+                    return Err(Error::not_found(format!(
+                        "{name} is at {branch}, which has no snapshot yet"
+                    )));
                 }
             }
         }

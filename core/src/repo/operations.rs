@@ -16,7 +16,7 @@ pub struct OperationEntry {
 impl Repository {
     /// Every operation, newest first. One object read for each.
     pub fn operations(&self) -> impl Iterator<Item = Result<OperationEntry>> {
-        let mut next = self.refs().head();
+        let mut next = self.refs().operation;
         std::iter::from_fn(move || {
             let id = next.take()?;
             let operation = self
@@ -37,7 +37,7 @@ impl Repository {
     /// What reading operations reports.
     pub fn ref_before(&self, name: &str, n: usize) -> Result<Option<RefValue>> {
         if n == 0 {
-            return Ok(self.refs().get(name).cloned());
+            return Ok(self.refs().value(name).cloned());
         }
         let mut left = n;
         for entry in self.operations() {
@@ -58,7 +58,7 @@ impl Repository {
     /// # Errors
     /// What reading operations reports.
     pub fn ref_at(&self, name: &str, micros: i64) -> Result<Option<RefValue>> {
-        let mut value = self.refs().get(name).cloned();
+        let mut value = self.refs().value(name).cloned();
         for entry in self.operations() {
             let operation = entry?.operation;
             if operation.time_micros <= micros {

@@ -43,11 +43,14 @@ pub struct Range {
     pub exclude: Vec<ObjectId>,
 }
 
+/// Reads a time in `@{...}`: microseconds since the Unix epoch, or nothing when it is no time.
+pub type ParseTime<'r> = &'r dyn Fn(&str) -> Option<i64>;
+
 /// Resolves revisions against a repository.
 #[expect(missing_debug_implementations, reason = "it holds the caller's function")]
 pub struct Resolver<'r> {
     repo: &'r Repository,
-    parse_time: Option<&'r dyn Fn(&str) -> Option<i64>>,
+    parse_time: Option<ParseTime<'r>>,
 }
 
 /// Where a resolution stands: the ref while one is named, for `@{...}`.
@@ -63,9 +66,9 @@ impl<'r> Resolver<'r> {
         Self { repo, parse_time: None }
     }
 
-    /// Times in `@{...}` are read by `parse`, which answers microseconds since the Unix epoch.
+    /// Times in `@{...}` are read by `parse`.
     #[must_use]
-    pub fn with_times(mut self, parse: &'r dyn Fn(&str) -> Option<i64>) -> Self {
+    pub fn with_times(mut self, parse: ParseTime<'r>) -> Self {
         self.parse_time = Some(parse);
         self
     }
@@ -80,7 +83,7 @@ impl<'r> Resolver<'r> {
         let (start, mut steps) = split_start(revision);
         let mut at = self.start(start, &mut steps).map_err(|error| within(error, text))?;
         while !steps.is_empty() {
-            (at, steps) = self.step(at, steps).map_err(|error| within(error, text))?;
+            (at, steps) = self.step(&at, steps).map_err(|error| within(error, text))?;
         }
         let commit = self.repo.peel(&at.commit).map_err(|error| within(error, text))?;
         let branch = at.name.as_deref().and_then(BranchName::from_full);
@@ -144,7 +147,9 @@ impl<'r> Resolver<'r> {
         if let Some(n) = text.strip_prefix("@{-").and_then(|rest| rest.strip_suffix('}')) {
             let n = parse_number(n)?;
             let before = self.repo.head_before(usize::try_from(n).unwrap_or(usize::MAX))?;
-            return before.map(Some).ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
+            return before
+                .map(Some)
+                .ok_or_else(|| Error::not_found(format!("HEAD has not been switched {n} times")));
         }
         let refs = self.repo.refs();
         let Head { branch: head, .. } = self.repo.head()?;
@@ -155,7 +160,7 @@ impl<'r> Resolver<'r> {
             BranchName::new(head.session(), text).ok().map(|branch| branch.full()),
             BranchName::main(text).ok().map(|branch| branch.full()),
         ];
-        Ok(candidates.into_iter().flatten().find(|name| refs.get(name).is_some()))
+        Ok(candidates.into_iter().flatten().find(|name| refs.value(name).is_some()))
     }
 
     /// An id, whole or abbreviated; commits and tags win over other kinds.
@@ -165,11 +170,9 @@ impl<'r> Resolver<'r> {
         }
         let unknown = || Error::not_found("no branch, tag, session or id has this name");
         let prefix: IdPrefix = text.parse().map_err(|_| unknown())?;
-        let found = self.repo.store().find(&prefix, 1024)?;
-        let commits: Vec<_> = found
-            .iter()
-            .filter(|(_, kind)| matches!(kind, Kind::Commit | Kind::Tag))
-            .collect();
+        let found = self.repo.store().find(&prefix, 1024);
+        let commits: Vec<_> =
+            found.iter().filter(|(_, kind)| matches!(kind, Kind::Commit | Kind::Tag)).collect();
         match commits[..] {
             [] => Err(unknown()),
             [(id, _)] => Ok(*id),
@@ -183,7 +186,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Takes one step off `steps`.
-    fn step<'s>(&self, at: At, steps: &'s str) -> Result<(At, &'s str)> {
+    fn step<'s>(&self, at: &At, steps: &'s str) -> Result<(At, &'s str)> {
         let moved = |commit| At { commit, name: None };
         if let Some(rest) = steps.strip_prefix('~') {
             let (n, rest) = take_number(rest)?;
@@ -197,7 +200,9 @@ impl<'r> Resolver<'r> {
                     Ok((moved(self.repo.find_turn(&from, parse_number(turn)?)?), rest))
                 }
                 None if inside == "commit" => Ok((moved(self.repo.peel(&at.commit)?), rest)),
-                None => Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit"))),
+                None => {
+                    Err(Error::invalid(format!("'^{{{inside}}}': expected turn:<n> or commit")))
+                }
             };
         }
         if let Some(rest) = steps.strip_prefix('^') {
@@ -206,7 +211,7 @@ impl<'r> Resolver<'r> {
         }
         if let Some(rest) = steps.strip_prefix("@{") {
             let (inside, rest) = take_braced(rest)?;
-            return Ok((moved(self.earlier(&at, inside)?), rest));
+            return Ok((moved(self.earlier(at, inside)?), rest));
         }
         Err(Error::invalid(format!("'{steps}': expected ~, ^ or @{{...}}")))
     }
@@ -226,7 +231,10 @@ impl<'r> Resolver<'r> {
         let parent = usize::try_from(index).ok().and_then(|index| commit.parents.get(index));
         parent.copied().ok_or_else(|| {
             let (id, turn) = (id.short(12), commit.turn);
-            Error::not_found(format!("{id} (turn {turn}) has {} parents, no {n}.", commit.parents.len()))
+            Error::not_found(format!(
+                "{id} (turn {turn}) has {} parents, no {n}.",
+                commit.parents.len()
+            ))
         })
     }
 
@@ -291,7 +299,8 @@ fn take_number(text: &str) -> Result<(Option<u64>, &str)> {
 }
 
 fn take_braced(text: &str) -> Result<(&str, &str)> {
-    text.split_once('}').ok_or_else(|| Error::invalid(format!("'{{{text}': expected a closing brace")))
+    text.split_once('}')
+        .ok_or_else(|| Error::invalid(format!("'{{{text}': expected a closing brace")))
 }
 
 fn parse_number(text: &str) -> Result<u64> {

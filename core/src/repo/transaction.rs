@@ -146,8 +146,8 @@ impl<'r> Transaction<'r> {
             reason: reason.to_owned(),
             changes: self.updates.into_values().collect(),
         };
-        let mut committed = self.repo.store.commit(self.staged.into_objects(), draft)?;
-        committed.stored_bytes += self.appended_bytes;
+        let mut committed = self.repo.store.commit(self.staged.into_objects(), &draft)?;
+        committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
     }
 }

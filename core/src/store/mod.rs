@@ -1,1 +1,375 @@
-//! Bytes on disk: journal segments, packs, the manifest, refs and operations.
+//! Bytes on disk: objects and refs, written in one step and verified on every read.
+//!
+//! ```text
+//! superblock            what the store is; its lock orders changes of refs
+//! journal/<id>.seg      batches, appended by the one process that owns the segment
+//! packs/                reserved for compacted objects
+//! manifest-<generation> which segments are sealed, and the refs as of then
+//!
+//!   commit ── objects + operation ── one batch ── one fsync ── acknowledged
+//!
+//!   read ── cache ── active segments: a table in memory, read with a system call
+//!                └── sealed segments: an index in the file, mapped
+//! ```
+//!
+//! Rules that everything here keeps, each of which some store broke at a cost:
+//! - A file has one writer, known by a lock that dies with it. Nobody truncates, and nobody writes
+//!   to a file that another process owns.
+//! - Opening writes nothing. A batch whose trailer does not verify was never acknowledged and is
+//!   ignored; if a good batch follows it, it is damage and becomes a [`Finding`], and everything
+//!   that verifies stays readable.
+//! - Nothing is acknowledged before it, and all it builds on, is durable. What failed to become
+//!   durable is stored again elsewhere, not synced again.
+//! - Readers take no lock and wait for nobody.
+//!
+//! Refs are the sum of the operations, which form a chain in the order of the lock. A [`Store`] is
+//! one process's view of it: its own commits at once, those of others after [`Store::refresh`] or
+//! its own next commit. Specified in `format-spec/store.md`, `journal.md` and `manifest.md`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use turntree::object::{Kind, Object, ObjectId, ObjectSource, RefValue};
+//! use turntree::store::{Expected, NewStore, OpenOptions, OperationDraft, RealIo, RefUpdate, Store};
+//!
+//! let dir = tempfile::tempdir()?;
+//! let dir = dir.path().join("store");
+//! Store::create(&RealIo, &dir, &NewStore { id: [1; 16] })?;
+//! let store = Store::open(Arc::new(RealIo), &dir, OpenOptions::new([2; 16]))?;
+//!
+//! let id = ObjectId::of(Kind::Blob, b"hello");
+//! let hello = Object { kind: Kind::Blob, bytes: b"hello".as_slice().into() };
+//! let update = RefUpdate {
+//!     name: "greeting".into(),
+//!     expected: Expected::Absent,
+//!     new: Some(RefValue::Object(id)),
+//! };
+//! let draft = OperationDraft {
+//!     time_micros: 0,
+//!     actor: "someone".into(),
+//!     reason: "an example".into(),
+//!     changes: vec![update],
+//! };
+//! store.commit(vec![(id, hello)], &draft)?;
+//!
+//! let again = Store::open(Arc::new(RealIo), &dir, OpenOptions::new([3; 16]))?;
+//! assert_eq!(again.refs().value("greeting"), Some(&RefValue::Object(id)));
+//! assert_eq!(again.read_as(Kind::Blob, &id)?, "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod cache;
+mod codec;
+mod commit;
+mod index;
+mod io;
+mod journal;
+mod manifest;
+mod ownership;
+mod refs;
+mod scan;
+mod seal;
+mod segment;
+mod superblock;
+mod view;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+pub use commit::MAX_COMMIT_BYTES;
+pub use io::{Access, Identity, Io, IoFile, RealIo};
+pub use refs::{Expected, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate};
+pub use superblock::FORMAT_VERSION;
+
+use self::cache::Cache;
+use self::commit::Writer;
+use self::index::Sealed;
+use self::journal::Journal;
+use self::manifest::Manifest;
+use self::scan::Depth;
+use self::segment::SegmentFile;
+use self::superblock::{StoreId, Superblock};
+use self::view::{Location, View};
+use crate::error::{Error, Result};
+use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
+
+const JOURNAL_DIR: &str = "journal";
+const PACKS_DIR: &str = "packs";
+
+/// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
+pub struct Store {
+    io: Arc<dyn Io>,
+    dir: PathBuf,
+    superblock: Superblock,
+    durability: Durability,
+    lock_timeout: Duration,
+    cache: Cache,
+    // Taken in this order, and the ref lock of the superblock between the first and the second.
+    writer: Mutex<Writer>,
+    journal: Mutex<Journal>,
+    view: RwLock<View>,
+}
+
+/// What a new store is given.
+#[derive(Debug, Clone)]
+pub struct NewStore {
+    /// Its identity: random bytes.
+    pub id: [u8; 16],
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Random bytes, different for every handle: new segments are named by them, and a name must
+    /// not be guessed by whoever supplies payloads.
+    pub writer_seed: [u8; 16],
+    /// Most bytes of verified objects that are kept in memory.
+    pub cache_bytes: usize,
+    /// When a commit is acknowledged.
+    pub durability: Durability,
+    /// How long a commit waits for the ref lock, which others hold for microseconds.
+    pub lock_timeout: Duration,
+}
+
+impl OpenOptions {
+    /// Full durability, a cache of 32 MiB, and ten seconds of patience with a ref lock.
+    #[must_use]
+    pub fn new(writer_seed: [u8; 16]) -> Self {
+        let (cache_bytes, lock_timeout) = (32 << 20, Duration::from_secs(10));
+        Self { writer_seed, cache_bytes, durability: Durability::Full, lock_timeout }
+    }
+}
+
+/// When a commit is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// When it survives a power cut.
+    Full,
+    /// When it is written. A crash of the machine may lose or damage the store: for stores that
+    /// can be made again.
+    None,
+}
+
+/// What an append wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Objects that were not there before, the operation of a commit included.
+    pub objects: usize,
+    /// Bytes on disk, everything included.
+    pub stored_bytes: u64,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The operation it is recorded as.
+    pub operation: ObjectId,
+    /// The number of that operation in the store.
+    pub sequence: u64,
+    /// What it wrote.
+    pub written: Written,
+}
+
+/// Something that is wrong with the files of a store, and did not keep it from being opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub kind: FindingKind,
+    /// File and offset.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingKind {
+    /// A batch that is not whole and was never acknowledged: a process died while it wrote.
+    TornTail,
+    /// Bytes that were acknowledged have changed or are missing.
+    Damage,
+}
+
+/// What is in a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreSummary {
+    /// The identity it was created with.
+    pub id: [u8; 16],
+    /// The version of its format.
+    pub format_version: u32,
+    /// Objects; one that lies in two files counts twice.
+    pub objects: usize,
+    /// Segments that may still grow.
+    pub active_segments: usize,
+    /// Segments that are sealed.
+    pub sealed_segments: usize,
+    /// Bytes of records, headers included.
+    pub used_bytes: u64,
+    /// Bytes of all segment files; what is not used is zeros for the next commits.
+    pub file_bytes: u64,
+}
+
+impl Store {
+    /// Makes a new store in `dir`, which is made too. After a crash there is a whole store or none.
+    ///
+    /// # Errors
+    /// `InvalidInput` when there is a store in `dir` already, `Io` when the disk refuses.
+    pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
+        for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
+            match io.create_dir(dir) {
+                Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                    return Err(Error::io(format!("create {}", dir.display()), source));
+                }
+                _ => {}
+            }
+        }
+        // The names are durable before the superblock, which makes them a store.
+        let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+        for dir in [parent.unwrap_or(Path::new(".")), dir] {
+            io.sync_dir(dir).map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+        }
+        superblock::create(io, dir, StoreId(new.id))
+    }
+
+    /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
+    ///
+    /// The cost grows with the active segments, at most some 16 MiB each, of which directories are
+    /// read; sealed ones are only mapped and their index verified.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no store in `dir`, `Unsupported` when it has a newer format,
+    /// `Corrupt` when its superblock does not verify, `Io` when it cannot be read.
+    pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
+        let superblock = Superblock::open(&*io, dir)?;
+        let (manifest, findings) = Manifest::load(&*io, dir, superblock.store)?;
+        let mut view = View { refs: Arc::new(manifest.refs), findings, ..View::default() };
+        let journal_dir = dir.join(JOURNAL_DIR);
+        let mut sealed = HashSet::new();
+        for (id, index) in manifest.sealed {
+            let path = journal_dir.join(id.file_name());
+            let opened = io
+                .open(&path, Access::Read)
+                .map_err(|source| Error::io(format!("open {}", path.display()), source))
+                .and_then(|file| Sealed::open(Arc::new(SegmentFile { id, file }), index));
+            match opened {
+                Ok(opened) => {
+                    view.sealed.push(Arc::new(opened));
+                    sealed.insert(id);
+                }
+                // Without its index it is read like an active one.
+                Err(error) => view.findings.push(Finding {
+                    kind: FindingKind::Damage,
+                    place: path.display().to_string(),
+                    message: error.to_string(),
+                }),
+            }
+        }
+        let view = RwLock::new(view);
+        let mut journal = Journal::new(journal_dir, sealed);
+        journal.open(&*io, &view)?;
+        Ok(Self {
+            io,
+            dir: dir.to_owned(),
+            superblock,
+            durability: options.durability,
+            lock_timeout: options.lock_timeout,
+            cache: Cache::new(options.cache_bytes),
+            writer: Mutex::new(Writer::new(options.writer_seed)?),
+            journal: Mutex::new(journal),
+            view,
+        })
+    }
+
+    /// Sees what others have committed since. Costs a directory listing and one read for each
+    /// active segment.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read.
+    pub fn refresh(&self) -> Result<()> {
+        lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)
+    }
+
+    /// The refs, as of the last commit or refresh. Does not change under the caller.
+    #[must_use]
+    pub fn refs(&self) -> Arc<RefTable> {
+        Arc::clone(&read(&self.view).refs)
+    }
+
+    /// Up to `limit` objects whose ids start with `prefix`, in order of their ids.
+    #[must_use]
+    pub fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
+        read(&self.view).find(prefix, limit)
+    }
+
+    /// What is wrong with the files, as far as it was noticed while reading them.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        read(&self.view).findings.clone()
+    }
+
+    /// How much there is.
+    ///
+    /// # Errors
+    /// `Io` when a segment cannot be looked at.
+    pub fn summary(&self) -> Result<StoreSummary> {
+        let journal = lock(&self.journal);
+        let view = read(&self.view);
+        let sealed_bytes = view.sealed.iter().map(|sealed| sealed.file_bytes()).sum::<u64>();
+        let mut summary = StoreSummary {
+            id: self.superblock.store.0,
+            format_version: FORMAT_VERSION,
+            objects: view.active.len() + view.sealed.iter().map(|s| s.len()).sum::<usize>(),
+            active_segments: journal.segments.len(),
+            sealed_segments: view.sealed.len(),
+            used_bytes: sealed_bytes,
+            file_bytes: sealed_bytes,
+        };
+        for segment in &journal.segments {
+            let size = segment.file.file.size();
+            summary.used_bytes += segment.tail.offset;
+            summary.file_bytes +=
+                size.map_err(|e| Error::io(format!("read {}", segment.file.place(0)), e))?;
+        }
+        Ok(summary)
+    }
+}
+
+impl ObjectSource for Store {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        if let Some(object) = self.cache.find(id) {
+            return Ok(Some(object));
+        }
+        let place = read(&self.view).place(id);
+        let Some(place) = place else { return Ok(None) };
+        let object = place.read(id)?;
+        self.cache.insert(*id, object.clone());
+        Ok(Some(object))
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(read(&self.view).contains(id))
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+// A panic while one of these is held leaves nothing half-changed that is not read again from disk.
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -7,7 +7,8 @@
 use bytes::Bytes;
 
 use super::boundary::Shape;
-use super::node::{Entry, Root, Run, read_node};
+use super::node::{Root, read_node};
+use super::run::{Entry, Run};
 use crate::error::Result;
 use crate::object::ObjectSource;
 

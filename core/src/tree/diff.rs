@@ -16,7 +16,8 @@ use bytes::Bytes;
 
 use super::boundary::Shape;
 use super::cursor::Cursor;
-use super::node::{Entry, Root, read_node, total};
+use super::node::{Root, read_node};
+use super::run::{Entry, total};
 use super::{Item, List, Map};
 use crate::error::Result;
 use crate::object::ObjectSource;
@@ -59,18 +60,24 @@ pub fn diff_lists(old: &List, new: &List, source: &dyn ObjectSource) -> Result<V
         for gap in gaps.drain(..) {
             smaller.extend(gap.open(source, level)?.align());
         }
-        let mut parts = edge.open(source, level)?.with_edge(&old.root, &new.root, level).align();
-        edge = parts.pop().unwrap_or_default();
-        smaller.extend(parts);
+        // When one list is at its end, what is left of the other is one change, however long.
+        if edge.old.start < old.len() && edge.new.start < new.len() {
+            let edge_here = edge.open(source, level)?.with_edge(&old.root, &new.root, level);
+            let mut parts = edge_here.align();
+            edge = parts.pop().unwrap_or_default();
+            smaller.extend(parts);
+        }
         for gap in smaller.into_iter().filter(|gap| !gap.is_empty()) {
-            match level > 0 && !gap.old.run.is_empty() && !gap.new.run.is_empty() {
-                true => gaps.push(gap),
-                false => changes.push(gap.change()),
+            if level > 0 && !gap.old.run.is_empty() && !gap.new.run.is_empty() {
+                gaps.push(gap);
+            } else {
+                changes.push(gap.change());
             }
         }
     }
-    if !edge.is_empty() {
-        changes.push(edge.change());
+    let rest = ListChange { old: edge.old.start..old.len(), new: edge.new.start..new.len() };
+    if !rest.old.is_empty() || !rest.new.is_empty() {
+        changes.push(rest);
     }
     changes.sort_unstable_by_key(|change| (change.old.start, change.new.start));
     Ok(changes)
@@ -105,11 +112,34 @@ impl Side {
         Ok(Self { start: self.start, run })
     }
 
-    /// The entries from `from` up to `to`.
-    fn part(&self, from: usize, to: usize) -> Self {
-        let before = self.run.get(..from).map_or(0, total);
-        let run = self.run.get(from..to).unwrap_or_default().to_vec();
-        Self { start: self.start + before, run }
+    /// The same side, to be walked from its start.
+    fn walk(&self) -> Walk<'_> {
+        Walk { start: self.start, rest: &self.run }
+    }
+}
+
+/// What is left of a side.
+struct Walk<'a> {
+    start: u64,
+    rest: &'a [Entry],
+}
+
+impl<'a> Walk<'a> {
+    /// The next `n` entries, or all that are left.
+    fn take(&mut self, n: usize) -> Side {
+        let side = Side { start: self.start, run: self.next(n).to_vec() };
+        self.skip(n);
+        side
+    }
+
+    fn skip(&mut self, n: usize) {
+        let skipped = self.next(n);
+        self.start += total(skipped);
+        self.rest = self.rest.get(skipped.len()..).unwrap_or_default();
+    }
+
+    fn next(&self, n: usize) -> &'a [Entry] {
+        self.rest.get(..n).unwrap_or(self.rest)
     }
 }
 
@@ -137,29 +167,34 @@ impl Gap {
     /// The gaps, some of them empty, that are left when what both sides share is matched. The last
     /// one ends where this one ends.
     fn align(self) -> Vec<Self> {
-        let (olds, news) = (self.old.run.len(), self.new.run.len());
-        let mut gaps = Vec::new();
+        let anchors = anchors(&self.old.run, &self.new.run);
+        let ends = (self.old.run.len(), self.new.run.len());
+        let (mut old, mut new) = (self.old.walk(), self.new.walk());
         let (mut old_from, mut new_from) = (0, 0);
-        for (old_to, new_to) in
-            anchors(&self.old.run, &self.new.run).into_iter().chain([(olds, news)])
-        {
-            let old = self.old.run.get(old_from..old_to).unwrap_or_default();
-            let new = self.new.run.get(new_from..new_to).unwrap_or_default();
-            let head = equal_pairs(old.iter(), new.iter());
-            let tail = equal_pairs(old.iter().skip(head).rev(), new.iter().skip(head).rev());
-            gaps.push(Self {
-                old: self.old.part(old_from + head, old_to - tail),
-                new: self.new.part(new_from + head, new_to - tail),
-            });
-            if tail > 0 && old_to == olds {
-                gaps.push(Self { old: self.old.part(olds, olds), new: self.new.part(news, news) });
-            }
+        let mut gaps = Vec::new();
+        let mut ends_matched = false;
+        for (old_to, new_to) in anchors.into_iter().chain([ends]) {
+            let (olds, news) = (old.next(old_to - old_from), new.next(new_to - new_from));
+            let head = equal_pairs(olds.iter(), news.iter());
+            let tail = equal_pairs(olds.iter().skip(head).rev(), news.iter().skip(head).rev());
+            let (old_gap, new_gap) = (olds.len() - head - tail, news.len() - head - tail);
+            old.skip(head);
+            new.skip(head);
+            gaps.push(Self { old: old.take(old_gap), new: new.take(new_gap) });
+            // The anchor itself is passed over with what matched before it.
+            old.skip(tail + 1);
+            new.skip(tail + 1);
             (old_from, new_from) = (old_to + 1, new_to + 1);
+            ends_matched = tail > 0;
+        }
+        if ends_matched {
+            gaps.push(Self { old: old.take(0), new: new.take(0) });
         }
         gaps
     }
 }
 
+/// How many entries are equal until two differ.
 fn equal_pairs<'a>(
     old: impl Iterator<Item = &'a Entry>,
     new: impl Iterator<Item = &'a Entry>,
@@ -170,38 +205,53 @@ fn equal_pairs<'a>(
 /// Positions of entries that stand exactly once on both sides, as the longest sequence that rises
 /// on both.
 fn anchors(old: &[Entry], new: &[Entry]) -> Vec<(usize, usize)> {
-    let mut places: HashMap<&Entry, [Vec<usize>; 2]> = HashMap::new();
-    for (side, run) in [old, new].into_iter().enumerate() {
-        for (index, entry) in run.iter().enumerate() {
-            if let Some(indices) = places.entry(entry).or_default().get_mut(side) {
-                indices.push(index);
-            }
-        }
+    let mut places: HashMap<&Entry, (Place, Place)> = HashMap::new();
+    for (index, entry) in old.iter().enumerate() {
+        places.entry(entry).or_default().0.add(index);
+    }
+    for (index, entry) in new.iter().enumerate() {
+        places.entry(entry).or_default().1.add(index);
     }
     let unique = |entry: &Entry| match places.get(entry) {
-        Some([olds, news]) => match (olds.as_slice(), news.as_slice()) {
-            (&[old], &[new]) => Some((old, new)),
-            _ => None,
-        },
-        None => None,
+        Some((Place::Once(old), Place::Once(new))) => Some((*old, *new)),
+        _ => None,
     };
     longest_rise(&old.iter().filter_map(unique).collect::<Vec<_>>())
 }
 
+/// Where one side has an entry.
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    Once(usize),
+    Often,
+}
+
+impl Place {
+    fn add(&mut self, index: usize) {
+        *self = match self {
+            Self::Nowhere => Self::Once(index),
+            Self::Once(_) | Self::Often => Self::Often,
+        };
+    }
+}
+
 /// The longest subsequence of `pairs`, whose first parts rise, in which the second parts rise too.
 fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // Pile n ends with the least second part that a rise of n + 1 pairs can end with.
-    let mut piles: Vec<((usize, usize), usize)> = Vec::new();
+    // Pile n has, on top, the pair with the least second part that ends a rise of n + 1 pairs.
+    let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
-    for (index, pair) in pairs.iter().enumerate() {
-        let pile = piles.partition_point(|((_, new), _)| *new < pair.1);
-        before.push(pile.checked_sub(1).and_then(|left| piles.get(left)).map(|(_, last)| *last));
+    let second = |index: &usize| pairs.get(*index).map(|(_, new)| *new);
+    for (index, (_, new)) in pairs.iter().enumerate() {
+        let pile = piles.partition_point(|top| second(top) < Some(*new));
+        before.push(pile.checked_sub(1).and_then(|left| piles.get(left)).copied());
         match piles.get_mut(pile) {
-            Some(top) => *top = (*pair, index),
-            None => piles.push((*pair, index)),
+            Some(top) => *top = index,
+            None => piles.push(index),
         }
     }
-    let last = piles.last().map(|(_, index)| *index);
+    let last = piles.last().copied();
     let walk = std::iter::successors(last, |index| before.get(*index).copied().flatten());
     let mut rise: Vec<_> = walk.filter_map(|index| pairs.get(index).copied()).collect();
     rise.reverse();

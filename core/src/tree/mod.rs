@@ -66,6 +66,7 @@ mod diff;
 mod list;
 mod map;
 mod node;
+mod run;
 mod splice;
 
 use bytes::Bytes;

@@ -1,53 +1,27 @@
-//! Nodes and roots as bytes: encoding, strict decoding, and what they link to.
+//! Nodes and roots: encoding, strict decoding, and what they link to.
 //!
 //! ```text
 //! root   [form, [run, run, ...]]      one unfinished run for each level, leaves first
 //! node   [form, level, run]           one closed run
-//!
-//! run of leaf entries    [ids, kinds, metas]    and for maps   [ids, kinds, metas, keys]
-//! run of inner entries   [ids, counts]          and for maps   [ids, counts, keys]
 //! ```
 //!
-//! A run lies column by column, and its ids are one byte string, so finding them is a slice, and
-//! two versions of a root differ in few places. Decoding accepts only bytes that would be written
-//! again: keys must rise, repeated metas must be folded, and a node must end where the boundary
-//! rule says and nowhere before. Specified in `format-spec/tree.md`.
-
-use std::sync::Arc;
+//! Decoding accepts only bytes that would be written again: keys must rise, repeated metas must be
+//! folded, and a node must end where the boundary rule says and nowhere before. Specified in
+//! `format-spec/tree.md`.
 
 use bytes::Bytes;
 
-use super::boundary::{Boundary, Shape};
-use super::{Item, Link, MAX_ITEMS, MAX_KEY_BYTES, MAX_LEVELS, MAX_META_BYTES};
+use super::boundary::Shape;
+use super::run::{Entry, Run, check_boundaries, read_run, total, write_run};
+use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{ID_BYTES, Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};
 
 /// The codes that begin a root and a node of each shape.
 const LIST_ROOT: u64 = 0;
 const LIST_NODE: u64 = 1;
 const MAP_ROOT: u64 = 2;
 const MAP_NODE: u64 = 3;
-
-/// One element of a level: an item of the user, or a reference to a node of the level below.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Entry {
-    /// The key, or the last key below; empty in lists.
-    pub(super) key: Bytes,
-    /// The item; of an inner entry the link to its node, without meta.
-    pub(super) item: Item,
-    /// Items below: 1 for a leaf entry.
-    pub(super) count: u64,
-}
-
-impl Entry {
-    /// A leaf entry.
-    pub(super) fn leaf(key: Bytes, item: Item) -> Self {
-        Self { key, item, count: 1 }
-    }
-}
-
-/// Entries of one node, shared between the cursors that stand in it.
-pub(super) type Run = Arc<[Entry]>;
 
 /// A decoded root: the unfinished run of every level, leaves first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,11 +165,6 @@ pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
     Ok(runs.iter().flat_map(|run| run.iter()).map(|entry| entry.item.link).collect())
 }
 
-/// Items below the entries of `run`; at most 64 entries of at most 2^48 items.
-pub(super) fn total(run: &[Entry]) -> u64 {
-    run.iter().map(|entry| entry.count).sum()
-}
-
 /// What a node object holds.
 enum Decoded {
     Root(Root),
@@ -252,160 +221,171 @@ fn decode(bytes: &Bytes) -> Result<Decoded> {
     Ok(decoded)
 }
 
-/// A closed run ends at its only boundary, an unfinished one has none.
-fn check_boundaries(
-    reader: &Reader<'_>,
-    shape: Shape,
-    level: usize,
-    run: &[Entry],
-    closed: bool,
-) -> Result<()> {
-    let mut boundary = Boundary::new(shape, level);
-    let first = run.iter().position(|entry| boundary.ends_with(entry));
-    let expected = if closed { run.len().checked_sub(1) } else { None };
-    match first == expected && run.is_empty() <= !closed {
-        true => Ok(()),
-        false => Err(reader.refuse("a run that the boundary rule cuts", "another")),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[Entry]) {
-    let columns = if level == 0 { 3 } else { 2 } + usize::from(shape == Shape::Map);
-    let ids: Vec<u8> = run.iter().flat_map(|entry| *entry.item.link.id.as_bytes()).collect();
-    writer.array(columns).bytes(&ids);
-    if level == 0 {
-        write_kinds(writer, run);
-        write_metas(writer, run);
-    } else {
-        writer.array(run.len());
-        for entry in run {
-            writer.uint(entry.count);
+    use super::*;
+    use crate::object::{ID_BYTES, Memory};
+    use crate::tree::boundary::Boundary;
+
+    /// An id whose words are too high to end a short node.
+    const ID: [u8; ID_BYTES] = [0xff; ID_BYTES];
+
+    fn entry(key: &str, n: u32) -> Entry {
+        let id = ObjectId::of(Kind::Blob, &n.to_le_bytes());
+        let meta = Bytes::from(vec![b'm'; (n / 2 % 3) as usize]);
+        let kind = if n.is_multiple_of(5) { Kind::Node } else { Kind::Blob };
+        Entry::leaf(Bytes::copy_from_slice(key.as_bytes()), Item { link: Link { kind, id }, meta })
+    }
+
+    /// Roots and nodes of a list and a map of 300 items.
+    fn samples() -> Vec<Bytes> {
+        let mut objects = Memory::new();
+        for shape in [Shape::List, Shape::Map] {
+            let key = |n| if shape == Shape::Map { format!("key/{n:04}") } else { String::new() };
+            let entries = (0..300).map(|n| entry(&key(n), n)).collect();
+            let splice = crate::tree::splice::Splice { range: 0..0, entries };
+            let root = Root::empty(shape);
+            let root = crate::tree::splice::apply(&root, &mut objects, vec![splice]).unwrap();
+            root.write(&mut objects).unwrap();
         }
+        let mut samples: Vec<_> =
+            objects.into_objects().into_iter().map(|(_, object)| object.bytes.clone()).collect();
+        samples.sort_unstable();
+        samples
     }
-    if shape == Shape::Map {
-        write_keys(writer, run);
-    }
-}
 
-fn read_run(
-    reader: &mut Reader<'_>,
-    bytes: &Bytes,
-    shape: Shape,
-    level: usize,
-) -> Result<Vec<Entry>> {
-    reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == Shape::Map))?;
-    let ids = reader.bytes()?;
-    let (ids, rest) = ids.as_chunks::<ID_BYTES>();
-    if !rest.is_empty() || ids.len() > shape.max_entries() {
-        let expected = format!("at most {} ids", shape.max_entries());
-        return Err(reader.refuse(&expected, &format!("{} and {} bytes", ids.len(), rest.len())));
-    }
-    let kind = if level == 0 { Kind::Blob } else { Kind::Node };
-    let item = |id: &[u8; ID_BYTES]| Item {
-        link: Link { kind, id: ObjectId::from_bytes(*id) },
-        meta: Bytes::new(),
-    };
-    let mut run: Vec<_> = ids.iter().map(|id| Entry::leaf(Bytes::new(), item(id))).collect();
-    if level == 0 {
-        read_kinds(reader, &mut run)?;
-        read_metas(reader, bytes, &mut run)?;
-    } else {
-        reader.array(run.len() as u64)?;
-        for entry in &mut run {
-            entry.count = reader.uint_up_to(MAX_ITEMS)?;
-            if entry.count == 0 {
-                return Err(reader.refuse("a node with items", "an empty one"));
+    /// The id of what is written for the decoded bytes, if they decode.
+    fn written_again(bytes: &Bytes) -> Option<ObjectId> {
+        let mut objects = Memory::new();
+        match decode(bytes).ok()? {
+            Decoded::Root(root) => root.write(&mut objects).ok(),
+            Decoded::Node { shape, level, run } => {
+                write_node(&mut objects, shape, level, &run).ok().map(|entry| entry.item.link.id)
             }
         }
     }
-    if shape == Shape::Map {
-        read_keys(reader, &mut run)?;
-    }
-    Ok(run)
-}
 
-/// The kinds of the links: a code each, or nothing when all are blobs.
-fn write_kinds(writer: &mut Writer, run: &[Entry]) {
-    let kinds: Vec<u8> = run.iter().map(|entry| entry.item.link.kind.code()).collect();
-    let all_blobs = kinds.iter().all(|code| *code == Kind::Blob.code());
-    writer.bytes(if all_blobs { &[] } else { &kinds });
-}
-
-fn read_kinds(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
-    let codes = reader.bytes()?;
-    let all_blobs = codes.iter().all(|code| *code == Kind::Blob.code());
-    if codes.is_empty() {
-        return Ok(());
-    }
-    if codes.len() != run.len() || all_blobs {
-        return Err(reader.refuse("a kind for each entry, or none for blobs", "others"));
-    }
-    for (entry, code) in run.iter_mut().zip(codes) {
-        entry.item.link.kind = Kind::from_code(*code)
-            .ok_or_else(|| reader.refuse("the code of a kind", &code.to_string()))?;
-    }
-    Ok(())
-}
-
-/// The metas, as pairs of how many entries in a row have one, and the meta.
-fn write_metas(writer: &mut Writer, run: &[Entry]) {
-    let groups: Vec<_> = run.chunk_by(|a, b| a.item.meta == b.item.meta).collect();
-    writer.array(2 * groups.len());
-    for group in groups {
-        let meta = group.first().map(|entry| entry.item.meta.as_ref());
-        writer.uint(group.len() as u64).bytes(meta.unwrap_or_default());
-    }
-}
-
-fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Result<()> {
-    let fields = reader.array_up_to(2 * run.len() as u64)?;
-    let mut rest = run;
-    let mut previous: Option<&[u8]> = None;
-    for _ in 0..fields / 2 {
-        let repeats = reader.uint_up_to(rest.len() as u64)?;
-        let meta = reader.bytes()?;
-        if repeats == 0 || previous == Some(meta) || meta.len() > MAX_META_BYTES {
-            return Err(reader.refuse("a meta within its limit, unlike its neighbour", "another"));
+    #[test]
+    fn one_changed_byte_anywhere_is_refused_or_is_another_canonical_object() {
+        let samples = samples();
+        let smallest = |form| {
+            let of_form = samples.iter().filter(|bytes| bytes.get(1) == Some(&form));
+            of_form.min_by_key(|bytes| bytes.len()).unwrap()
+        };
+        for sample in [0, 1, 2, 3].map(smallest) {
+            assert_eq!(written_again(sample), Some(ObjectId::of(Kind::Node, sample)));
+            for (at, flip) in (0..sample.len()).flat_map(|at| (1..=255_u8).map(move |f| (at, f))) {
+                let mut bytes = sample.to_vec();
+                bytes[at] ^= flip;
+                let bytes = Bytes::from(bytes);
+                if let Some(id) = written_again(&bytes) {
+                    assert_eq!(id, ObjectId::of(Kind::Node, &bytes), "byte {at} ^ {flip}");
+                }
+            }
         }
-        let (group, tail) = rest.split_at_mut(usize::try_from(repeats).unwrap_or(0));
-        for entry in group {
-            entry.item.meta = bytes.slice_ref(meta);
-        }
-        (rest, previous) = (tail, Some(meta));
     }
-    if fields % 2 == 1 || !rest.is_empty() {
-        return Err(reader.refuse("a meta for each entry", "others"));
-    }
-    Ok(())
-}
 
-/// The keys, each as the length it shares with the one before, and the rest.
-fn write_keys(writer: &mut Writer, run: &[Entry]) {
-    writer.array(2 * run.len());
-    let mut previous: &[u8] = &[];
-    for entry in run {
-        let shared = previous.iter().zip(&entry.key).take_while(|(a, b)| a == b).count();
-        let rest = entry.key.get(shared..).unwrap_or_default();
-        writer.uint(shared as u64).bytes(rest);
-        previous = &entry.key;
-    }
-}
-
-fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
-    reader.array(2 * run.len() as u64)?;
-    let mut previous = Vec::new();
-    for entry in run {
-        let shared = reader.uint_up_to(previous.len() as u64)?;
-        let rest = reader.bytes()?;
-        let shared = usize::try_from(shared).unwrap_or(0);
-        // The first byte past the shared part must be over its predecessor's: then the key rises,
-        // and no longer part could have been shared.
-        if rest.first() <= previous.get(shared) || shared + rest.len() > MAX_KEY_BYTES {
-            return Err(reader.refuse("a key within its limit, over the one before", "another"));
+    proptest! {
+        #[test]
+        fn cut_grown_and_random_bytes_never_decode_to_something_else(
+            sample: prop::sample::Index,
+            at: prop::sample::Index,
+            gone in 0_usize..8,
+            come in prop::collection::vec(any::<u8>(), 0..8),
+            noise: Vec<u8>,
+        ) {
+            let samples = samples();
+            let mut bytes = sample.get(&samples).to_vec();
+            let at = at.index(bytes.len());
+            bytes.splice(at..(at + gone).min(bytes.len()), come);
+            for bytes in [Bytes::from(bytes), noise.into()] {
+                if let Some(id) = written_again(&bytes) {
+                    prop_assert_eq!(id, ObjectId::of(Kind::Node, &bytes));
+                }
+            }
         }
-        previous.truncate(shared);
-        previous.extend_from_slice(rest);
-        entry.key = Bytes::copy_from_slice(&previous);
     }
-    Ok(())
+
+    /// A root with one run of leaves whose columns `columns` writes, for a list or a map.
+    fn root_of(form: u64, columns: impl Fn(&mut Writer)) -> Bytes {
+        let mut writer = Writer::new();
+        writer.array(2).uint(form).array(1).array(if form == MAP_ROOT { 4 } else { 3 });
+        columns(&mut writer);
+        writer.finish().into()
+    }
+
+    #[test]
+    fn a_second_way_to_write_the_same_is_refused() {
+        let two = [ID, ID].concat();
+        let cases = [
+            root_of(LIST_ROOT, |w| {
+                w.bytes(&two).bytes(&[]).array(4).uint(1).bytes(b"m").uint(1).bytes(b"m");
+            }),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[]).array(2).uint(1).bytes(b"m")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[0, 0]).array(2).uint(2).bytes(b"")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two).bytes(&[1, 5]).array(2).uint(2).bytes(b"")),
+            root_of(LIST_ROOT, |w| _ = w.bytes(&two[1..]).bytes(&[]).array(2).uint(1).bytes(b"")),
+        ];
+        for (n, bytes) in cases.iter().enumerate() {
+            assert_eq!(links(bytes).unwrap_err().kind(), ErrorKind::Corrupt, "case {n}");
+        }
+        let keys = |shared, rest: &'static [u8]| {
+            root_of(MAP_ROOT, move |w| {
+                w.bytes(&[ID, ID].concat()).bytes(&[]).array(2).uint(2).bytes(b"");
+                w.array(4).uint(0).bytes(b"ab").uint(shared).bytes(rest);
+            })
+        };
+        assert_eq!(links(&keys(1, b"c")).unwrap().len(), 2);
+        for (shared, rest) in [(0, b"ac".as_slice()), (1, b"b"), (1, b"a"), (2, b""), (3, b"c")] {
+            assert!(links(&keys(shared, rest)).is_err(), "shared {shared}, rest {rest:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_on_top_has_entries_and_an_unknown_form_is_for_a_later_version() {
+        let inner = |count: u64| {
+            let mut writer = Writer::new();
+            writer.array(2).uint(LIST_ROOT).array(2).array(3).bytes(&[]).bytes(&[]).array(0);
+            writer.array(2).bytes(&ID).array(1).uint(count);
+            Bytes::from(writer.finish())
+        };
+        assert!(links(&inner(MAX_ITEMS)).is_ok());
+        assert!(links(&inner(0)).is_err() && links(&inner(MAX_ITEMS + 1)).is_err());
+        let mut objects = Memory::new();
+        let id = objects.write(Kind::Node, inner(MAX_ITEMS)).unwrap();
+        let mut full = crate::tree::List::open(&objects, &id).unwrap();
+        let error = full.push(&mut objects, entry("", 1).item).unwrap_err();
+        assert_eq!((error.kind(), full.len()), (ErrorKind::LimitExceeded, MAX_ITEMS));
+
+        let top = [0x82, 0, 0x82, 0x83, 0x40, 0x40, 0x80, 0x82, 0x40, 0x80];
+        assert!(
+            links(&Bytes::copy_from_slice(&top)).unwrap_err().to_string().contains("top level")
+        );
+        let later = links(&Bytes::from_static(&[0x82, 4, 0x80])).unwrap_err();
+        assert_eq!(later.kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_node_that_is_not_what_its_parent_says_is_corruption() {
+        let mut objects = Memory::new();
+        let run: Vec<_> = (0..).map(|n| entry(&format!("{n:03}"), n)).take(32).collect();
+        let mut boundary = Boundary::new(Shape::Map, 0);
+        let end = run.iter().position(|entry| boundary.ends_with(entry)).unwrap();
+        let parent = write_node(&mut objects, Shape::Map, 0, &run[..=end]).unwrap();
+        let read = |level, parent: &Entry, floor: &[u8]| {
+            read_node(&objects, Shape::Map, level, parent, floor).map_err(|error| error.kind())
+        };
+        assert!(read(0, &parent, b"").is_ok());
+        let corrupt = Some(ErrorKind::Corrupt);
+        assert_eq!(read(1, &parent, b"").err(), corrupt);
+        assert_eq!(read(0, &parent, b"000").err(), corrupt);
+        assert_eq!(read(0, &Entry { count: 1, ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(read(0, &Entry { key: "x".into(), ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(
+            read_node(&objects, Shape::List, 0, &parent, b"").err().map(|e| e.kind()),
+            corrupt
+        );
+    }
 }

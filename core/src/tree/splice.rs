@@ -20,7 +20,8 @@ use std::vec::IntoIter;
 
 use super::boundary::{Boundary, Shape};
 use super::cursor::Cursor;
-use super::node::{Entry, Root, Run, total, write_node};
+use super::node::{Root, write_node};
+use super::run::{Entry, Run, total};
 use super::{MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, Result};
 use crate::object::ObjectSink;
@@ -48,7 +49,7 @@ pub(super) fn apply(
         if level >= MAX_LEVELS {
             return Err(Error::limit("levels of a tree", MAX_LEVELS as u64, level as u64 + 1));
         }
-        let (raised, run) = Rechunk::new(root, level, splices).all(sink)?;
+        let (raised, run) = Rechunk::new(root, level, splices).run(sink)?;
         match (runs.get_mut(level), run) {
             (Some(slot), Some(run)) => *slot = run,
             (Some(_), None) => {}
@@ -96,7 +97,7 @@ impl Rechunk {
     }
 
     /// The splices of the level above, and the unfinished run when it was touched.
-    fn all(mut self, sink: &mut dyn ObjectSink) -> Result<(Vec<Splice>, Option<Run>)> {
+    fn run(mut self, sink: &mut dyn ObjectSink) -> Result<(Vec<Splice>, Option<Run>)> {
         let mut raised = Vec::new();
         while let Some(splice) = self.splices.peek() {
             self.old.seek_node(sink, splice.range.start)?;

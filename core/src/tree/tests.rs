@@ -14,11 +14,11 @@ use super::{
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource};
 
-/// The item number `n`; every fifth has another kind, and metas come in runs.
+/// The item number `n` of the vectors: every fifth has another kind, and metas come in runs.
 fn item(n: u64) -> Item {
     let kind = if n.is_multiple_of(5) { Kind::Node } else { Kind::Blob };
     let meta = Bytes::from(vec![7; usize::try_from(n / 4 % 3).unwrap()]);
-    Item { meta, ..Item::new(kind, ObjectId::of(Kind::Blob, &n.to_le_bytes())) }
+    Item { meta, ..Item::new(kind, ObjectId::of(Kind::Blob, format!("item {n}").as_bytes())) }
 }
 
 fn items(range: Range<u64>) -> Vec<Item> {
@@ -27,6 +27,10 @@ fn items(range: Range<u64>) -> Vec<Item> {
 
 fn key(n: u64) -> Bytes {
     format!("src/{}/file-{n:05}.rs", n % 7).into()
+}
+
+fn model(range: Range<u64>) -> BTreeMap<Bytes, Item> {
+    range.map(|n| (key(n), item(n))).collect()
 }
 
 /// Objects in memory that count what is read and written.
@@ -59,6 +63,29 @@ impl Counting {
     /// Objects read and written since the last time.
     fn take(&mut self) -> (usize, usize) {
         (self.reads.take(), std::mem::take(&mut self.written).len())
+    }
+}
+
+/// Objects in which one id gives the bytes of another.
+struct Swapped {
+    objects: Memory,
+    asked: ObjectId,
+    given: ObjectId,
+}
+
+impl ObjectSource for Swapped {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        self.objects.read(if *id == self.asked { &self.given } else { id })
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        self.objects.contains(id)
+    }
+}
+
+impl ObjectSink for Swapped {
+    fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
+        self.objects.write(kind, bytes)
     }
 }
 
@@ -224,4 +251,219 @@ proptest! {
         made.apply(&mut objects, rebuilt).unwrap();
         prop_assert_eq!(made, new);
     }
+
+    #[test]
+    fn new_items_in_one_place_are_exactly_one_change(
+        len in 0_usize..2_000,
+        from: Index, to: Index,
+        come in 0_u64..200,
+    ) {
+        let range = wide(&range(len, &from, &to));
+        prop_assume!(come > 0 || !range.is_empty());
+        let mut objects = Memory::new();
+        let old = list_of(&mut objects, items(0..len as u64));
+        let mut new = old.clone();
+        new.splice(&mut objects, range.clone(), items(1_000_000..1_000_000 + come)).unwrap();
+        let change = ListChange { new: range.start..range.start + come, old: range };
+        prop_assert_eq!(diff_lists(&old, &new, &objects).unwrap(), [change]);
+    }
+
+    #[test]
+    fn a_node_in_the_place_of_another_is_corruption_where_it_shows_and_never_a_panic(a: Index, b: Index) {
+        let mut objects = Memory::new();
+        let list = list_of(&mut objects, items(0..400));
+        let map = map_of(&mut objects, &model(0..400));
+        let mut ids: Vec<_> = objects.clone().into_objects().into_iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        let (asked, given) = (*a.get(&ids), *b.get(&ids));
+        prop_assume!(asked != given);
+        let mut swapped = Swapped { objects, asked, given };
+        let listed: Result<Vec<_>> = list.iter(&swapped, 0..400).collect();
+        let mapped: Result<Vec<_>> = map.iter(&swapped).collect();
+        let differs = diff_lists(&list, &List::new(), &swapped);
+        prop_assert_eq!(differs.unwrap(), [ListChange { old: 0..400, new: 0..0 }]);
+        if let Ok(mapped) = &mapped {
+            prop_assert!(mapped.iter().map(|(key, _)| key).eq(model(0..400).keys()));
+        }
+        let errors = [
+            listed.err(), mapped.err(), diff_maps(&map, &Map::new(), &swapped).find_map(Result::err)];
+        for error in errors.into_iter().flatten() {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        let replaced = list.clone().splice(&mut swapped, 200..201, items(0..1));
+        let removed = map.clone().apply(&mut swapped, model(0..400).into_keys().map(|key| (key, None)).collect());
+        for error in [replaced.err(), removed.err()].into_iter().flatten() {
+            prop_assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+    }
+}
+
+#[test]
+fn the_roots_are_those_of_the_vectors() {
+    let vectors = include_str!("../../../format-spec/vectors/tree.json");
+    let vectors: serde_json::Value = serde_json::from_str(vectors).unwrap();
+    let mut objects = Memory::new();
+    let mut checked = 0;
+    for vector in vectors["vectors"].as_array().unwrap() {
+        let n = vector["items"].as_u64().unwrap();
+        let root = match vector["tree"].as_str().unwrap() {
+            "list" => list_of(&mut objects, items(0..n)).write(&mut objects),
+            "repeated" => list_of(&mut objects, vec![item(1); usize::try_from(n).unwrap()])
+                .write(&mut objects),
+            _ => map_of(&mut objects, &model(0..n)).write(&mut objects),
+        };
+        let root = root.unwrap();
+        assert_eq!(root.to_string(), vector["root"], "{vector}");
+        if let Some(bytes) = vector["bytes"].as_str() {
+            let found = objects.read_as(Kind::Node, &root).unwrap();
+            let found: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(found, bytes, "{vector}");
+        }
+        checked += 1;
+    }
+    assert_eq!(checked, 12);
+}
+
+#[test]
+fn an_append_to_a_long_list_reads_nothing_and_writes_the_root_alone() {
+    let mut objects = Counting::default();
+    let mut list = list_of(&mut objects, items(0..100_000));
+    objects.take();
+    for n in 0..320 {
+        list.push(&mut objects, item(n)).unwrap();
+    }
+    let (reads, writes) = objects.take();
+    assert_eq!(reads, 0);
+    assert!(writes < 40, "{writes} nodes for 320 items");
+    list.write(&mut objects).unwrap();
+    assert!(objects.written[0] < 4096, "root of {} bytes", objects.written[0]);
+}
+
+#[test]
+fn an_edit_and_its_diff_cost_a_path_and_not_the_tree() {
+    let mut objects = Counting::default();
+    let list = list_of(&mut objects, items(0..100_000));
+    let map = map_of(&mut objects, &model(0..100_000));
+    for at in [0, 31_415, 50_000, 99_999] {
+        objects.take();
+        let mut edited = list.clone();
+        edited.splice(&mut objects, at..at + 1, items(7..9)).unwrap();
+        let (reads, writes) = objects.take();
+        assert!(reads < 40 && writes < 12, "splice at {at}: {reads} reads, {writes} writes");
+        let changes = diff_lists(&list, &edited, &objects).unwrap();
+        assert_eq!(changes, [ListChange { old: at..at + 1, new: at..at + 2 }]);
+        assert!(objects.take().0 < 40);
+
+        let mut edited = map.clone();
+        edited.apply(&mut objects, [(key(at), Some(item(7)))].into()).unwrap();
+        let (reads, writes) = objects.take();
+        assert!(reads < 40 && writes < 12, "edit of {at}: {reads} reads, {writes} writes");
+        assert_eq!(diff_maps(&map, &edited, &objects).count(), 1);
+        assert!(objects.take().0 < 40);
+    }
+}
+
+#[test]
+fn equal_trees_have_no_changes_and_nothing_is_read() {
+    let mut objects = Counting::default();
+    let list = list_of(&mut objects, items(0..5_000));
+    let map = map_of(&mut objects, &model(0..5_000));
+    objects.take();
+    assert_eq!(diff_lists(&list, &list, &objects).unwrap(), []);
+    assert_eq!(diff_maps(&map, &map, &objects).count(), 0);
+    let mut same = map.clone();
+    same.apply(&mut objects, [(key(9_999_999), None)].into()).unwrap();
+    assert_eq!(same, map);
+    assert_eq!(objects.take().1, 0);
+}
+
+#[test]
+fn a_message_put_in_taken_out_and_annotated_are_three_small_changes() {
+    let mut objects = Memory::new();
+    let mut after = items(0..10_000);
+    after[8_000].meta = Bytes::from_static(b"seen");
+    after.remove(5_000);
+    after.insert(1_000, item(77_777));
+    let old = list_of(&mut objects, items(0..10_000));
+    let new = list_of(&mut objects, after);
+    let expected = [
+        ListChange { old: 1_000..1_000, new: 1_000..1_001 },
+        ListChange { old: 5_000..5_001, new: 5_001..5_001 },
+        ListChange { old: 8_000..8_001, new: 8_000..8_001 },
+    ];
+    assert_eq!(diff_lists(&old, &new, &objects).unwrap(), expected);
+}
+
+#[test]
+fn a_million_equal_items_are_a_handful_of_objects() {
+    let mut objects = Memory::new();
+    let old = list_of(&mut objects, vec![item(1); 1_000_000]);
+    assert!(objects.len() < 40, "{} objects", objects.len());
+    let mut new = old.clone();
+    new.splice(&mut objects, 500_000..500_000, vec![item(2)]).unwrap();
+    let changes = diff_lists(&old, &new, &objects).unwrap();
+    assert!(changes.len() <= 2, "{changes:?}");
+}
+
+#[test]
+fn links_reach_every_object_of_a_tree_and_every_item() {
+    let mut objects = Memory::new();
+    let list = list_of(&mut objects, items(0..1_000));
+    let mut open = vec![list.write(&mut objects).unwrap()];
+    let mut nodes = 0;
+    let mut found = 0;
+    while let Some(id) = open.pop() {
+        nodes += 1;
+        for link in links(&objects.read_as(Kind::Node, &id).unwrap()).unwrap() {
+            match objects.contains(&link.id).unwrap() {
+                true => open.push(link.id),
+                false => found += 1,
+            }
+        }
+    }
+    assert_eq!((nodes, found), (objects.len(), 1_000));
+}
+
+#[test]
+fn limits_hold_at_the_limit_and_stop_one_past_it() {
+    let mut objects = Memory::new();
+    let with_meta = |len| Item { meta: vec![1; len].into(), ..item(1) };
+    let mut list = list_of(&mut objects, vec![with_meta(MAX_META_BYTES); 200]);
+    let before = list.clone();
+    let error = list.push(&mut objects, with_meta(MAX_META_BYTES + 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    let error = list.splice(&mut objects, 100..201, Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(list, before);
+    let root = list.write(&mut objects).unwrap();
+    assert_eq!(List::open(&objects, &root).unwrap(), list);
+
+    let mut map = Map::new();
+    let mut put = |key: Vec<u8>, meta| {
+        let edits = [(Bytes::from(key), Some(with_meta(meta)))].into();
+        map.apply(&mut objects, edits).map_err(|error| error.kind())
+    };
+    assert_eq!(put(vec![1; MAX_KEY_BYTES], MAX_META_BYTES), Ok(()));
+    assert_eq!(put(vec![1; MAX_KEY_BYTES + 1], 0), Err(ErrorKind::LimitExceeded));
+    assert_eq!(put(vec![1], MAX_META_BYTES + 1), Err(ErrorKind::LimitExceeded));
+    assert_eq!(put(Vec::new(), 0), Err(ErrorKind::InvalidInput));
+    let root = map.write(&mut objects).unwrap();
+    assert_eq!(Map::open(&objects, &root).unwrap(), map);
+}
+
+#[test]
+fn a_missing_node_is_an_error_that_names_it_and_ends_the_iteration() {
+    let mut objects = Memory::new();
+    let list = list_of(&mut objects, items(0..1_000));
+    let map = map_of(&mut objects, &model(0..1_000));
+    let none = Memory::new();
+    let mut iter = list.iter(&none, 0..1_000);
+    assert_eq!(iter.next().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(iter.next().is_none());
+    let mut iter = map.iter(&none);
+    assert_eq!(iter.next().unwrap().unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(iter.next().is_none());
+    let root = list.write(&mut objects).unwrap();
+    let error = Map::open(&objects, &root).unwrap_err();
+    assert!(error.to_string().ends_with("expected the root of a map, found the root of a list"));
 }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 use super::layout::{entry_path, section_path};
 use crate::context::{Context, FileEntry, FileMode, Section, Shape, text_key};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::exchange::{export_messages, export_source};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{List, Map};
@@ -193,14 +193,10 @@ impl PlannedFile {
         renamed
     }
 
-    fn write_file(
-        &self,
-        source: &dyn ObjectSource,
-        context: &Context,
-        part: &Path,
-    ) -> Result<u64> {
+    fn write_file(&self, source: &dyn ObjectSource, context: &Context, part: &Path) -> Result<u64> {
         let failed = |error| Error::io(format!("write {}", part.display()), error);
-        let file = fs::OpenOptions::new().write(true).create_new(true).open(part).map_err(failed)?;
+        let file =
+            fs::OpenOptions::new().write(true).create_new(true).open(part).map_err(failed)?;
         let mut out = BufWriter::new(&file);
         let bytes = self.write_content(source, context, &mut out)?;
         out.flush().map_err(failed)?;
@@ -262,7 +258,9 @@ fn add_section(
         return add(wanted, path, FileMode::Regular, content);
     }
     match section.shape {
-        _ if name == "source" => add(wanted, PathBuf::from(name), FileMode::Regular, Content::Source),
+        _ if name == "source" => {
+            add(wanted, PathBuf::from(name), FileMode::Regular, Content::Source)
+        }
         Shape::Blob => {
             add(wanted, section_path(name)?, FileMode::Regular, Content::Blob(section.id))
         }
@@ -341,7 +339,9 @@ fn refuse_clashes<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone) -> Resul
 
 fn clash(a: &Path, b: &Path) -> Error {
     let (a, b) = (a.display(), b.display());
-    Error::invalid(format!("{a} and {b} cannot both be files here: restore one of them with --only"))
+    Error::invalid(format!(
+        "{a} and {b} cannot both be files here: restore one of them with --only"
+    ))
 }
 
 /// Refuses a path that leads through anything but real directories.
@@ -355,7 +355,9 @@ fn refuse_detours(target: &Path, path: &Path) -> Result<()> {
             Ok(found) if found.is_dir() || (component.is_none() && folder.is_dir()) => {}
             Ok(_) => {
                 let folder = folder.display();
-                return Err(Error::invalid(format!("{folder} is not a directory: nothing is written through it")));
+                return Err(Error::invalid(format!(
+                    "{folder} is not a directory: nothing is written through it"
+                )));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(Error::io(format!("look at {}", folder.display()), error)),

@@ -4,12 +4,147 @@
 //! format's [`Parser`] sees each piece once, in order, and says what it means as [`Event`]s. It
 //! keeps only what it needs to know about the past (open tool calls, the working directory), so
 //! memory does not grow with the file. The importer turns events into commits.
+//!
+//! [`FORMATS`] lists what is known: how to recognise a file, cut it, understand its pieces, and view
+//! one message of it.
+//!
+//! ```
+//! use turntree::exchange::detect::detect;
+//! use turntree::exchange::formats::Event;
+//!
+//! let file = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hi"}}"#;
+//! let format = detect(file)?;
+//! assert_eq!(format.name, "claude-code");
+//!
+//! let mut parser = (format.parser)();
+//! let mut events = Vec::new();
+//! for piece in (format.cut)(Box::new(file.as_slice())) {
+//!     parser.piece(&piece?, &mut events);
+//! }
+//! parser.finish(&mut events);
+//! assert!(events.iter().any(|event| matches!(event, Event::Message(m) if m.summary == "Hi")));
+//! # Ok::<(), turntree::Error>(())
+//! ```
 
+mod atif;
+mod chat;
+mod claude_code;
+mod cline;
+mod cline_sdk;
+mod codex;
+mod conversation;
+mod copilot_cli;
+mod opencode;
+mod openhands;
+mod pi;
+mod session;
+mod swe_agent;
+#[cfg(test)]
+mod testing;
+mod view;
+
+use std::io::BufRead;
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde_json::Value;
 
+pub use self::view::{MessageView, ToolCall, ToolResult};
+use super::detect::Shape;
+pub use crate::context::Role;
+use crate::error::{Error, Result};
 use crate::object::Time;
+
+/// What there is to know about a format.
+#[derive(Debug, Clone, Copy)]
+pub struct FormatSpec {
+    /// The name in commands: lower case with hyphens.
+    pub name: &'static str,
+    /// What writes it, for people.
+    pub title: &'static str,
+    /// Whether a value at the beginning of a file is of this format.
+    pub recognise: fn(&Shape<'_>) -> bool,
+    /// The pieces of a file.
+    pub cut: for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>,
+    /// A parser for one file.
+    pub parser: fn() -> Box<dyn Parser + Send>,
+    /// The view of a message, parsed.
+    pub view: fn(&Value) -> MessageView,
+}
+
+/// The pieces of one file, in order; nothing follows an error.
+pub type Pieces<'r> = Box<dyn Iterator<Item = Result<Piece>> + 'r>;
+
+/// Every format, in the order in which they are tried.
+///
+/// Whoever says least comes last: a chat has nothing of its own but its roles.
+pub static FORMATS: &[FormatSpec] = &[
+    claude_code::FORMAT,
+    codex::FORMAT,
+    copilot_cli::FORMAT,
+    pi::FORMAT,
+    opencode::FORMAT,
+    swe_agent::FORMAT,
+    openhands::FORMAT,
+    atif::FORMAT,
+    cline_sdk::FORMAT,
+    cline::FORMAT,
+    cline::WINDOW,
+    chat::TAU2,
+    chat::ANTHROPIC,
+    chat::OPENAI,
+];
+
+/// The format called `name`.
+///
+/// # Errors
+/// `InvalidInput` when there is none.
+pub fn named(name: &str) -> Result<&'static FormatSpec> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        Error::invalid(format!("'{name}' is not a format: expected one of {}", names()))
+    })
+}
+
+/// The names of all formats, for messages.
+pub(super) fn names() -> String {
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+/// What a message says, for looking at it. `bytes` that are not of `format` (a name of [`FORMATS`])
+/// give a view whose text is the bytes.
+#[must_use]
+pub fn view(format: &str, bytes: &[u8]) -> MessageView {
+    match (named(format), super::json::value(bytes)) {
+        (Ok(format), Some(value)) => (format.view)(&value),
+        _ => MessageView::unreadable(bytes),
+    }
+}
+
+/// The agent that the session is with; all others were called by it.
+pub(super) use crate::context::MAIN_AGENT as MAIN;
+
+/// The parsed record in `piece`; nothing for other pieces, and a report if it cannot be parsed.
+fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<Value> {
+    let PieceKind::Record { .. } = piece.kind else { return None };
+    let value = super::json::value(&piece.bytes);
+    if value.is_none() {
+        events.push(Event::Unknown { what: "a record that is not JSON".to_owned() });
+    }
+    value
+}
+
+/// The text of `value` at `path` (a JSON pointer).
+fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
+    value.pointer(path).and_then(Value::as_str)
+}
+
+/// `value` as content of its own: text as it is, anything else as JSON.
+fn own(value: &Value) -> Content {
+    Content::Own(match value {
+        Value::String(text) => Bytes::copy_from_slice(text.as_bytes()),
+        other => other.to_string().into(),
+    })
+}
 
 /// A stretch of a transcript: the unit that is stored and, for records, understood.
 #[derive(Debug, Clone)]
@@ -25,6 +160,14 @@ pub struct Piece {
     pub offset: u64,
     /// Line on which `bytes` starts, from 1.
     pub line: u64,
+}
+
+impl Piece {
+    /// The end of a file, where a parser may still have something to say.
+    pub(super) fn end() -> Self {
+        let kind = PieceKind::Glue { fields: Vec::new() };
+        Self { kind, bytes: Bytes::new(), suffix: Bytes::new(), offset: 0, line: 0 }
+    }
 }
 
 /// What a piece is.
@@ -46,22 +189,6 @@ pub enum PieceKind {
         /// What was expected and found, with line and column.
         reason: String,
     },
-}
-
-/// Who speaks in a message. The codes are part of the list entry's format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Role {
-    /// Instructions from whoever runs the agent.
-    System = 0,
-    /// A person, or whoever prompts.
-    User = 1,
-    /// The model.
-    Assistant = 2,
-    /// The result of a tool call.
-    Tool = 3,
-    /// Anything else that stands in the conversation.
-    Other = 4,
 }
 
 /// Where the bytes of something lie.

@@ -1,0 +1,140 @@
+//! Which values of a document are cut, and which fields are reported: paths and their matching.
+
+/// What a format wants from a document.
+///
+/// A path is made of keys and `[*]` (each element of an array): `messages[*]`,
+/// `simulations[*].messages[*]`, `agent.model_name`; `[*]` alone is each element of a top-level
+/// array, and the empty path is each top-level value.
+#[derive(Debug)]
+pub struct Rules {
+    /// Values that become records. A value under which another cut lies stays glue; the glue is
+    /// split where it begins, and its path is reported there as a field with an empty range.
+    pub cuts: &'static [&'static str],
+    /// Values that glue reports with their range, when they are no longer than
+    /// [`MAX_FIELD_BYTES`](super::MAX_FIELD_BYTES).
+    pub fields: &'static [&'static str],
+}
+
+/// One step of a path.
+#[derive(Debug, PartialEq, Eq)]
+enum Segment {
+    Key(&'static str),
+    Each,
+}
+
+/// What a path asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A record.
+    Cut,
+    /// A place where glue is split: deeper cuts lie below.
+    Split,
+    /// A reported field.
+    Field,
+}
+
+#[derive(Debug)]
+struct Rule {
+    path: &'static str,
+    segments: Vec<Segment>,
+    target: Target,
+}
+
+/// A set of rules: bit `i` stands for rule `i`.
+pub(super) type Mask = u64;
+
+/// Compiled [`Rules`]: which of them still fit at a place in a document.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    rules: Vec<Rule>,
+}
+
+impl Matcher {
+    /// Compiles `rules`, of which there are at most 64.
+    pub(super) fn new(rules: &Rules) -> Self {
+        debug_assert!(rules.cuts.len() + rules.fields.len() <= Mask::BITS as usize);
+        let cuts = rules.cuts.iter().map(|path| (*path, Target::Cut));
+        let fields = rules.fields.iter().map(|path| (*path, Target::Field));
+        let mut compiled: Vec<Rule> = cuts
+            .chain(fields)
+            .take(Mask::BITS as usize)
+            .map(|(path, target)| Rule { path, segments: segments(path), target })
+            .collect();
+        let deeper: Vec<bool> = compiled
+            .iter()
+            .map(|rule| {
+                compiled.iter().any(|other| {
+                    other.target == Target::Cut
+                        && other.segments.len() > rule.segments.len()
+                        && other.segments.starts_with(&rule.segments)
+                })
+            })
+            .collect();
+        for (rule, deeper) in compiled.iter_mut().zip(deeper) {
+            if deeper && rule.target == Target::Cut {
+                rule.target = Target::Split;
+            }
+        }
+        Self { rules: compiled }
+    }
+
+    /// Every rule: what fits a top-level value.
+    pub(super) fn all(&self) -> Mask {
+        self.select(|_| true)
+    }
+
+    /// Those of `mask` that fit the elements of an array at `depth`.
+    pub(super) fn each(&self, mask: Mask, depth: usize) -> Mask {
+        mask & self.select(|rule| rule.segments.get(depth) == Some(&Segment::Each))
+    }
+
+    /// Those of `mask` that fit the value of `key` in an object at `depth`.
+    pub(super) fn key(&self, mask: Mask, depth: usize, key: &[u8]) -> Mask {
+        mask & self.select(|rule| {
+            matches!(rule.segments.get(depth), Some(Segment::Key(name)) if name.as_bytes() == key)
+        })
+    }
+
+    /// The path of `mask` that ends at `depth`, if there is one, and what it asks for.
+    pub(super) fn complete(&self, mask: Mask, depth: usize) -> Option<(&'static str, Target)> {
+        let mut fitting = self.rules.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1);
+        fitting.find(|(_, rule)| rule.segments.len() == depth).map(|(_, r)| (r.path, r.target))
+    }
+
+    fn select(&self, fits: impl Fn(&Rule) -> bool) -> Mask {
+        let bits = self.rules.iter().enumerate();
+        bits.fold(0, |mask, (index, rule)| mask | Mask::from(fits(rule)) << index)
+    }
+}
+
+fn segments(path: &'static str) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    for part in path.split('.') {
+        let key = part.trim_end_matches("[*]");
+        if !key.is_empty() {
+            segments.push(Segment::Key(key));
+        }
+        let each = (part.len() - key.len()) / "[*]".len();
+        segments.extend((0..each).map(|_| Segment::Each));
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_fits_step_by_step() {
+        let matcher = Matcher::new(&Rules { cuts: &["", "runs[*].messages[*]"], fields: &["id"] });
+        let all = matcher.all();
+        assert_eq!(matcher.complete(all, 0), Some(("", Target::Split)));
+        assert_eq!(matcher.complete(matcher.key(all, 0, b"id"), 1), Some(("id", Target::Field)));
+        let runs = matcher.key(all, 0, b"runs");
+        assert_eq!(matcher.complete(runs, 1), None);
+        let messages = matcher.key(matcher.each(runs, 1), 2, b"messages");
+        let found = matcher.complete(matcher.each(messages, 3), 4);
+        assert_eq!(found, Some(("runs[*].messages[*]", Target::Cut)));
+        assert_eq!(matcher.key(all, 0, b"other"), 0);
+    }
+}

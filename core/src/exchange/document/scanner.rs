@@ -1,0 +1,368 @@
+//! An incremental JSON scanner: one byte in, where values begin and end out.
+//!
+//! It keeps no bytes but the current key, never recurses, and holds one small frame for each open
+//! container, at most [`MAX_DEPTH`]. It accepts what RFC 8259 allows, several values one after the
+//! other, and the `NaN` and `Infinity` that Python writes.
+
+use super::MAX_DEPTH;
+use super::rules::{Mask, Matcher, Target};
+
+/// Longest key that is compared with rules, in bytes.
+const MAX_KEY_BYTES: usize = 64;
+
+/// An open array or object.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    array: bool,
+    /// Rules that fit its path so far.
+    mask: Mask,
+}
+
+/// What may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Between top-level values; the document may end here.
+    Top,
+    /// The rest of a byte order mark.
+    Mark(&'static [u8]),
+    Value,
+    ValueOrEnd,
+    Key,
+    KeyOrEnd,
+    Colon,
+    CommaOrEnd,
+    String,
+    Escape,
+    /// So many hex digits of a `\u` escape are missing.
+    Unicode(u8),
+    /// The next byte of a character lies in `low..=high`, and `more` follow it.
+    Utf8 {
+        low: u8,
+        high: u8,
+        more: u8,
+    },
+    Number(Number),
+    /// The rest of `true`, `false`, `null`, `NaN`, `Infinity`.
+    Literal(&'static [u8]),
+}
+
+/// How far a number has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Number {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    Sign,
+    Power,
+}
+
+/// What a byte did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing that matters outside.
+    Inside,
+    /// It is the first byte of a value.
+    Begin,
+    /// It is the last byte of a value.
+    End,
+}
+
+/// The byte does not belong where it stands; says what does.
+pub(super) type Fault = &'static str;
+
+/// The state of a scan. A byte that faults leaves it unchanged.
+#[derive(Debug)]
+pub(super) struct Scanner {
+    matcher: Matcher,
+    frames: Vec<Frame>,
+    state: State,
+    /// The string being read is a key.
+    in_key: bool,
+    /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`] when it is too long to match.
+    key: Vec<u8>,
+    /// Rules that fit the path of the value that comes next or is open.
+    mask: Mask,
+}
+
+impl Scanner {
+    pub(super) fn new(matcher: Matcher) -> Self {
+        let mask = matcher.all();
+        Self {
+            matcher,
+            frames: Vec::new(),
+            state: State::Top,
+            in_key: false,
+            key: Vec::new(),
+            mask,
+        }
+    }
+
+    /// Forgets the document it was in.
+    pub(super) fn reset(&mut self) {
+        self.frames.clear();
+        self.state = State::Top;
+        self.in_key = false;
+        self.mask = self.matcher.all();
+    }
+
+    /// Containers that are open.
+    pub(super) fn depth(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The rule that the value which just began fulfils.
+    pub(super) fn rule(&self) -> Option<(&'static str, Target)> {
+        let depth = self.frames.len() - usize::from(self.opened());
+        self.matcher.complete(self.mask, depth)
+    }
+
+    /// Ends rules for the value that just began: nothing below it is matched.
+    pub(super) fn close_to_rules(&mut self) {
+        if self.opened()
+            && let Some(frame) = self.frames.last_mut()
+        {
+            frame.mask = 0;
+        }
+    }
+
+    /// Whether every value is complete.
+    pub(super) fn at_top(&self) -> bool {
+        self.state == State::Top
+    }
+
+    /// What the next byte must be, for people.
+    pub(super) fn expected(&self) -> Fault {
+        match self.state {
+            State::Top | State::Value => "a value",
+            State::Mark(_) => "a byte order mark",
+            State::ValueOrEnd => "a value or ']'",
+            State::Key => "a key",
+            State::KeyOrEnd => "a key or '}'",
+            State::Colon => "':'",
+            State::CommaOrEnd if self.in_array() => "',' or ']'",
+            State::CommaOrEnd => "',' or '}'",
+            State::String => "the rest of a string",
+            State::Escape => "an escape",
+            State::Unicode(_) => "a hex digit",
+            State::Utf8 { .. } => "UTF-8",
+            State::Number(_) => "a digit",
+            State::Literal(_) => "true, false or null",
+        }
+    }
+
+    /// Whether a number is complete before `next` (`None`: the end of the file). Ends it if so.
+    pub(super) fn ends_number(&mut self, next: Option<u8>) -> bool {
+        let State::Number(number) = self.state else { return false };
+        let complete =
+            matches!(number, Number::Zero | Number::Integer | Number::Fraction | Number::Power);
+        // At the end of the file only a number of its own is known to be complete.
+        let ended = match next {
+            Some(byte) => number.after(byte).is_none(),
+            None => self.frames.is_empty(),
+        };
+        if !complete || !ended {
+            return false;
+        }
+        self.state = self.between();
+        true
+    }
+
+    /// How many bytes at the front of `bytes` are plain characters of the string being read.
+    pub(super) fn skip_plain(&mut self, bytes: &[u8]) -> usize {
+        if self.state != State::String {
+            return 0;
+        }
+        let plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..);
+        let count = bytes.iter().position(|byte| !plain(byte)).unwrap_or(bytes.len());
+        if self.in_key {
+            let room = (MAX_KEY_BYTES + 1).saturating_sub(self.key.len());
+            self.key.extend(bytes.iter().take(count.min(room)));
+        }
+        count
+    }
+
+    /// Takes the next byte. Numbers must be ended before with [`Self::ends_number`].
+    pub(super) fn feed(&mut self, byte: u8) -> Result<Step, Fault> {
+        let in_key = self.in_key;
+        let step = self.step(byte)?;
+        if in_key && self.in_key && self.key.len() <= MAX_KEY_BYTES {
+            self.key.push(byte);
+        }
+        Ok(step)
+    }
+
+    fn step(&mut self, byte: u8) -> Result<Step, Fault> {
+        let fault = self.expected();
+        let blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        match self.state {
+            State::Top
+            | State::Value
+            | State::ValueOrEnd
+            | State::Key
+            | State::KeyOrEnd
+            | State::Colon
+            | State::CommaOrEnd
+                if blank =>
+            {
+                Ok(Step::Inside)
+            }
+            State::ValueOrEnd if byte == b']' => self.close(true),
+            State::Top if byte == 0xef => self.enter(State::Mark(b"\xbb\xbf")),
+            State::Mark(rest) => match rest.split_first() {
+                Some((first, [])) if *first == byte => self.enter(State::Top),
+                Some((first, rest)) if *first == byte => self.enter(State::Mark(rest)),
+                _ => Err(fault),
+            },
+            State::Top | State::Value | State::ValueOrEnd => self.begin(byte),
+            State::KeyOrEnd if byte == b'}' => self.close(false),
+            State::Key | State::KeyOrEnd if byte == b'"' => {
+                self.key.clear();
+                self.in_key = true;
+                self.enter(State::String)
+            }
+            State::Colon if byte == b':' => self.enter(State::Value),
+            State::CommaOrEnd => self.after_value(byte),
+            State::String => self.string(byte),
+            State::Escape => match byte {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.enter(State::String),
+                b'u' => self.enter(State::Unicode(4)),
+                _ => Err(fault),
+            },
+            State::Unicode(missing) if byte.is_ascii_hexdigit() => match missing {
+                0 | 1 => self.enter(State::String),
+                _ => self.enter(State::Unicode(missing - 1)),
+            },
+            State::Utf8 { low, high, more } if (low..=high).contains(&byte) => match more {
+                0 => self.enter(State::String),
+                _ => self.enter(State::Utf8 { low: 0x80, high: 0xbf, more: more - 1 }),
+            },
+            State::Number(Number::Minus) if byte == b'I' => self.enter(State::Literal(b"nfinity")),
+            State::Number(number) => {
+                self.state = State::Number(number.after(byte).ok_or(fault)?);
+                Ok(Step::Inside)
+            }
+            State::Literal(rest) => match rest.split_first() {
+                Some((first, [])) if *first == byte => self.value_ended(),
+                Some((first, rest)) if *first == byte => self.enter(State::Literal(rest)),
+                _ => Err(fault),
+            },
+            _ => Err(fault),
+        }
+    }
+
+    fn enter(&mut self, state: State) -> Result<Step, Fault> {
+        self.state = state;
+        Ok(Step::Inside)
+    }
+
+    fn begin(&mut self, byte: u8) -> Result<Step, Fault> {
+        let fault = self.expected();
+        let state = match byte {
+            b'{' | b'[' if self.frames.len() >= MAX_DEPTH => return Err("fewer open containers"),
+            b'{' => State::KeyOrEnd,
+            b'[' => State::ValueOrEnd,
+            b'"' => State::String,
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Integer),
+            b't' => State::Literal(b"rue"),
+            b'f' => State::Literal(b"alse"),
+            b'n' => State::Literal(b"ull"),
+            b'N' => State::Literal(b"aN"),
+            b'I' => State::Literal(b"nfinity"),
+            _ => return Err(fault),
+        };
+        self.mask = self.value_mask();
+        if matches!(byte, b'{' | b'[') {
+            self.frames.push(Frame { array: byte == b'[', mask: self.mask });
+        }
+        self.state = state;
+        Ok(Step::Begin)
+    }
+
+    /// Rules that fit the value that begins here.
+    fn value_mask(&self) -> Mask {
+        match self.frames.last() {
+            None => self.matcher.all(),
+            Some(Frame { mask: 0, .. }) => 0,
+            Some(frame) if frame.array => self.matcher.each(frame.mask, self.frames.len() - 1),
+            Some(frame) => self.matcher.key(frame.mask, self.frames.len() - 1, &self.key),
+        }
+    }
+
+    fn string(&mut self, byte: u8) -> Result<Step, Fault> {
+        let next = |low, high, more| State::Utf8 { low, high, more };
+        match byte {
+            b'"' if self.in_key => {
+                self.in_key = false;
+                self.enter(State::Colon)
+            }
+            b'"' => self.value_ended(),
+            b'\\' => self.enter(State::Escape),
+            0..0x20 => Err("an escaped control character"),
+            0x20..0x80 => self.enter(State::String),
+            0xc2..=0xdf => self.enter(next(0x80, 0xbf, 0)),
+            0xe0 => self.enter(next(0xa0, 0xbf, 1)),
+            0xed => self.enter(next(0x80, 0x9f, 1)),
+            0xe1..=0xef => self.enter(next(0x80, 0xbf, 1)),
+            0xf0 => self.enter(next(0x90, 0xbf, 2)),
+            0xf1..=0xf3 => self.enter(next(0x80, 0xbf, 2)),
+            0xf4 => self.enter(next(0x80, 0x8f, 2)),
+            _ => Err("UTF-8"),
+        }
+    }
+
+    fn after_value(&mut self, byte: u8) -> Result<Step, Fault> {
+        match byte {
+            b',' if self.in_array() => self.enter(State::Value),
+            b',' => self.enter(State::Key),
+            b']' if self.in_array() => self.close(true),
+            b'}' if !self.in_array() => self.close(false),
+            _ => Err(self.expected()),
+        }
+    }
+
+    fn close(&mut self, array: bool) -> Result<Step, Fault> {
+        debug_assert_eq!(self.in_array(), array, "the state follows the innermost container");
+        self.frames.pop();
+        self.value_ended()
+    }
+
+    fn value_ended(&mut self) -> Result<Step, Fault> {
+        self.state = self.between();
+        Ok(Step::End)
+    }
+
+    /// The state after a value.
+    fn between(&self) -> State {
+        if self.frames.is_empty() { State::Top } else { State::CommaOrEnd }
+    }
+
+    fn in_array(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.array)
+    }
+
+    /// Whether the value that just began is a container, already on the stack.
+    pub(super) fn opened(&self) -> bool {
+        matches!(self.state, State::ValueOrEnd | State::KeyOrEnd)
+    }
+}
+
+impl Number {
+    /// The number with `byte` after it, if that continues it.
+    fn after(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::Minus, b'0') => Some(Self::Zero),
+            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Some(Self::Integer),
+            (Self::Zero | Self::Integer, b'.') => Some(Self::Point),
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Some(Self::Fraction),
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Some(Self::Exponent),
+            (Self::Exponent, b'+' | b'-') => Some(Self::Sign),
+            (Self::Exponent | Self::Sign | Self::Power, b'0'..=b'9') => Some(Self::Power),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Codex CLI rollouts: lines `{timestamp, type, payload}`.
+//!
+//! - `response_item` lines are the conversation; `event_msg` lines repeat it for the screen, except
+//!   that they tell where a task starts and what a patch did to files.
+//! - Items that users and developers say before the model answers are one turn. What the model says
+//!   is a turn up to the last output of its calls; its next word begins another.
+//! - `compacted` replaces the whole conversation by the items it carries.
+//! - Of files, a patch tells the whole content only when it adds them. An update is a difference
+//!   to a content that is not in the transcript, so it is left out.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::detect::Shape;
+use super::super::{json, lines};
+use super::session::Session;
+use super::{
+    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, record,
+    text_at,
+};
+use crate::object::Time;
+
+/// Codex CLI.
+pub(super) const FORMAT: FormatSpec = FormatSpec {
+    name: "codex",
+    title: "Codex CLI rollout",
+    recognise,
+    cut: lines::cut,
+    parser: || Box::<Codex>::default(),
+    view,
+};
+
+const LINE_TYPES: &[&str] =
+    &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
+    !shape.is_array && is_known && shape.has("payload")
+}
+
+/// A line, or an item of a compacted history.
+fn view(value: &Value) -> MessageView {
+    let item = value.get("payload").unwrap_or(value);
+    let mut view = MessageView::new(role(item));
+    view.id = text_at(item, "/id").map(str::to_owned);
+    let kind = text_at(item, "/type").unwrap_or_default();
+    let field = |name| item.get(name);
+    match kind {
+        "reasoning" => {
+            for part in field("summary").and_then(Value::as_array).into_iter().flatten() {
+                view.add_thinking(text_at(part, "/text").unwrap_or_default());
+            }
+        }
+        "function_call" => view.add_call(field("call_id"), field("name"), field("arguments")),
+        "custom_tool_call" => view.add_call(field("call_id"), field("name"), field("input")),
+        _ if kind.ends_with("_call") => {
+            let name = Value::from(kind.trim_end_matches("_call"));
+            let input = field("arguments").or_else(|| field("action"));
+            view.add_call(field("call_id"), Some(&name), input);
+        }
+        _ if kind.ends_with("_output") => {
+            let output = field("output").or_else(|| field("tools"));
+            view.add_result(field("call_id"), &output_text(output), false);
+        }
+        _ => {
+            let content = field("content").or_else(|| field("message"));
+            view.add_content(content.unwrap_or(&Value::Null));
+        }
+    }
+    view
+}
+
+/// What a tool said: text, content blocks, `{content}`, or anything else as JSON.
+fn output_text(output: Option<&Value>) -> Value {
+    match output {
+        None => Value::Null,
+        Some(Value::Object(fields)) if fields.contains_key("content") => {
+            fields.get("content").cloned().unwrap_or_default()
+        }
+        Some(Value::Array(items)) if items.iter().any(|item| item.get("text").is_none()) => {
+            Value::from(Value::from(items.clone()).to_string())
+        }
+        Some(other) => other.clone(),
+    }
+}
+
+fn role(item: &Value) -> Role {
+    let kind = text_at(item, "/type").unwrap_or_default();
+    match text_at(item, "/role") {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("developer" | "system") => Role::System,
+        _ if kind.ends_with("_output") => Role::Tool,
+        _ if kind == "reasoning" || kind.ends_with("_call") => Role::Assistant,
+        // A compacted history that is told as one text.
+        _ if item.get("message").is_some() => Role::User,
+        _ => Role::Other,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Codex {
+    session: Session,
+    state: State,
+    /// Calls of this step that have no output yet.
+    open_calls: HashSet<String>,
+}
+
+/// What the current turn is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// None: whatever comes begins one.
+    #[default]
+    Between,
+    /// What users and developers say.
+    Prompt,
+    /// What the model says.
+    Step,
+    /// The same, with at least one output.
+    Answered,
+}
+
+impl Parser for Codex {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        let Some(line) = record(piece, events) else { return };
+        let time = line.get("timestamp").and_then(json::time);
+        let payload = line.get("payload").unwrap_or(&Value::Null);
+        match text_at(&line, "/type").unwrap_or_default() {
+            "session_meta" => self.session_meta(payload, events),
+            "turn_context" => {
+                self.session.fact("cwd", text_at(payload, "/cwd"), events);
+                self.session.fact("model", text_at(payload, "/model"), events);
+            }
+            "response_item" => self.item(payload, time, events),
+            "event_msg" => self.event(payload, events),
+            "compacted" => self.compacted(piece, &line, time, events),
+            other => {
+                let what = format!("a line of type '{}'", json::first_line(other));
+                events.push(Event::Unknown { what });
+            }
+        }
+    }
+}
+
+impl Codex {
+    fn session_meta(&mut self, payload: &Value, events: &mut Vec<Event>) {
+        for (key, path) in [
+            ("session_id", "/id"),
+            ("cwd", "/cwd"),
+            ("version", "/cli_version"),
+            ("git_branch", "/git/branch"),
+            ("forked_from", "/forked_from_id"),
+        ] {
+            self.session.fact(key, text_at(payload, path), events);
+        }
+        if let Some(prompt) = payload.pointer("/base_instructions/text") {
+            events.push(Event::SystemPrompt { agent: MAIN.to_owned(), content: own(prompt) });
+        }
+    }
+
+    fn item(&mut self, item: &Value, time: Option<Time>, events: &mut Vec<Event>) {
+        let view = view(item);
+        if self.begins_turn(&view) {
+            events.push(Event::Turn);
+        }
+        events.push(Event::Message(self.message(&view, Content::Piece, time)));
+        if text_at(item, "/name") == Some("update_plan") {
+            let arguments =
+                text_at(item, "/arguments").and_then(|text| json::value(text.as_bytes()));
+            if let Some(plan) = arguments.as_ref().and_then(|arguments| arguments.get("plan")) {
+                events
+                    .push(Event::Scratchpad { key: "todos".to_owned(), content: Some(own(plan)) });
+            }
+        }
+    }
+
+    fn message(&self, view: &MessageView, content: Content, time: Option<Time>) -> MessageEvent {
+        let model = self.session.known("model").filter(|_| view.role == Role::Assistant);
+        view.event(MAIN, content, time, model)
+    }
+
+    fn begins_turn(&mut self, view: &MessageView) -> bool {
+        let before = self.state;
+        match view.role {
+            Role::User | Role::System => {
+                self.open_calls.clear();
+                self.state = State::Prompt;
+                before != State::Prompt
+            }
+            Role::Tool => {
+                for result in &view.tool_results {
+                    self.open_calls.remove(&result.call_id);
+                }
+                self.state = State::Answered;
+                before == State::Between
+            }
+            Role::Assistant | Role::Other => {
+                let is_new = match before {
+                    State::Between | State::Prompt => true,
+                    State::Step => false,
+                    State::Answered => self.open_calls.is_empty(),
+                };
+                let calls = view.tool_calls.iter().map(|call| call.id.clone());
+                // The service answers a call without an id by itself.
+                self.open_calls.extend(calls.filter(|id| !id.is_empty()));
+                if is_new {
+                    self.state = State::Step;
+                }
+                is_new
+            }
+        }
+    }
+
+    fn event(&mut self, payload: &Value, events: &mut Vec<Event>) {
+        match text_at(payload, "/type") {
+            Some("task_started") => self.between_turns(),
+            Some("patch_apply_end") if payload.get("success") == Some(&Value::Bool(true)) => {
+                let changes = payload.get("changes").and_then(Value::as_object);
+                for (path, change) in changes.into_iter().flatten() {
+                    let content = match text_at(change, "/type") {
+                        Some("add") => change.get("content").map(own),
+                        Some("delete") => None,
+                        _ => continue,
+                    };
+                    events.push(Event::File { path: self.session.relative(path), content });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn between_turns(&mut self) {
+        self.state = State::Between;
+        self.open_calls.clear();
+    }
+
+    /// The conversation is replaced by the items in `piece`, or by its text in older versions.
+    fn compacted(
+        &mut self,
+        piece: &Piece,
+        line: &Value,
+        time: Option<Time>,
+        events: &mut Vec<Event>,
+    ) {
+        self.between_turns();
+        let summary = self
+            .replacement(piece, time)
+            .unwrap_or_else(|| vec![self.message(&view(line), Content::Piece, time)]);
+        events.push(Event::Compact { agent: MAIN.to_owned(), summary, keep: 0..0 });
+    }
+
+    fn replacement(&self, piece: &Piece, time: Option<Time>) -> Option<Vec<MessageEvent>> {
+        #[derive(Deserialize)]
+        struct Line<'a> {
+            #[serde(borrow)]
+            payload: Payload<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Payload<'a> {
+            #[serde(borrow)]
+            replacement_history: Vec<&'a RawValue>,
+        }
+        let text = json::Text::new(&piece.bytes)?;
+        let line: Line<'_> = text.parse().ok()?;
+        let message = |item: &&RawValue| {
+            let value = json::value(item.get().as_bytes())?;
+            Some(self.message(&view(&value), Content::Part(text.range_of(item)?), time))
+        };
+        line.payload.replacement_history.iter().map(message).collect()
+    }
+}

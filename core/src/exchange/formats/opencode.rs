@@ -1,0 +1,193 @@
+//! opencode exports: one document, `{info, messages: [{info, parts}]}`.
+//!
+//! A message holds the tool calls of a step and their results, so a message is a turn. Files are
+//! told from `write` and from edits that record the content after them. Hashes of snapshots and
+//! patches stay in the record.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+
+use super::super::detect::Shape;
+use super::super::document::{Document, Rules};
+use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record, todos};
+use super::session::Session;
+use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
+
+/// How to read them.
+pub(super) const FORMAT: FormatSpec = FormatSpec {
+    name: "opencode",
+    title: "opencode session export",
+    recognise,
+    cut,
+    parser: || Box::new(Opencode::default()),
+    view,
+};
+
+static RULES: Rules = Rules {
+    cuts: &["messages[*]"],
+    fields: &["info.id", "info.parentID", "info.directory", "info.title", "info.version"],
+};
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.has("info") && shape.has("messages")
+}
+
+fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &RULES))
+}
+
+#[derive(Debug, Default)]
+struct Opencode {
+    session: Session,
+    conversations: Conversations,
+}
+
+impl Parser for Opencode {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            let key = match path {
+                "info.id" => "session_id",
+                "info.parentID" => "parent_session",
+                "info.directory" => "cwd",
+                "info.title" => "title",
+                _ => "version",
+            };
+            self.session.fact(key, plain(value.as_ref()).as_deref(), events);
+        }
+        if let Some((_, message)) = record(piece, events) {
+            self.message(&message, events);
+        }
+    }
+}
+
+impl Opencode {
+    fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+        let model = text_at(message, "/info/modelID");
+        let model = model.or_else(|| text_at(message, "/info/model/modelID"));
+        let time = message.pointer("/info/time/created");
+        let facts = MessageFacts { conversation: None, time, model };
+        events.push(Event::Turn);
+        self.conversations.push_in_turn(&view(message), facts, events);
+        for part in parts(message).filter(|part| is_done(part)) {
+            self.files(part, events);
+            if matches!(text_at(part, "/tool"), Some("todowrite")) {
+                todos(MAIN, part.pointer("/state/input/todos"), events);
+            }
+        }
+    }
+
+    /// Files whose whole content a tool call tells.
+    fn files(&self, part: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(part, path);
+        if text("/tool") == Some("write") {
+            self.file(text("/state/input/filePath"), text("/state/input/content"), events);
+        }
+        let edited = part.pointer("/state/metadata/filediff");
+        let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
+        for change in edited.into_iter().chain(patched.into_iter().flatten()) {
+            let path = text_at(change, "/filePath").or_else(|| text_at(change, "/file"));
+            match text_at(change, "/type") {
+                Some("delete") => {
+                    if let Some(path) = path {
+                        let path = self.session.relative(path);
+                        events.push(Event::File { path, content: None });
+                    }
+                }
+                _ => self.file(path, text_at(change, "/after"), events),
+            }
+        }
+    }
+
+    fn file(&self, path: Option<&str>, content: Option<&str>, events: &mut Vec<Event>) {
+        if let Some((path, content)) = path.zip(content) {
+            let path = self.session.relative(path);
+            events.push(Event::File { path, content: Some(own_text(content)) });
+        }
+    }
+}
+
+fn parts(message: &Value) -> impl Iterator<Item = &Value> {
+    message.get("parts").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether `part` is a tool call that succeeded.
+fn is_done(part: &Value) -> bool {
+    text_at(part, "/type") == Some("tool") && text_at(part, "/state/status") == Some("completed")
+}
+
+fn view(message: &Value) -> MessageView {
+    let role = match text_at(message, "/info/role") {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("system") => Role::System,
+        _ => Role::Other,
+    };
+    let mut view = MessageView::new(role);
+    view.id = plain(message.pointer("/info/id"));
+    for part in parts(message) {
+        if text_at(part, "/type") != Some("tool") {
+            view.add_content(part);
+            continue;
+        }
+        let id = part.get("callID");
+        view.add_call(id, part.get("tool"), part.pointer("/state/input"));
+        let error = part.pointer("/state/error");
+        if let Some(output) = part.pointer("/state/output").or(error) {
+            view.add_result(id, output, error.is_some());
+        }
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{events_of, outline};
+    use super::*;
+
+    #[test]
+    fn a_message_is_a_turn_with_the_files_and_todos_of_its_tools() {
+        let file = br#"{
+  "info": {"id": "ses_1", "directory": "/p", "title": "T", "version": "1.2.0"},
+  "messages": [
+    {"info": {"id": "m1", "role": "user", "time": {"created": 1000}},
+     "parts": [{"type": "text", "text": "go"}]},
+    {"info": {"id": "m2", "role": "assistant", "modelID": "m", "time": {"created": 2000}},
+     "parts": [
+       {"type": "step-start", "snapshot": "abc"},
+       {"type": "reasoning", "text": "hm"},
+       {"type": "tool", "callID": "c1", "tool": "write", "state": {"status": "completed",
+        "input": {"filePath": "/p/a.rs", "content": "fn"}, "output": "ok"}},
+       {"type": "tool", "callID": "c2", "tool": "edit", "state": {"status": "completed", "input": {},
+        "output": "", "metadata": {"filediff": {"file": "/p/b.rs", "before": "x", "after": "y"}}}},
+       {"type": "tool", "callID": "c3", "tool": "apply_patch", "state": {"status": "completed", "input": {},
+        "output": "", "metadata": {"files": [{"filePath": "/p/c.rs", "type": "delete", "after": ""}]}}},
+       {"type": "tool", "callID": "c4", "tool": "write", "state": {"status": "error",
+        "input": {"filePath": "/p/no", "content": "no"}, "error": "denied"}},
+       {"type": "tool", "callID": "c5", "tool": "todowrite", "state": {"status": "completed",
+        "input": {"todos": [{"content": "t"}]}, "output": ""}}]}
+  ]
+}"#;
+        let events = events_of(&FORMAT, file);
+        let expected = [
+            "session_id=ses_1",
+            "cwd=/p",
+            "title=T",
+            "version=1.2.0",
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant [write, edit, apply_patch, write, todowrite]",
+            "file a.rs: fn",
+            "file b.rs: y",
+            "file c.rs: none",
+            r#"pad todos: [{"content":"t"}]"#,
+        ];
+        assert_eq!(outline(&events), expected);
+        let times = events.iter().filter_map(|event| match event {
+            Event::Message(message) => message.time.map(|time| time.micros),
+            _ => None,
+        });
+        assert_eq!(times.collect::<Vec<_>>(), [1_000_000, 2_000_000]);
+    }
+}

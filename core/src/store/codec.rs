@@ -1,0 +1,115 @@
+//! How one object is stored: as it is, or compressed; the only user of `zstd`.
+//!
+//! Only blobs are compressed: nodes, commits and operations are mostly digests, which do not
+//! shrink. Compression lies below identity, so the level may change at any time.
+
+use std::cell::RefCell;
+use std::io;
+
+use bytes::Bytes;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
+
+use crate::error::{Error, Result};
+use crate::object::Kind;
+
+/// Blobs below this size gain less than the frame costs.
+const MIN_COMPRESSED_BYTES: usize = 128;
+
+/// What zstd can reach at most: a block of 128 KiB from 4 bytes, with room to spare. More is a lie.
+const MAX_RATIO: u64 = 1 << 16;
+
+/// Compresses at several hundred megabytes a second, so that a turn costs less than its fsync.
+const LEVEL: i32 = 1;
+
+/// How the bytes of an object are stored. The codes are part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    /// As they are.
+    Raw,
+    /// One zstd frame that states its content size.
+    Zstd,
+}
+
+impl Codec {
+    pub(super) const fn code(self) -> u8 {
+        match self {
+            Self::Raw => 0,
+            Self::Zstd => 1,
+        }
+    }
+
+    pub(super) const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Raw),
+            1 => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a directory may say this of an object; checked before anything is allocated.
+pub(super) fn plausible(codec: Codec, kind: Kind, stored_bytes: u32, raw_bytes: u32) -> bool {
+    let fits = raw_bytes as usize <= kind.max_bytes();
+    fits && match codec {
+        Codec::Raw => stored_bytes == raw_bytes,
+        Codec::Zstd => u64::from(raw_bytes) <= u64::from(stored_bytes) * MAX_RATIO,
+    }
+}
+
+/// Encodes objects, with one compression context for all of them.
+pub(super) struct Encoder {
+    compressor: Compressor<'static>,
+}
+
+impl Encoder {
+    pub(super) fn new() -> Result<Self> {
+        let compressor = Compressor::new(LEVEL).map_err(|e| Error::io("start zstd", e))?;
+        Ok(Self { compressor })
+    }
+
+    /// Appends the stored form of `raw` to `out`.
+    pub(super) fn encode(&mut self, kind: Kind, raw: &[u8], out: &mut Vec<u8>) -> Codec {
+        let start = out.len();
+        if kind == Kind::Blob && raw.len() >= MIN_COMPRESSED_BYTES {
+            out.resize(start + zstd_safe::compress_bound(raw.len()), 0);
+            let room = out.get_mut(start..).unwrap_or_default();
+            let written = self.compressor.compress_to_buffer(raw, room);
+            // A sixteenth is the least gain that is worth a decompression on every read.
+            match written {
+                Ok(written) if written < raw.len() - raw.len() / 16 => {
+                    out.truncate(start + written);
+                    return Codec::Zstd;
+                }
+                _ => out.truncate(start),
+            }
+        }
+        out.extend_from_slice(raw);
+        Codec::Raw
+    }
+}
+
+/// The raw bytes of a stored object, exactly `raw_bytes` of them. Raw ones are not copied.
+///
+/// # Errors
+/// What is wrong with the bytes; the caller knows where they lie.
+pub(super) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> io::Result<Bytes> {
+    if codec == Codec::Raw {
+        return Ok(stored);
+    }
+    // The frame says the size too; memory is taken only when both agree.
+    if zstd_safe::get_frame_content_size(&stored).ok().flatten() != Some(raw_bytes.into()) {
+        return Err(io::Error::other("the size in the zstd frame is another one"));
+    }
+    thread_local! {
+        static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(Decompressor::new()?),
+        };
+        let raw = decompressor.decompress(&stored, raw_bytes as usize)?;
+        Ok(Bytes::from(raw))
+    })
+}

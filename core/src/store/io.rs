@@ -1,0 +1,257 @@
+//! The small interface all disk access goes through, and its real implementation.
+//!
+//! Three implementations exist: [`RealIo`] here, and in the test kit one that produces crash images
+//! and one that fails at the n-th call. The store uses nothing else, so what the tests see is what
+//! happens. Files are created for their owner alone: a session holds whatever the agent has seen.
+
+use std::fmt::Debug;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// First and longest pause between two attempts to get a lock; locks are held for microseconds.
+const LOCK_PAUSE_MIN: Duration = Duration::from_micros(20);
+const LOCK_PAUSE_MAX: Duration = Duration::from_millis(2);
+
+/// A file system, as far as a store needs one.
+pub trait Io: Debug + Send + Sync {
+    /// Opens an existing file to read, or to read and write.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>>;
+
+    /// Makes a new empty file, open to read and write.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>>;
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a directory, in no order; names that are not UTF-8 are not the store's.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such directory.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Gives the file `from` the name `to`, never replacing what has that name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken; then `from` is untouched.
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a name. Whoever has the file open or mapped keeps it.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Which file has this name now.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    fn identity(&self, path: &Path) -> io::Result<Identity>;
+}
+
+/// An open file. Dropping it releases its lock.
+pub trait IoFile: Debug + Send + Sync {
+    /// Reads from `offset` until `buffer` is full or the file ends; returns how many bytes.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`, and extends the file when they reach beyond its end.
+    ///
+    /// # Errors
+    /// When the disk refuses; any part of the bytes may have been written then.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes the bytes of the file durable, and the length needed to read them.
+    ///
+    /// # Errors
+    /// When the disk refuses; what was written since the last success may be lost even if a later
+    /// call succeeds.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Takes the exclusive lock within `timeout`; `false` when somebody else kept it. The lock ends
+    /// with the process, however that ends.
+    ///
+    /// # Errors
+    /// When the file system has no locks.
+    fn lock(&self, timeout: Duration) -> io::Result<bool>;
+
+    /// Gives the lock back.
+    ///
+    /// # Errors
+    /// When the file system has no locks.
+    fn unlock(&self) -> io::Result<()>;
+
+    /// Which file this is.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    fn identity(&self) -> io::Result<Identity>;
+
+    /// The whole file as memory. Only for files that nobody writes to or truncates any more.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn map(&self) -> io::Result<Bytes>;
+}
+
+/// What an existing file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
+/// A file, whatever its name: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// The device the file is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+/// The file system of the operating system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealIo;
+
+impl Io for RealIo {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
+        let file = OpenOptions::new().read(true).write(access == Access::Write).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(DIRECTORY_MODE).create(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        names.filter_map(io::Result::transpose).collect()
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // A link refuses a taken name on every Unix; `rename` would replace it.
+        fs::hard_link(from, to)?;
+        fs::remove_file(from)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        File::open(dir)?.sync_all()
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        Ok(identity_of(&fs::metadata(path)?))
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl IoFile for RealFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn lock(&self, timeout: Duration) -> io::Result<bool> {
+        let started = Instant::now();
+        let mut pause = LOCK_PAUSE_MIN;
+        loop {
+            match self.0.try_lock() {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            let Some(left) = timeout.checked_sub(started.elapsed()).filter(|left| !left.is_zero())
+            else {
+                return Ok(false);
+            };
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LOCK_PAUSE_MAX);
+        }
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.0.unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        Ok(identity_of(&self.0.metadata()?))
+    }
+
+    #[expect(unsafe_code, reason = "mapping a file is unsafe in Rust; see SAFETY")]
+    fn map(&self) -> io::Result<Bytes> {
+        // SAFETY: the caller maps sealed files only. A store never writes to, truncates or reuses
+        // one; it unlinks it, which leaves mappings intact. Someone who damages it from outside
+        // changes bytes that are verified against their id on every read.
+        let map = unsafe { memmap2::Mmap::map(&self.0)? };
+        Ok(Bytes::from_owner(map))
+    }
+}
+
+fn identity_of(metadata: &fs::Metadata) -> Identity {
+    Identity { device: metadata.dev(), inode: metadata.ino() }
+}

@@ -1,0 +1,216 @@
+//! The active segments of a store, and catching up with what others append to them.
+//!
+//! Operations arrive in no order, since each process writes to its own segment. They form a chain:
+//! one is applied to the refs when its parent is the newest applied one, and waits until then.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use super::io::{Access, Io};
+use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
+use super::segment::{SegmentFile, SegmentId};
+use super::view::View;
+use super::{Finding, FindingKind, write};
+use crate::error::{Error, Result};
+
+/// The active segments, and how far each has been read.
+#[derive(Debug)]
+pub(super) struct Journal {
+    dir: PathBuf,
+    pub(super) segments: Vec<Segment>,
+    /// Segments that need no reading, since their index is known.
+    sealed: HashSet<SegmentId>,
+    /// Operations whose parent has not been seen.
+    waiting: Vec<FoundOperation>,
+}
+
+/// An active segment.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) file: Arc<SegmentFile>,
+    pub(super) tail: Tail,
+    /// The sequence of the last record known to be durable.
+    pub(super) synced: u64,
+    /// Written to by this handle, which therefore knows what is in it.
+    pub(super) owned: bool,
+    /// Must never be written to again, see [`End::Torn`] and [`Journal::settle`].
+    pub(super) closed: bool,
+}
+
+/// The last record of a segment, as long as it is not known to be durable. Every earlier one is:
+/// nobody writes a record before the one ahead of it is.
+#[derive(Debug)]
+pub(super) struct Undurable {
+    pub(super) segment: Arc<SegmentFile>,
+    pub(super) offset: u64,
+    pub(super) sequence: u64,
+}
+
+impl Journal {
+    /// The journal in `dir`; nothing is read yet.
+    pub(super) fn new(dir: PathBuf, sealed: HashSet<SegmentId>) -> Self {
+        Self { dir, segments: Vec::new(), sealed, waiting: Vec::new() }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn path(&self, segment: SegmentId) -> PathBuf {
+        self.dir.join(segment.file_name())
+    }
+
+    /// Reads everything there is, as a store is opened: afterwards damage is known, and so is what
+    /// was never acknowledged.
+    pub(super) fn open(&mut self, io: &dyn Io, view: &RwLock<View>) -> Result<()> {
+        self.catch_up(io, view, Depth::Whole)?;
+        if !self.waiting.is_empty() {
+            // A parent may have been written after its segment was read, never after its child.
+            self.catch_up(io, view, Depth::Next)?;
+        }
+        self.settle(view);
+        Ok(())
+    }
+
+    /// Reads what others have written since the last time.
+    pub(super) fn catch_up(
+        &mut self,
+        io: &dyn Io,
+        view: &RwLock<View>,
+        depth: Depth,
+    ) -> Result<()> {
+        self.find_segments(io)?;
+        let mut found = Found::default();
+        for segment in &mut self.segments {
+            let ended = segment.closed || segment.tail.end == End::Index;
+            if !segment.owned && !ended {
+                scan(&segment.file, &mut segment.tail, depth, &mut found)?;
+            }
+        }
+        self.apply(view, found);
+        Ok(())
+    }
+
+    /// Makes what a scan found visible.
+    pub(super) fn apply(&mut self, view: &RwLock<View>, found: Found) {
+        let Found { objects, operations, findings } = found;
+        self.waiting.extend(operations);
+        if objects.is_empty() && findings.is_empty() && self.waiting.is_empty() {
+            return;
+        }
+        let mut view = write(view);
+        view.active.extend(objects);
+        view.findings.extend(findings);
+        self.attach(&mut view);
+    }
+
+    /// Closes segments that end in an operation whose parent is not there, so that it stays the
+    /// last. Only right while the ref lock is held and everything is read, or at opening.
+    pub(super) fn close_orphaned(&mut self) {
+        for orphan in &self.waiting {
+            for segment in &mut self.segments {
+                segment.closed |= Arc::ptr_eq(&segment.file, &orphan.segment) && !segment.owned;
+            }
+        }
+    }
+
+    /// Forgets a segment whose index is known now.
+    pub(super) fn seal(&mut self, segment: &Arc<SegmentFile>) {
+        self.segments.retain(|known| !Arc::ptr_eq(&known.file, segment));
+        self.sealed.insert(segment.id);
+    }
+
+    pub(super) fn segment(&mut self, file: &Arc<SegmentFile>) -> Option<&mut Segment> {
+        self.segments.iter_mut().find(|segment| Arc::ptr_eq(&segment.file, file))
+    }
+
+    /// What others have written and perhaps not synced yet.
+    pub(super) fn not_durable(&self) -> Vec<Undurable> {
+        let others = self.segments.iter().filter(|s| !s.owned && s.tail.sequence > s.synced);
+        let others = others.map(|Segment { file, tail, .. }| Undurable {
+            segment: Arc::clone(file),
+            offset: tail.last,
+            sequence: tail.sequence,
+        });
+        others.collect()
+    }
+
+    /// Adds a segment that has just been created.
+    pub(super) fn add(&mut self, segment: Segment) {
+        self.segments.push(segment);
+    }
+
+    fn find_segments(&mut self, io: &dyn Io) -> Result<()> {
+        let dir = self.dir.display();
+        let names = io.list(&self.dir).map_err(|e| Error::io(format!("list {dir}"), e))?;
+        let mut ids: Vec<_> =
+            names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
+        ids.sort_unstable();
+        for id in ids {
+            let known = |segment: &Segment| segment.file.id == id;
+            if self.sealed.contains(&id) || self.segments.iter().any(known) {
+                continue;
+            }
+            let path = self.path(id);
+            match io.open(&path, Access::Read) {
+                Ok(file) => self.segments.push(Segment {
+                    file: Arc::new(SegmentFile { id, file }),
+                    tail: Tail::default(),
+                    synced: 0,
+                    owned: false,
+                    closed: false,
+                }),
+                // Collected since the directory was read.
+                Err(source) if source.kind() == IoErrorKind::NotFound => {}
+                Err(source) => return Err(Error::io(format!("open {}", path.display()), source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the operations whose turn it is.
+    fn attach(&mut self, view: &mut View) {
+        loop {
+            let next = self.waiting.iter().position(|found| view.refs.precedes(&found.operation));
+            let Some(next) = next else { break };
+            let found = self.waiting.swap_remove(next);
+            view.apply(&found);
+        }
+        // What is as old as the refs is in them, or was never acknowledged.
+        let sequence = view.refs.sequence;
+        self.waiting.retain(|found| found.operation.sequence > sequence);
+    }
+
+    /// Decides about operations whose parent is missing.
+    ///
+    /// A process writes nothing after an operation before that one is acknowledged, and
+    /// acknowledges none before all its ancestors are durable. So if anything follows, the missing
+    /// ancestor was lost later: damage, and the refs still move on to the newest values known. If
+    /// nothing follows, the operation was never acknowledged: it is ignored.
+    fn settle(&mut self, view: &RwLock<View>) {
+        let mut view = write(view);
+        loop {
+            self.attach(&mut view);
+            let acknowledged = self.waiting.iter().enumerate().filter(|(_, found)| {
+                self.segments.iter().any(|segment| {
+                    Arc::ptr_eq(&segment.file, &found.segment)
+                        && segment.tail.sequence > found.batch
+                })
+            });
+            let first = acknowledged.min_by_key(|(_, found)| found.operation.sequence);
+            let Some((at, _)) = first else { break };
+            let found = self.waiting.swap_remove(at);
+            let (from, to) = (view.refs.sequence, found.operation.sequence);
+            view.findings.push(Finding {
+                kind: FindingKind::Damage,
+                place: format!("operation {}", found.id),
+                message: format!("the operations between {from} and {to} are missing"),
+            });
+            view.apply(&found);
+        }
+        drop(view);
+        self.close_orphaned();
+    }
+}

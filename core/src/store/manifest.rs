@@ -1,0 +1,220 @@
+//! The manifest: which segments are sealed, and the refs as they stood then.
+//!
+//! ```text
+//! | magic 8 | version 4 | zero 4 | generation 8 | store id 16 | gc epoch 8 | sequence 8 |
+//! | operation id 32 | sealed segments 4 | packs 4 | bytes of refs 8 |
+//! | per sealed segment: id 16, offset of its index 8 | refs | checksum 32 |
+//! ```
+//!
+//! Each generation is a file of its own that never changes; the highest valid one holds. It says
+//! nothing that the journal does not say: it saves reading sealed segments again. Specified in
+//! `format-spec/manifest.md`.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+
+use super::io::{Access, Io};
+use super::refs::RefTable;
+use super::segment::{CHECKSUM_BYTES, Fields, SegmentId};
+use super::superblock::StoreId;
+use super::{Finding, FindingKind};
+use crate::error::{Error, Result};
+use crate::object::{Checksum, ObjectId};
+
+const MAGIC: [u8; 8] = *b"\x89TTM\r\n\x1a\n";
+const VERSION: u32 = 1;
+const CONTEXT: &str = "turntree v1 manifest";
+const NAME_PREFIX: &str = "manifest-";
+const GENERATION_DIGITS: usize = 16;
+
+/// Largest manifest that is read or written.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Times that reading starts again because newer generations replaced what was listed.
+const MAX_ATTEMPTS: usize = 16;
+
+/// One generation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Manifest {
+    /// 0 stands for a store that has none yet.
+    pub(super) generation: u64,
+    /// Raised by every collection.
+    pub(super) gc_epoch: u64,
+    /// The refs after every operation in a sealed segment.
+    pub(super) refs: RefTable,
+    /// Sealed segments with the offset of their index, oldest first.
+    pub(super) sealed: Vec<(SegmentId, u64)>,
+}
+
+impl Manifest {
+    /// The newest valid manifest in `dir`, and what is wrong with newer ones.
+    pub(super) fn load(io: &dyn Io, dir: &Path, store: StoreId) -> Result<(Self, Vec<Finding>)> {
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(loaded) = Self::try_load(io, dir, store)? {
+                return Ok(loaded);
+            }
+        }
+        Err(Error::not_found(format!("the manifests in {} vanish while read", dir.display())))
+    }
+
+    /// Writes this generation, durable; `false` when somebody else has taken its number.
+    pub(super) fn publish(&self, io: &dyn Io, dir: &Path, store: StoreId) -> Result<bool> {
+        let path = dir.join(file_name(self.generation));
+        let failed = |source| Error::io(format!("publish {}", path.display()), source);
+        let names = io.list(dir).map_err(failed)?;
+        // A name of its own for every attempt: what a killed process left is only removed below.
+        let temporary = (0_u32..).map(|n| format!("{}.{n}.tmp", file_name(self.generation)));
+        let temporary = temporary.take(MAX_ATTEMPTS).find(|name| !names.contains(name));
+        let Some(temporary) = temporary.map(|name| dir.join(name)) else {
+            return Ok(false);
+        };
+        let file = match io.create(&temporary) {
+            Err(source) if source.kind() == IoErrorKind::AlreadyExists => return Ok(false),
+            created => created.map_err(failed)?,
+        };
+        file.write_at(&self.encode(store), 0).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        match io.publish(&temporary, &path) {
+            Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+                io.remove(&temporary).map_err(failed)?;
+                return Ok(false);
+            }
+            published => published.map_err(failed)?,
+        }
+        io.sync_dir(dir).map_err(failed)?;
+        self.remove_older(io, dir, &names);
+        Ok(true)
+    }
+
+    /// Keeps this generation and the one before; a reader that listed older ones lists again.
+    fn remove_older(&self, io: &dyn Io, dir: &Path, names: &[String]) {
+        for name in names {
+            let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
+            if generation.is_some_and(|generation| generation + 1 < self.generation) {
+                // What cannot be removed now is removed next time.
+                let _ = io.remove(&dir.join(name));
+            }
+        }
+    }
+
+    fn try_load(io: &dyn Io, dir: &Path, store: StoreId) -> Result<Option<(Self, Vec<Finding>)>> {
+        let names = io.list(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+        let mut generations: Vec<u64> = names.iter().filter_map(|name| generation(name)).collect();
+        generations.sort_unstable();
+        let mut findings = Vec::new();
+        for generation in generations.into_iter().rev() {
+            let Some(bytes) = read(io, &dir.join(file_name(generation)))? else { return Ok(None) };
+            match Self::decode(&bytes, store, generation) {
+                Some(manifest) => return Ok(Some((manifest, findings))),
+                None => findings.push(Finding {
+                    kind: FindingKind::Damage,
+                    place: file_name(generation),
+                    message: "is no valid manifest; an older one and the journal are used".into(),
+                }),
+            }
+        }
+        Ok(Some((Self::default(), findings)))
+    }
+
+    fn encode(&self, store: StoreId) -> Vec<u8> {
+        let values = self.refs.encode_values();
+        let operation = self.refs.operation.map_or([0; 32], |id| *id.as_bytes());
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.generation.to_le_bytes());
+        bytes.extend_from_slice(&store.0);
+        bytes.extend_from_slice(&self.gc_epoch.to_le_bytes());
+        bytes.extend_from_slice(&self.refs.sequence.to_le_bytes());
+        bytes.extend_from_slice(&operation);
+        bytes.extend_from_slice(&(self.sealed.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&(values.len() as u64).to_le_bytes());
+        for (segment, index) in &self.sealed {
+            bytes.extend_from_slice(&segment.0);
+            bytes.extend_from_slice(&index.to_le_bytes());
+        }
+        bytes.extend_from_slice(&values);
+        let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+
+    fn decode(bytes: &[u8], store: StoreId, generation: u64) -> Option<Self> {
+        let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
+        if Checksum::new(CONTEXT).update(content).finish() != *checksum {
+            return None;
+        }
+        let mut fields = Fields(content.strip_prefix(&MAGIC)?);
+        let known = fields.u32()? == VERSION && fields.u32()? == 0;
+        let ours = fields.u64()? == generation && fields.take()? == store.0;
+        if !known || !ours {
+            return None;
+        }
+        let (gc_epoch, sequence) = (fields.u64()?, fields.u64()?);
+        let operation = (sequence > 0).then_some(ObjectId::from_bytes(fields.take()?));
+        let (segments, 0) = (fields.u32()?, fields.u32()?) else { return None };
+        let values_bytes = fields.u64()?;
+        let mut sealed = Vec::new();
+        for _ in 0..segments {
+            sealed.push((SegmentId(fields.take()?), fields.u64()?));
+        }
+        let values = fields.0;
+        if values.len() as u64 != values_bytes {
+            return None;
+        }
+        let values = RefTable::decode_values(values).ok()?;
+        let refs = RefTable { values, operation, sequence };
+        Some(Self { generation, gc_epoch, refs, sealed })
+    }
+}
+
+fn file_name(generation: u64) -> String {
+    format!("{NAME_PREFIX}{generation:016x}")
+}
+
+/// The generation in a file name; `None` for the names of other files.
+fn generation(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NAME_PREFIX)?;
+    let value = u64::from_str_radix(digits, 16).ok()?;
+    (file_name(value) == name).then_some(value)
+}
+
+/// The bytes of a manifest, or `None` when it is gone.
+fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
+    let failed = |source| Error::io(format!("read {}", path.display()), source);
+    let file = match io.open(path, Access::Read) {
+        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let size = file.size().map_err(failed)?.min(MAX_BYTES);
+    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let read = file.read_at(&mut bytes, 0).map_err(failed)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Kind, RefValue};
+
+    #[test]
+    fn a_manifest_round_trips_and_no_damaged_one_is_accepted() {
+        let store = StoreId([9; 16]);
+        let mut refs = RefTable { sequence: 3, ..RefTable::default() };
+        refs.operation = Some(ObjectId::of(Kind::Operation, b"x"));
+        refs.values.insert("HEAD".into(), RefValue::Symbolic("heads/main".into()));
+        let sealed = vec![(SegmentId([1; 16]), 80), (SegmentId([2; 16]), 4096)];
+        let manifest = Manifest { generation: 7, gc_epoch: 1, refs, sealed };
+        let bytes = manifest.encode(store);
+        assert_eq!(Manifest::decode(&bytes, store, 7), Some(manifest));
+        assert_eq!(Manifest::decode(&bytes, store, 8), None);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(Manifest::decode(&damaged, store, 7), None);
+            assert_eq!(Manifest::decode(&bytes[..at], store, 7), None);
+        }
+    }
+}

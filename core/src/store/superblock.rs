@@ -1,0 +1,225 @@
+//! The superblock: what a store is, and the file whose lock orders ref changes.
+//!
+//! ```text
+//!  0        8      12     16     20      24        32          40         48        64       96
+//!  | magic  | ver  | hash | tree | zero  | compat  | ro-compat | incompat | store id | checksum |
+//! ```
+//!
+//! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
+//! of the store.
+
+use std::fmt;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::io::{Access, Identity, Io, IoFile};
+use super::segment::hex;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::Checksum;
+
+/// The name of the file in the directory of the store.
+pub(super) const FILE_NAME: &str = "superblock";
+
+/// The version this build writes, and the highest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A byte over 127, both line ends and an end-of-file: a transfer that damages bytes damages these.
+const MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
+const CONTEXT: &str = "turntree v1 superblock";
+const HASH_BLAKE3_256: u32 = 1;
+const TREE_PARAMETERS: u32 = 1;
+
+const AT_VERSION: usize = 8;
+const AT_HASH: usize = 12;
+const AT_TREE: usize = 16;
+const AT_READ_ONLY_FEATURES: usize = 32;
+const AT_INCOMPATIBLE_FEATURES: usize = 40;
+const AT_STORE_ID: usize = 48;
+const AT_CHECKSUM: usize = 64;
+const BYTES: usize = 96;
+
+/// The identity of a store, from its creation on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct StoreId(pub(super) [u8; 16]);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreId({self})")
+    }
+}
+
+/// An open superblock.
+#[derive(Debug)]
+pub(super) struct Superblock {
+    path: PathBuf,
+    file: Arc<dyn IoFile>,
+    identity: Identity,
+    /// The identity of the store.
+    pub(super) store: StoreId,
+    /// Feature bits that a writer would have to know and this build does not.
+    unknown_features: u64,
+}
+
+impl Superblock {
+    /// Reads the superblock in `dir`.
+    pub(super) fn open(io: &dyn Io, dir: &Path) -> Result<Self> {
+        let path = dir.join(FILE_NAME);
+        let file = io.open(&path, Access::Read).map_err(|source| match source.kind() {
+            IoErrorKind::NotFound => {
+                Error::not_found(format!("there is no store in {}", dir.display()))
+            }
+            _ => Error::io(format!("open {}", path.display()), source),
+        })?;
+        let failed = |source| Error::io(format!("read {}", path.display()), source);
+        let mut bytes = [0; BYTES];
+        let read = file.read_at(&mut bytes, 0).map_err(failed)?;
+        let identity = file.identity().map_err(failed)?;
+        if read < BYTES {
+            let found = format_args!("{read}");
+            return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
+        }
+        let (store, unknown_features) = decode(&bytes).map_err(|e| e.at(path.display()))?;
+        Ok(Self { path, file, identity, store, unknown_features })
+    }
+
+    /// Fails unless this build knows every feature a writer must know.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        match self.unknown_features {
+            0 => Ok(()),
+            bits => Err(unsupported(&self.path, "may only be read: it has features", bits)),
+        }
+    }
+
+    /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.
+    pub(super) fn lock(&self, io: &dyn Io, timeout: Duration) -> Result<RefLock<'_>> {
+        let failed = |source| Error::io(format!("lock {}", self.path.display()), source);
+        if !self.file.lock(timeout).map_err(failed)? {
+            let path = self.path.display();
+            let message = format!("{path}: another process kept the lock for {timeout:?}");
+            return Err(Error::new(ErrorKind::Locked, message));
+        }
+        let lock = RefLock(&*self.file);
+        // Somebody may have deleted or replaced the file: then others lock another one, and this
+        // lock excludes nobody.
+        match io.identity(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(lock),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => Err(Error::not_found(format!(
+                "{} was removed or replaced since it was opened",
+                self.path.display()
+            ))),
+        }
+    }
+}
+
+/// The lock that orders ref changes, while it is held.
+#[derive(Debug)]
+pub(super) struct RefLock<'a>(&'a dyn IoFile);
+
+impl Drop for RefLock<'_> {
+    fn drop(&mut self) {
+        // An unlock that fails leaves the lock to the end of the process; others report `Locked`.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Makes the superblock of a new store, durable, as the last step of making the store.
+pub(super) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
+    let path = dir.join(FILE_NAME);
+    let temporary = dir.join(format!("{FILE_NAME}-{store}.tmp"));
+    let failed = |source| Error::io(format!("create {}", path.display()), source);
+    match io.remove(&temporary) {
+        Err(source) if source.kind() != IoErrorKind::NotFound => return Err(failed(source)),
+        _ => {}
+    }
+    let file = io.create(&temporary).map_err(failed)?;
+    file.write_at(&encode(store), 0).map_err(failed)?;
+    file.sync_data().map_err(failed)?;
+    io.publish(&temporary, &path).map_err(|source| match source.kind() {
+        IoErrorKind::AlreadyExists => {
+            Error::invalid(format!("there is a store in {} already", dir.display()))
+        }
+        _ => failed(source),
+    })?;
+    io.sync_dir(dir).map_err(failed)
+}
+
+fn encode(store: StoreId) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    for word in [FORMAT_VERSION, HASH_BLAKE3_256, TREE_PARAMETERS, 0] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 24]);
+    bytes.extend_from_slice(&store.0);
+    let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
+    bytes.extend_from_slice(&checksum);
+    bytes
+}
+
+/// The store's id, and the read-only feature bits that are set; this build knows none.
+fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(Error::corrupt("byte 0", "the magic of a superblock", "other bytes"));
+    }
+    let version = word::<4>(bytes, AT_VERSION).map(u32::from_le_bytes);
+    if version.is_some_and(|version| version > FORMAT_VERSION) {
+        let message = format!("format version {version:?} is newer than {FORMAT_VERSION}");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let (content, checksum) = bytes.split_at(AT_CHECKSUM);
+    if Checksum::new(CONTEXT).update(content).finish() != *checksum {
+        return Err(Error::corrupt("byte 64", "the checksum of the superblock", "another one"));
+    }
+    for (at, known, what) in [
+        (AT_VERSION, FORMAT_VERSION, "format version"),
+        (AT_HASH, HASH_BLAKE3_256, "hash algorithm"),
+        (AT_TREE, TREE_PARAMETERS, "tree parameters"),
+    ] {
+        let found = word(bytes, at).map_or(0, u32::from_le_bytes);
+        if found != known {
+            let message = format!("{what} {found} are not known to this build, which has {known}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    }
+    let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
+    if incompatible != 0 {
+        return Err(unsupported(Path::new(FILE_NAME), "cannot be read: it has", incompatible));
+    }
+    let read_only = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
+    Ok((StoreId(word(bytes, AT_STORE_ID).unwrap_or_default()), read_only))
+}
+
+fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+fn unsupported(path: &Path, what: &str, bits: u64) -> Error {
+    let message = format!("{} {what} features {bits:#x} unknown to this build", path.display());
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superblock_round_trips_and_every_flipped_bit_is_noticed() {
+        let store = StoreId([7; 16]);
+        let bytes: [u8; BYTES] = encode(store).try_into().unwrap();
+        assert_eq!(decode(&bytes).unwrap(), (store, 0));
+        for bit in 0..BYTES * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -184,7 +184,10 @@ mod tests {
         for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
             let examples = command.get_after_long_help().map(ToString::to_string);
             let name = command.get_name();
-            assert!(examples.is_some_and(|text| text.contains(&format!("  turntree {name}"))), "{name}");
+            assert!(
+                examples.is_some_and(|text| text.contains(&format!("  turntree {name}"))),
+                "{name}"
+            );
         }
     }
 }

@@ -29,7 +29,9 @@ const UNITS: [(&str, i64); 7] = [
 pub(crate) fn now() -> Result<Time> {
     match std::env::var(NOW) {
         Ok(text) if !text.is_empty() => parse(&text).ok_or_else(|| {
-            Error::invalid(format!("{NOW} is '{text}': expected a time such as 2026-11-20T10:00:00Z"))
+            Error::invalid(format!(
+                "{NOW} is '{text}': expected a time such as 2026-11-20T10:00:00Z"
+            ))
         }),
         _ => Ok(time_of(&Zoned::now())),
     }
@@ -113,7 +115,9 @@ mod tests {
 
     #[test]
     fn times_survive_text_with_their_offset() {
-        for text in ["2026-11-20T10:00:00Z", "2026-11-20T10:00:00.123456Z", "2026-11-20T10:00:00+01:00"] {
+        for text in
+            ["2026-11-20T10:00:00Z", "2026-11-20T10:00:00.123456Z", "2026-11-20T10:00:00+01:00"]
+        {
             assert_eq!(rfc3339(parse(text).unwrap()), text);
         }
         let offset = parse("2026-11-20T10:00:00-03:30").unwrap();
@@ -130,7 +134,9 @@ mod tests {
         assert_eq!(parse_moment("yesterday", now), at("2026-11-19T10:00:00Z"));
         assert_eq!(parse_moment("2026-11-01T00:00:00Z", now), at("2026-11-01T00:00:00Z"));
         assert!(parse_moment("2026-11-01 10:30", now).is_some());
-        for text in ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"] {
+        for text in
+            ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"]
+        {
             assert_eq!(parse_moment(text, now), None, "{text}");
         }
     }

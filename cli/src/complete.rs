@@ -6,10 +6,10 @@ use std::sync::Arc;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
 use turntree::repo::Repository;
-use turntree::store::{OpenOptions, RealIo};
+use turntree::store::RealIo;
 
 use crate::args::command;
-use crate::invocation::user_or_nearest;
+use crate::invocation::{open_options, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -24,9 +24,7 @@ pub(crate) fn answer_shell() {
 /// Names of branches and sessions. Nothing when there is no store to look into.
 pub(crate) fn revisions() -> Vec<CompletionCandidate> {
     let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
-    let repo = dir.and_then(|dir| {
-        Repository::open(Arc::new(RealIo), &dir, OpenOptions::default()).ok()
-    });
+    let repo = dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok());
     let Some(repo) = repo else { return Vec::new() };
     let mut candidates = vec![CompletionCandidate::new("HEAD")];
     candidates.extend(repo.branches().into_iter().map(|(branch, id)| {

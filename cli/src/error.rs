@@ -113,6 +113,7 @@ impl Failure {
                 report("io", &format!("write to stdout: {error}"), &[], None, json);
                 Exit::Internal
             }
+            Self::Library { error, .. } if is_closed_pipe(error) => Exit::Success,
             Self::Library { error, hint } => {
                 let mut causes = Vec::new();
                 let mut next = error.source();
@@ -125,6 +126,12 @@ impl Failure {
             }
         }
     }
+}
+
+/// Whether the library could not write because nobody reads any more.
+fn is_closed_pipe(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
@@ -221,7 +228,9 @@ mod tests {
     fn a_hint_goes_only_to_the_kind_it_is_for() {
         let failed = |kind| Err::<(), _>(Error::new(kind, "x"));
         let hinted = failed(ErrorKind::NotFound).hint(ErrorKind::NotFound, "look again");
-        assert!(matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again"));
+        assert!(
+            matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again")
+        );
         let other = failed(ErrorKind::Io).hint(ErrorKind::NotFound, "look again");
         assert!(matches!(other, Err(Failure::Library { hint: None, .. })));
     }

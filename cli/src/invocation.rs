@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcetera::BaseStrategy;
+use turntree::context::Place;
+use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{BranchName, Repository, Resolver, Revision, Stamp};
-use turntree::store::{NewStore, OpenOptions, RealIo};
+use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
 
 use crate::args::Global;
@@ -75,6 +77,35 @@ impl Invocation {
         self.with_resolver(repo, |resolver| resolver.resolve(revision))
     }
 
+    /// The object that a name stands for: what is at the path of a revision, a commit or tag, or any
+    /// object by its id or the beginning of it.
+    pub(crate) fn object(&self, repo: &Repository, name: &str) -> Result<ObjectId> {
+        if let Ok(id) = name.parse() {
+            return Ok(id);
+        }
+        let resolved = self.resolve(repo, name);
+        let prefix: turntree::Result<IdPrefix> = name.parse();
+        match (resolved, prefix) {
+            (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
+            (Ok(Revision { commit, path: Some(path), .. }), _) => {
+                match repo.context(&commit)?.lookup(repo.store(), &path)? {
+                    Place::Entry(item) => Ok(item.link.id),
+                    Place::Section(section) => Ok(section.id),
+                    Place::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
+                }
+            }
+            (Err(failure), Ok(prefix)) => match repo.store().find(&prefix, 2).as_slice() {
+                [] => Err(failure),
+                [(id, _)] => Ok(*id),
+                _ => {
+                    let several = format!("'{name}': several ids begin so");
+                    Err(Error::new(ErrorKind::Ambiguous, several).into())
+                }
+            },
+            (Err(failure), Err(_)) => Err(failure),
+        }
+    }
+
     /// Runs `ask` on a resolver that understands times.
     pub(crate) fn with_resolver<T>(
         &self,
@@ -92,11 +123,19 @@ impl Invocation {
         Ok(self.locate()?.dir)
     }
 
+    /// The store that options or environment name.
+    pub(crate) fn named_store(&self) -> Option<&Path> {
+        self.global.store.as_deref().filter(|dir| !dir.as_os_str().is_empty())
+    }
+
     /// The store that options and environment name, else the nearest one above the working
     /// directory, else the user's.
     fn locate(&self) -> Result<Location> {
-        if let Some(dir) = self.global.store.as_ref().filter(|dir| !dir.as_os_str().is_empty()) {
-            return Ok(Location { dir: dir.clone(), found: "named by --store or TURNTREE_STORE" });
+        if let Some(dir) = self.named_store() {
+            return Ok(Location {
+                dir: dir.to_owned(),
+                found: "named by --store or TURNTREE_STORE",
+            });
         }
         default_location()
     }
@@ -126,8 +165,8 @@ pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
         fs::create_dir_all(parent)
             .map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
-    let new = NewStore { id: random_id() };
-    Ok(Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::default(), stamp)?)
+    let new = NewStore { id: random_bytes() };
+    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options(), stamp)?)
 }
 
 /// The branch that `--session` and `--branch` name; HEAD says what they leave open.
@@ -184,10 +223,12 @@ fn open(location: &Location) -> Result<Repository> {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
         return Err(missing).hint(ErrorKind::NotFound, NO_STORE);
     }
-    let repo = Repository::open(Arc::new(RealIo), dir, OpenOptions::default())
+    let repo = Repository::open(Arc::new(RealIo), dir, open_options())
         .hint(ErrorKind::NotFound, NO_STORE)?;
-    for finding in repo.store().findings() {
-        warn(&finding.to_string());
+    // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
+    let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
+    for Finding { place, message, .. } in repo.store().findings().into_iter().filter(damage) {
+        warn(&format!("the store is damaged: {place}: {message}"));
     }
     Ok(repo)
 }
@@ -201,9 +242,15 @@ fn is_absent(dir: &Path) -> Result<bool> {
     }
 }
 
-/// An id that no other store has, from the randomness that the system gives each process.
-fn random_id() -> [u8; 16] {
-    let [high, low] = [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
+/// How every command opens a store.
+pub(crate) fn open_options() -> OpenOptions {
+    OpenOptions::new(random_bytes())
+}
+
+/// Bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
+fn random_bytes() -> [u8; 16] {
+    let [high, low] =
+        [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
     let mut id = [0; 16];
     let (front, back) = id.split_at_mut(8);
     front.copy_from_slice(&high.to_le_bytes());
@@ -251,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn two_stores_have_two_ids() {
-        assert_ne!(random_id(), random_id());
+    fn random_bytes_do_not_repeat() {
+        assert_ne!(random_bytes(), random_bytes());
     }
 }

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -58,6 +60,18 @@ pub(crate) struct Moved {
     pub(crate) branch: String,
     /// Turn of the commit.
     pub(crate) turn: Option<u64>,
+}
+
+impl Moved {
+    /// `branch` is at this commit, which is of this turn.
+    pub(crate) fn new(tip: Option<(ObjectId, u64)>, branch: &BranchName) -> Self {
+        Self {
+            id: tip.map(|(id, _)| id.to_string()),
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            turn: tip.map(|(_, turn)| turn),
+        }
+    }
 }
 
 /// Who made a snapshot.
@@ -238,15 +252,7 @@ pub(crate) struct Exported {
     pub(crate) bytes: u64,
 }
 
-/// `hash-object`.
-#[derive(Serialize)]
-pub(crate) struct Hashed {
-    pub(crate) id: String,
-    pub(crate) kind: &'static str,
-    pub(crate) size: u64,
-}
-
-/// `cat-object -t` and `-s`.
+/// `hash-object` and `cat-object`.
 #[derive(Serialize)]
 pub(crate) struct ObjectInfo {
     pub(crate) id: String,

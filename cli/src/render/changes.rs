@@ -49,7 +49,12 @@ enum Shown {
 
 impl Changes<'_> {
     /// Writes all changes of `section`.
-    pub(crate) fn write(&self, out: &mut dyn Write, section: &str, diff: &SectionDiff) -> Result<()> {
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        section: &str,
+        diff: &SectionDiff,
+    ) -> Result<()> {
         let (added, removed) = (count(diff, |c| c.new.is_some()), count(diff, |c| c.old.is_some()));
         writeln!(
             out,
@@ -80,7 +85,8 @@ impl Changes<'_> {
         }
         let mut stats = Vec::new();
         for change in &diff.changes {
-            let (old, new) = (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
+            let (old, new) =
+                (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
             let (mut added, mut removed) = (0, 0);
             if let (Shown::Text(old), Shown::Text(new)) = (&old, &new) {
                 for change in text_diff(old, new).iter_all_changes() {
@@ -104,7 +110,12 @@ impl Changes<'_> {
         Ok(())
     }
 
-    fn write_entry(&self, out: &mut dyn Write, section: &str, change: &SectionChange) -> Result<()> {
+    fn write_entry(
+        &self,
+        out: &mut dyn Write,
+        section: &str,
+        change: &SectionChange,
+    ) -> Result<()> {
         let path = path_of(section, &change.key);
         let (old, new) = (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
         let side = |item: &Option<Item>, side: &str| match item {
@@ -120,7 +131,8 @@ impl Changes<'_> {
         match (&old, &new) {
             (Shown::Text(old), Shown::Text(new)) => Ok(self.write_hunks(out, old, new)?),
             (old, new) => {
-                let sizes = format!("not text: {} before, {} after", size(old.len()), size(new.len()));
+                let sizes =
+                    format!("not text: {} before, {} after", size(old.len()), size(new.len()));
                 Ok(writeln!(out, "{}", self.paint.paint(FAINT, sizes))?)
             }
         }
@@ -128,7 +140,9 @@ impl Changes<'_> {
 
     fn write_modes(&self, out: &mut dyn Write, change: &SectionChange) -> Result<()> {
         let mode = |item: &Option<Item>| {
-            item.as_ref().map(|item| Ok::<_, turntree::Error>(FileEntry::from_item(item)?.mode)).transpose()
+            item.as_ref()
+                .map(|item| Ok::<_, turntree::Error>(FileEntry::from_item(item)?.mode))
+                .transpose()
         };
         let (old, new) = (mode(&change.old)?, mode(&change.new)?);
         if let Some(new) = new.filter(|new| old.unwrap_or(FileMode::Regular) != *new) {

@@ -154,7 +154,9 @@ mod tests {
             let mut letters = commit.chars().filter(|c| *c != ':');
             let id = letters.next().unwrap();
             let row = graph.add(id, &letters.collect::<Vec<_>>());
-            for line in [row.joins, Some(format!("{} {id}", row.node)), row.forks].into_iter().flatten() {
+            for line in
+                [row.joins, Some(format!("{} {id}", row.node)), row.forks].into_iter().flatten()
+            {
                 drawn.push_str(&line);
                 drawn.push('\n');
             }
@@ -169,31 +171,39 @@ mod tests {
 
     #[test]
     fn branches_join_where_they_began() {
-        assert_eq!(draw("e:c d:b c:b b:a a:"), "\
+        assert_eq!(
+            draw("e:c d:b c:b b:a a:"),
+            "\
 ● e
 │ ● d
 ● │ c
 ├─╯
 ● b
 ● a
-");
+"
+        );
     }
 
     #[test]
     fn a_merge_shows_both_sides() {
-        assert_eq!(draw("d:bc c:a b:a a:"), "\
+        assert_eq!(
+            draw("d:bc c:a b:a a:"),
+            "\
 ● d
 ├─╮
 │ ● c
 ● │ b
 ├─╯
 ● a
-");
+"
+        );
     }
 
     #[test]
     fn three_strategies_and_one_merge_stay_apart() {
-        assert_eq!(draw("g:ef f:a e:a d:a a:"), "\
+        assert_eq!(
+            draw("g:ef f:a e:a d:a a:"),
+            "\
 ● g
 ├─╮
 │ ● f
@@ -201,19 +211,25 @@ mod tests {
 │ │ ● d
 ├─┴─╯
 ● a
-");
+"
+        );
     }
 
     #[test]
     fn a_merge_with_a_known_line_crosses_those_between() {
-        assert_eq!(draw("x:a y:b z:cx x:a"), "\
+        assert_eq!(
+            draw("x:a y:b z:cx x:a"),
+            "\
 ● x
 │ ● y
 │ │ ● z
 │ │ ├─╮
 │ │ │ ● x
-");
-        assert_eq!(draw("p:a q:b r:ca c: b: a:"), "\
+"
+        );
+        assert_eq!(
+            draw("p:a q:b r:ca c: b: a:"),
+            "\
 ● p
 │ ● q
 │ │ ● r
@@ -221,16 +237,20 @@ mod tests {
 │ │ ● c
 │ ● b
 ● a
-");
+"
+        );
     }
 
     #[test]
     fn unrelated_histories_stand_beside_each_other() {
-        assert_eq!(draw("b:a d:c a: c:"), "\
+        assert_eq!(
+            draw("b:a d:c a: c:"),
+            "\
 ● b
 │ ● d
 ● │ a
   ● c
-");
+"
+        );
     }
 }

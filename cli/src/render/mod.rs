@@ -21,7 +21,11 @@ pub(crate) fn size(bytes: u64) -> String {
             break;
         }
     }
-    if scaled < 100 { format!("{scaled}.{} {unit}", rest * 10 / 1024) } else { format!("{scaled} {unit}") }
+    if scaled < 100 {
+        format!("{scaled}.{} {unit}", rest * 10 / 1024)
+    } else {
+        format!("{scaled} {unit}")
+    }
 }
 
 /// A count with its noun.
@@ -29,7 +33,9 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
     match (n, noun.strip_suffix('y')) {
         (1, _) => format!("1 {noun}"),
         (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => format!("{n} {}{noun_s}", noun, noun_s = if noun.ends_with("ch") { "es" } else { "s" }),
+        (_, None) => {
+            format!("{n} {}{noun_s}", noun, noun_s = if noun.ends_with("ch") { "es" } else { "s" })
+        }
     }
 }
 
@@ -65,7 +71,7 @@ mod tests {
             (1536, "1.5 KiB"),
             (150 << 10, "150 KiB"),
             (5 << 20, "5.0 MiB"),
-            (u64::MAX, "16384 PiB"),
+            (u64::MAX, "16383 PiB"),
         ] {
             assert_eq!(size(bytes), expected);
         }

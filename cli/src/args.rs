@@ -64,7 +64,7 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Use this store, the directory itself
-    #[arg(long, global = true, value_name = "DIR", env = "TURNTREE_STORE", value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, global = true, value_name = "DIR", env = "TURNTREE_STORE", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
     /// Print JSON, as format-spec/json.md describes it
     #[arg(long, global = true)]

@@ -23,6 +23,19 @@ pub(crate) struct Version {
     pub(crate) schema: u32,
 }
 
+/// `demo`.
+#[derive(Serialize)]
+pub(crate) struct Demo {
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    /// Bytes of the transcript.
+    pub(crate) input_bytes: u64,
+    /// Bytes the store grew by.
+    pub(crate) store_bytes: u64,
+    /// Bytes of a full copy of the context of every turn.
+    pub(crate) full_bytes: u64,
+}
+
 /// `init`.
 #[derive(Serialize)]
 pub(crate) struct Initialised {

@@ -17,8 +17,12 @@ use crate::render::graph::{Graph, Row};
 use crate::render::{ID_DIGITS, count, one_line};
 use crate::{clock, json};
 
-/// Characters of a message.
+/// Characters of a message on a line of its own.
 const MESSAGE_WIDTH: usize = 76;
+
+/// Characters of a message and the names before it on one line, and the fewest a message gets.
+const ONELINE_WIDTH: usize = 80;
+const MIN_WIDTH: usize = 30;
 
 /// Show snapshots, newest first
 #[derive(Debug, Args)]
@@ -103,6 +107,12 @@ impl Walk {
         Ok(Self { starts, hide: Vec::new(), along })
     }
 
+    /// Only branches of one session.
+    pub(crate) fn keep_session(&mut self, session: &str) {
+        self.along.retain(|_, name| name.session() == session);
+        self.starts.retain(|start| self.along.contains_key(start));
+    }
+
     /// Everything that one branch has.
     pub(crate) fn of(branch: &BranchName, tip: ObjectId) -> Self {
         let along = HashMap::from([(tip, branch.clone())]);
@@ -177,13 +187,14 @@ impl Style {
     fn lines(&self, repo: &Repository, entry: &LogEntry, names: &[String]) -> Result<Vec<String>> {
         let LogEntry { id, commit } = entry;
         let id = self.paint.paint(ID, id.short(ID_DIGITS));
+        let shown = names.join(", ");
         let names = match names {
             [] => String::new(),
-            names => format!(" ({})", self.paint.paint(NAME, names.join(", "))),
+            _ => format!(" ({})", self.paint.paint(NAME, &shown)),
         };
         if self.oneline {
-            let message = one_line(&commit.message, MESSAGE_WIDTH);
-            return Ok(vec![format!("{id}{names} {message}")]);
+            let width = ONELINE_WIDTH.saturating_sub(shown.chars().count()).max(MIN_WIDTH);
+            return Ok(vec![format!("{id}{names} {}", one_line(&commit.message, width))]);
         }
         let context = Context::open(repo.store(), &commit.tree)?;
         let messages = context.message_count(repo.store())?;

@@ -121,7 +121,7 @@ impl Command {
             Self::Ls(command) => command.run(run),
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
-            Self::Status(command) => command.run(run),
+            Self::Status(_) => commands::status::Status::run(run),
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
@@ -131,10 +131,10 @@ impl Command {
             Self::CatObject(command) => command.run(run),
             Self::LsTree(command) => command.run(run),
             Self::RevParse(command) => command.run(run),
-            Self::ShowRef(command) => command.run(run),
+            Self::ShowRef(_) => commands::show_ref::ShowRef::run(run),
             Self::UpdateRef(command) => command.run(run),
             Self::Completions(command) => command.run(run),
-            Self::Version(command) => command.run(run),
+            Self::Version(_) => commands::version::Version::run(run),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One run of the program: which store, whose name, what time, and where output goes.
+//! One run of the program: which store, whose name, and where output goes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcetera::BaseStrategy;
-use turntree::context::Place;
-use turntree::object::{IdPrefix, ObjectId};
-use turntree::repo::{BranchName, Repository, Resolver, Revision, Stamp};
+use turntree::repo::{Repository, Stamp};
 use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
 
@@ -51,13 +49,6 @@ impl Invocation {
         Self { out, global }
     }
 
-    /// Who acts, and when.
-    pub(crate) fn stamp(&self) -> Result<Stamp> {
-        let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
-        Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
-    }
-
     /// Opens the store, which must be there.
     pub(crate) fn open(&self) -> Result<Repository> {
         open(&self.locate()?)
@@ -67,55 +58,9 @@ impl Invocation {
     pub(crate) fn open_or_create(&self) -> Result<Repository> {
         let location = self.locate()?;
         if is_absent(&location.dir)? {
-            return create(&location.dir, &self.stamp()?);
+            return create(&location.dir, &stamp()?);
         }
         open(&location)
-    }
-
-    /// What a revision names, with times in `@{...}`.
-    pub(crate) fn resolve(&self, repo: &Repository, revision: &str) -> Result<Revision> {
-        self.with_resolver(repo, |resolver| resolver.resolve(revision))
-    }
-
-    /// The object that a name stands for: what is at the path of a revision, a commit or tag, or any
-    /// object by its id or the beginning of it.
-    pub(crate) fn object(&self, repo: &Repository, name: &str) -> Result<ObjectId> {
-        if let Ok(id) = name.parse() {
-            return Ok(id);
-        }
-        let resolved = self.resolve(repo, name);
-        let prefix: turntree::Result<IdPrefix> = name.parse();
-        match (resolved, prefix) {
-            (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
-            (Ok(Revision { commit, path: Some(path), .. }), _) => {
-                match repo.context(&commit)?.lookup(repo.store(), &path)? {
-                    Place::Entry(item) => Ok(item.link.id),
-                    Place::Section(section) => Ok(section.id),
-                    Place::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
-                }
-            }
-            (Err(failure), Ok(prefix)) => match repo.store().find(&prefix, 2).as_slice() {
-                [] => Err(failure),
-                [(id, _)] => Ok(*id),
-                _ => {
-                    let several = format!("'{name}': several ids begin so");
-                    Err(Error::new(ErrorKind::Ambiguous, several).into())
-                }
-            },
-            (Err(failure), Err(_)) => Err(failure),
-        }
-    }
-
-    /// Runs `ask` on a resolver that understands times.
-    pub(crate) fn with_resolver<T>(
-        &self,
-        repo: &Repository,
-        ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
-    ) -> Result<T> {
-        let now = clock::now()?;
-        let parse = |text: &str| clock::parse_moment(text, now);
-        let answer = ask(&Resolver::new(repo).with_times(&parse));
-        answer.hint(ErrorKind::NotFound, "'turntree branch' lists the names that exist")
     }
 
     /// The directory of the store.
@@ -159,6 +104,13 @@ pub(crate) fn user_or_nearest() -> Option<PathBuf> {
     default_location().ok().map(|location| location.dir)
 }
 
+/// Who acts, and when.
+pub(crate) fn stamp() -> Result<Stamp> {
+    let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
+    Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+}
+
 /// Makes a store in `dir`.
 pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
@@ -167,20 +119,6 @@ pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
     }
     let new = NewStore { id: random_bytes() };
     Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options(), stamp)?)
-}
-
-/// The branch that `--session` and `--branch` name; HEAD says what they leave open.
-pub(crate) fn branch_of(
-    repo: &Repository,
-    session: Option<&str>,
-    branch: Option<&str>,
-) -> Result<BranchName> {
-    Ok(match (session, branch) {
-        (None, None) => repo.head()?.branch,
-        (Some(session), None) => BranchName::main(session)?,
-        (Some(session), Some(branch)) => BranchName::new(session, branch)?,
-        (None, Some(branch)) => BranchName::new(repo.head()?.branch.session(), branch)?,
-    })
 }
 
 /// The bytes of a file, or of stdin for `-`.
@@ -269,6 +207,8 @@ pub(crate) fn session_name(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use turntree::repo::BranchName;
+
     use super::*;
 
     #[test]

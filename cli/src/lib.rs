@@ -7,7 +7,8 @@
 //! | file | job |
 //! |---|---|
 //! | `args.rs` | the commands, the options they share, the help |
-//! | `invocation.rs` | which store, whose name, what time: one run of the program |
+//! | `invocation.rs` | which store, and whose name: one run of the program |
+//! | `revision.rs`, `clock.rs` | names and times that people write |
 //! | `output.rs` | stdout, pager, colour, warnings |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
@@ -23,6 +24,7 @@ mod invocation;
 mod json;
 mod output;
 mod render;
+mod revision;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -13,6 +13,7 @@ use turntree::{Error, ErrorKind};
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
+use crate::revision::resolve;
 
 /// Print the bytes of an entry
 ///
@@ -33,7 +34,7 @@ pub(crate) struct Cat {
 impl Cat {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = run.resolve(&repo, &self.path)?;
+        let revision = resolve(&repo, &self.path)?;
         let Some(path) = revision.path else {
             let missing =
                 Error::invalid(format!("'{}' names no entry: expected REV:PATH", self.path));

@@ -8,6 +8,7 @@ use turntree::{Error, tree};
 
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
+use crate::revision::object;
 use crate::{clock, json};
 
 /// Print an object's bytes, kind or size
@@ -34,7 +35,7 @@ pub(crate) struct CatObject {
 impl CatObject {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let id = run.object(&repo, &self.object)?;
+        let id = object(&repo, &self.object)?;
         let object = repo.store().read(&id)?;
         let object =
             object.ok_or_else(|| Error::not_found(format!("object {id} is not in the store")))?;

@@ -18,7 +18,7 @@ use turntree::{Error, workspace};
 
 use super::log::{Style, Walk};
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, create, open_file, session_name};
+use crate::invocation::{Invocation, create, open_file, session_name, stamp};
 use crate::json;
 use crate::output::{Output, STRONG};
 use crate::render::changes::Changes;
@@ -82,7 +82,7 @@ impl Demo {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let folder = TempDir::with_prefix("turntree-demo-")
             .map_err(|error| Error::io("make a temporary directory", error))?;
-        let stamp = run.stamp()?;
+        let stamp = stamp()?;
         let repo = match run.named_store() {
             Some(_) => run.open_or_create()?,
             None => create(&folder.path().join("store"), &stamp)?,
@@ -254,10 +254,9 @@ impl Show<'_> {
         let stored = self.report.new_bytes;
         let line =
             format!("{} with a full copy each turn, {} in turntree", size(full), size(stored));
-        let times = if stored == 0 { 0 } else { full / stored };
-        let line = match times {
-            0 | 1 => line,
-            times => format!("{line}: {times} times smaller"),
+        let line = match full.checked_div(stored) {
+            None | Some(0 | 1) => line,
+            Some(times) => format!("{line}: {times} times smaller"),
         };
         let turns = count(turns.len() as u64, "turn");
         let line = self.out.paint.paint(STRONG, format!("{turns}: {line}"));

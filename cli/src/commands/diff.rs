@@ -13,6 +13,7 @@ use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::render::changes::{Changes, path_of, write_stats};
+use crate::revision::resolve;
 
 /// Show what changed between two snapshots, section by section
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ impl Diff {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (old, new) = self.old.split_once("..").unwrap_or((&self.old, &self.new));
-        let (old, new) = (run.resolve(&repo, old)?.commit, run.resolve(&repo, new)?.commit);
+        let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
         let mut changed = diff(repo.store(), &repo.context(&old)?, &repo.context(&new)?)?;
         self.keep_wanted(&mut changed);
         if run.out.json {

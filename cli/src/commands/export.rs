@@ -16,6 +16,7 @@ use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::render::size;
+use crate::revision::resolve;
 
 /// Write a session out again
 ///
@@ -56,7 +57,7 @@ enum Format {
 impl Export {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let id = run.resolve(&repo, &self.revision)?.commit;
+        let id = resolve(&repo, &self.revision)?.commit;
         let context = repo.context(&id)?;
         let Some(path) = &self.output else {
             self.write(repo.store(), &context, &mut run.out)?;

@@ -9,10 +9,11 @@ use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{ID, NAME};
 use crate::render::ID_DIGITS;
+use crate::revision::resolve;
 
 /// Begin a new branch at a snapshot
 ///
@@ -39,7 +40,7 @@ pub(crate) struct Fork {
 impl Fork {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = run.resolve(&repo, &self.revision)?;
+        let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
         let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
@@ -54,7 +55,7 @@ impl Fork {
         if self.switch {
             change.switch(&branch);
         }
-        change.finish(&run.stamp()?, &format!("fork {branch}"))?;
+        change.finish(&stamp()?, &format!("fork {branch}"))?;
         if run.out.json {
             run.out.record(&json::Moved::new(Some((id, commit.turn)), &branch))?;
         } else {

@@ -9,7 +9,7 @@ use turntree::exchange::{ImportNote, ImportOptions, ImportReport};
 use turntree::{ErrorKind, exchange};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, open_file, session_name};
+use crate::invocation::{Invocation, open_file, session_name, stamp};
 use crate::output::{NAME, STRONG, warn};
 use crate::render::{count, size};
 use crate::{json, output};
@@ -51,7 +51,7 @@ impl Import {
             Box::new(BufReader::with_capacity(1 << 18, open_file(&self.file)?))
         };
         let repo = run.open_or_create()?;
-        let options = self.options(run, format)?;
+        let options = self.options(format)?;
         let name = self.file.display();
         let report = exchange::import(&repo, input, &options)
             .map_err(|error| error.at(&name))
@@ -64,19 +64,15 @@ impl Import {
                 "another process changed this session meanwhile: import again",
             )?;
         warn_of_notes(&name.to_string(), &report.notes);
-        print(&mut run.out, report)?;
+        print(&mut run.out, &report)?;
         Ok(Answer::Yes)
     }
 
-    fn options(
-        &self,
-        run: &Invocation,
-        format: Option<&'static FormatSpec>,
-    ) -> Result<ImportOptions> {
+    fn options(&self, format: Option<&'static FormatSpec>) -> Result<ImportOptions> {
         Ok(ImportOptions {
             format,
             session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
-            stamp: run.stamp()?,
+            stamp: stamp()?,
             switch: self.switch,
         })
     }
@@ -99,7 +95,7 @@ fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     }
 }
 
-fn print(out: &mut output::Output, report: ImportReport) -> Result<()> {
+fn print(out: &mut output::Output, report: &ImportReport) -> Result<()> {
     if out.json {
         out.record(&json::Imported {
             session: report.branch.session().to_owned(),

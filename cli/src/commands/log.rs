@@ -15,6 +15,7 @@ use crate::invocation::Invocation;
 use crate::output::{FAINT, ID, NAME, Palette, STRONG};
 use crate::render::graph::{Graph, Row};
 use crate::render::{ID_DIGITS, count, one_line};
+use crate::revision::{resolve, with_resolver};
 use crate::{clock, json};
 
 /// Characters of a message on a line of its own.
@@ -70,7 +71,7 @@ impl Log {
         let repo = run.open()?;
         let walk = match &self.revision {
             None if self.all => Walk::all(&repo)?,
-            revision => self.range(run, &repo, revision.as_deref().unwrap_or(HEAD))?,
+            revision => Self::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
         let limit = self.max_count.unwrap_or(usize::MAX);
         if run.out.json {
@@ -84,13 +85,13 @@ impl Log {
         Ok(Answer::Yes)
     }
 
-    fn range(&self, run: &Invocation, repo: &Repository, text: &str) -> Result<Walk> {
-        let range = run.with_resolver(repo, |resolver| resolver.resolve_range(text))?;
+    fn range(repo: &Repository, text: &str) -> Result<Walk> {
+        let range = with_resolver(repo, |resolver| resolver.resolve_range(text))?;
         let right = text.split_once("..").map_or(text, |(_, right)| right);
         let right = if right.is_empty() { HEAD } else { right };
         let mut along = HashMap::new();
         if let Some(start) = range.include.first() {
-            let named = run.resolve(repo, right)?.branch;
+            let named = resolve(repo, right)?.branch;
             let branch = named.map_or_else(|| branch_with(repo, start), |name| Ok(Some(name)))?;
             along.extend(branch.map(|branch| (*start, branch)));
         }

@@ -16,6 +16,7 @@ use crate::json;
 use crate::json::Listed;
 use crate::output::{FAINT, NAME, Output};
 use crate::render::{count, message, size};
+use crate::revision::resolve;
 
 /// List what a context holds
 ///
@@ -35,7 +36,7 @@ pub(crate) struct Ls {
 impl Ls {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = run.resolve(&repo, &self.revision)?;
+        let revision = resolve(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;
         let path = revision.path.unwrap_or_default();
         let entries = list(repo.store(), &context, &path)?;

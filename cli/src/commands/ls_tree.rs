@@ -13,6 +13,7 @@ use turntree::{Error, ErrorKind};
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
+use crate::revision::object;
 
 /// List the items of a tree: kind, id, meta in hex, key or index
 ///
@@ -31,7 +32,7 @@ pub(crate) struct LsTree {
 impl LsTree {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let named = run.object(&repo, &self.object)?;
+        let named = object(&repo, &self.object)?;
         let id = root_of(&repo, named)?;
         let (shape, items) = items(&repo, &id)?;
         if !run.out.json {

@@ -15,6 +15,7 @@ use crate::invocation::Invocation;
 use crate::json;
 use crate::output::{ADDED, FAINT, Output, REMOVED};
 use crate::render::{count, size};
+use crate::revision::resolve;
 
 /// Lay a context out as files in a directory
 ///
@@ -47,7 +48,7 @@ pub(crate) struct Restore {
 impl Restore {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let id = run.resolve(&repo, &self.revision)?.commit;
+        let id = resolve(&repo, &self.revision)?.commit;
         let plan = plan(repo.store(), &repo.context(&id)?, &self.to, &self.only)?;
         let restored = if self.dry_run {
             Restored::default()

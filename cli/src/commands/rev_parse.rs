@@ -9,6 +9,7 @@ use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
+use crate::revision::{object, with_resolver};
 
 /// Print the ids that revisions name, one a line
 ///
@@ -33,11 +34,11 @@ impl RevParse {
                 parsed.push(json::ParsedRevision { revision: text.clone(), id, exclude });
             };
             if text.contains("..") {
-                let range = run.with_resolver(&repo, |resolver| resolver.resolve_range(text))?;
+                let range = with_resolver(&repo, |resolver| resolver.resolve_range(text))?;
                 range.include.iter().for_each(|id| add(id.to_string(), false));
                 range.exclude.iter().for_each(|id| add(id.to_string(), true));
             } else {
-                add(run.object(&repo, text)?.to_string(), false);
+                add(object(&repo, text)?.to_string(), false);
             }
         }
         if run.out.json {

@@ -16,6 +16,7 @@ use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, ID, NAME, Output, STRONG};
 use crate::render::{ID_DIGITS, count, harmless, message, size};
+use crate::revision::resolve;
 use crate::{clock, json};
 
 /// Messages that an overview ends with.
@@ -37,7 +38,7 @@ pub(crate) struct Show {
 impl Show {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let revision = run.resolve(&repo, &self.revision)?;
+        let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
         let context = Context::open(repo.store(), &commit.tree)?;
@@ -47,7 +48,7 @@ impl Show {
                 run.out.record(&record)?;
             }
             None => write_overview(&mut run.out, &repo, &id, &commit, &context)?,
-            Some(path) => show_path(&mut run.out, &repo, id, &context, path)?,
+            Some(path) => show_path(&mut run.out, &repo, id, &context, &path)?,
         }
         Ok(Answer::Yes)
     }
@@ -137,23 +138,23 @@ fn show_path(
     repo: &Repository,
     commit: ObjectId,
     context: &Context,
-    path: String,
+    path: &str,
 ) -> Result<()> {
     let source = repo.store();
-    let (section, _) = split(&path);
-    let item = match context.lookup(source, &path)? {
+    let (section, _) = split(path);
+    let item = match context.lookup(source, path)? {
         Place::Entry(item) => item,
         Place::Section(found) if found.shape == turntree::context::Shape::Blob => {
             Item::new(Kind::Blob, found.id)
         }
         Place::Section(_) | Place::Folder => {
-            return ls::print(out, commit, path.clone(), ls::list(source, context, &path)?);
+            return ls::print(out, commit, path.to_owned(), ls::list(source, context, path)?);
         }
     };
     let bytes = source.read_as(Kind::Blob, &item.link.id)?;
     let mut record = json::Entry {
         commit: commit.to_string(),
-        path: path.clone(),
+        path: path.to_owned(),
         id: item.link.id.to_string(),
         size: bytes.len() as u64,
         role: None,

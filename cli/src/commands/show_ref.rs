@@ -17,7 +17,7 @@ use crate::json;
 pub(crate) struct ShowRef {}
 
 impl ShowRef {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let table = repo.refs();
         if !run.out.json {

@@ -11,10 +11,11 @@ use turntree::repo::Snapshot as Draft;
 use turntree::{ErrorKind, workspace};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, branch_of, read_input};
+use crate::invocation::{Invocation, read_input, stamp};
 use crate::json;
 use crate::output::{ID, NAME, warn};
 use crate::render::ID_DIGITS;
+use crate::revision::branch_of;
 
 /// Take a snapshot of a context
 ///
@@ -60,7 +61,7 @@ impl Snapshot {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let state = self.state.as_deref().map(read_input).transpose()?;
         let repo = run.open_or_create()?;
-        let stamp = run.stamp()?;
+        let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
         let parent = match repo.tip(&branch) {
             Some(tip) => repo.context(&tip)?,

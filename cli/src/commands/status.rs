@@ -20,7 +20,7 @@ use crate::{clock, json};
 pub(crate) struct Status {}
 
 impl Status {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (head, store) = (repo.head()?, run.store_dir()?.display().to_string());
         let branches = repo.branches();

@@ -7,9 +7,10 @@ use clap_complete::ArgValueCandidates;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::NAME;
+use crate::revision::with_resolver;
 
 /// Point HEAD at another branch
 ///
@@ -29,10 +30,10 @@ impl Switch {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let name = if self.branch == "-" { "@{-1}" } else { &self.branch };
-        let branch = run.with_resolver(&repo, |resolver| resolver.branch(name))?;
+        let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;
         let mut change = repo.begin();
         change.switch(&branch);
-        change.finish(&run.stamp()?, &format!("switch {branch}"))?;
+        change.finish(&stamp()?, &format!("switch {branch}"))?;
         let tip =
             repo.tip(&branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
         if run.out.json {

@@ -7,7 +7,8 @@ use turntree::store::Expected;
 use turntree::{Error, ErrorKind};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, stamp};
+use crate::revision::object;
 
 /// Set or delete a ref, if it still holds what it held
 ///
@@ -40,7 +41,7 @@ impl UpdateRef {
         let (new, old) = match (&self.new, self.delete) {
             (old, true) => (None, old.as_deref()),
             (new, false) => {
-                let new = new.as_deref().map(|text| self.value(run, &repo, text)).transpose()?;
+                let new = new.as_deref().map(|text| self.value(&repo, text)).transpose()?;
                 (new, self.old.as_deref())
             }
         };
@@ -52,7 +53,7 @@ impl UpdateRef {
             Some(zeros) if zeros.len() == ID_HEX_DIGITS && zeros.bytes().all(|b| b == b'0') => {
                 Expected::Absent
             }
-            Some(old) => Expected::Value(self.value(run, &repo, old)?),
+            Some(old) => Expected::Value(self.value(&repo, old)?),
         };
         if self.name == HEAD && new.is_none() {
             return Err(Error::invalid("HEAD cannot be deleted").into());
@@ -60,12 +61,12 @@ impl UpdateRef {
         let mut change = repo.begin();
         change.set_ref(&self.name, expected, new);
         change
-            .finish(&run.stamp()?, &format!("update-ref {}", self.name))
+            .finish(&stamp()?, &format!("update-ref {}", self.name))
             .hint(ErrorKind::Conflict, "'turntree show-ref' shows what it holds now")?;
         Ok(Answer::Yes)
     }
 
-    fn value(&self, run: &Invocation, repo: &Repository, text: &str) -> Result<RefValue> {
+    fn value(&self, repo: &Repository, text: &str) -> Result<RefValue> {
         if let Some(target) = text.strip_prefix("ref:") {
             if self.name != HEAD || BranchName::from_full(target).is_none() {
                 let expected = "only HEAD holds the name of a ref, and it is a branch's full name";
@@ -77,7 +78,7 @@ impl UpdateRef {
             let expected = "HEAD holds the name of a branch: expected ref:refs/heads/S/B";
             return Err(Error::invalid(format!("'{text}': {expected}")).into());
         }
-        let id: ObjectId = run.object(repo, text)?;
+        let id: ObjectId = object(repo, text)?;
         repo.peel(&id)?;
         Ok(RefValue::Object(id))
     }

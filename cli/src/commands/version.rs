@@ -17,7 +17,7 @@ use crate::json;
 pub(crate) struct Version {}
 
 impl Version {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
         let record = json::Version {
             version: env!("CARGO_PKG_VERSION"),
             format: FORMAT_VERSION,

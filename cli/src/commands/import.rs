@@ -4,8 +4,8 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::exchange::formats::{FORMATS, FormatSpec, named};
-use turntree::exchange::{ImportNote, ImportOptions, ImportReport};
+use turntree::exchange::formats::{FORMATS, named};
+use turntree::exchange::{Format, ImportNote, ImportOptions, ImportReport};
 use turntree::{ErrorKind, exchange};
 
 use crate::error::{Answer, Hint, Result};
@@ -68,7 +68,7 @@ impl Import {
         Ok(Answer::Yes)
     }
 
-    fn options(&self, format: Option<&'static FormatSpec>) -> Result<ImportOptions> {
+    fn options(&self, format: Option<&'static Format>) -> Result<ImportOptions> {
         Ok(ImportOptions {
             format,
             session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::formats::{Content, Event, FormatSpec, MessageEvent, Piece, PieceKind};
+use super::event::{Content, Event, MessageEvent};
+use super::format::Format;
+use super::piece::{Piece, PieceKind};
 use super::source::SOURCE;
 use crate::context::{
     Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
@@ -27,7 +29,7 @@ pub(super) struct TurnWriter<'r> {
     pub(super) transaction: Transaction<'r>,
     builder: Builder,
     branch: BranchName,
-    format: &'static FormatSpec,
+    format: &'static Format,
     stamp: Stamp,
     pending: Pending,
     /// Commits made.
@@ -54,7 +56,7 @@ impl<'r> TurnWriter<'r> {
         transaction: Transaction<'r>,
         builder: Builder,
         branch: BranchName,
-        format: &'static FormatSpec,
+        format: &'static Format,
         stamp: Stamp,
     ) -> Self {
         Self {
@@ -96,7 +98,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// The format of the transcript.
-    pub(super) fn format(&self) -> &'static FormatSpec {
+    pub(super) fn format(&self) -> &'static Format {
         self.format
     }
 
@@ -248,7 +250,7 @@ impl<'r> TurnWriter<'r> {
 /// Stores a piece and returns its entry in `source`.
 pub(super) fn write_piece(
     sink: &mut dyn ObjectSink,
-    format: &FormatSpec,
+    format: &Format,
     piece: &Piece,
 ) -> Result<SourceEntry> {
     let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
@@ -256,7 +258,7 @@ pub(super) fn write_piece(
 }
 
 /// What a piece counts as in `source`: a record is what the conversation grows by.
-pub(super) fn source_kind(format: &FormatSpec, piece: &Piece) -> SourceKind {
+pub(super) fn source_kind(format: &Format, piece: &Piece) -> SourceKind {
     debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
     match piece.kind {
         PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,

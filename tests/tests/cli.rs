@@ -37,7 +37,7 @@ impl Shell {
     fn run(&self, command: &str) -> String {
         let path = format!("{}:/usr/bin:/bin", self.root.path().join("bin").display());
         let output = Command::new("sh")
-            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .args(["-c", &format!("exec 2>&1\n{command}")])
             .current_dir(self.work())
             .env_clear()
             .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])

@@ -9,7 +9,7 @@ use turntree::exchange::{Format, ImportNote, ImportOptions, ImportReport};
 use turntree::{ErrorKind, exchange};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, open_file, session_name, stamp};
+use crate::invocation::{Invocation, input_name, open_file, session_name, stamp};
 use crate::output::{NAME, STRONG, warn};
 use crate::render::{count, size};
 use crate::{json, output};
@@ -52,7 +52,7 @@ impl Import {
         };
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
-        let name = self.file.display();
+        let name = input_name(&self.file);
         let report = exchange::import(&repo, input, &options)
             .map_err(|error| error.at(&name))
             .hint(
@@ -63,7 +63,7 @@ impl Import {
                 ErrorKind::Conflict,
                 "another process changed this session meanwhile: import again",
             )?;
-        warn_of_notes(&name.to_string(), &report.notes);
+        warn_of_notes(&name, &report.notes);
         print(&mut run.out, &report)?;
         Ok(Answer::Yes)
     }

@@ -11,7 +11,7 @@ use turntree::repo::Snapshot as Draft;
 use turntree::{ErrorKind, workspace};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, read_input, stamp};
+use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
 use crate::output::{ID, NAME, warn};
 use crate::render::ID_DIGITS;
@@ -71,7 +71,7 @@ impl Snapshot {
         let mut builder = Builder::from(parent.clone());
         if let Some((path, state)) = self.state.as_ref().zip(state) {
             apply_state(&mut change, &mut builder, &state)
-                .map_err(|error| error.at(path.display()))?;
+                .map_err(|error| error.at(input_name(path)))?;
         }
         if let Some(dir) = &self.workspace {
             let captured = workspace::capture(&mut change, &parent, &mut builder, dir)?;

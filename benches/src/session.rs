@@ -68,7 +68,8 @@ impl Agent {
         messages.push(self.message("assistant", 300, 2500));
         messages.push(self.message("tool", 300, 5000));
         messages.push(self.message("assistant", 300, 1500));
-        let name = format!("{}-{}", self.text.word(), self.text.below(NOTES));
+        let number = self.text.below(NOTES);
+        let name = format!("{}-{number}", self.text.word());
         let note = (name, self.text.prose(400).into());
         let files = if self.turns == 1 { self.all_files() } else { vec![self.edit()] };
         Turn { messages, note, files }
@@ -93,7 +94,8 @@ impl Agent {
         let count = 1 + self.text.below(EDITED_LINES);
         let lines = usize::try_from(index).ok().and_then(|index| self.files.get_mut(index));
         let Some(lines) = lines else { return (path(index), Bytes::new()) };
-        let edited = lines.iter_mut().zip(0..).filter(|(_, at)| (first..first + count).contains(at));
+        let edited =
+            lines.iter_mut().zip(0..).filter(|(_, at)| (first..first + count).contains(at));
         edited.for_each(|(line, _)| *line = self.text.code_line());
         (path(index), lines.concat().into())
     }

@@ -16,7 +16,12 @@ pub fn claude_code(messages: usize) -> Vec<u8> {
     for index in 0..messages {
         let id = format!("{index:08x}-0000-4000-8000-{:012x}", text.below(1 << 48));
         let mut line = record(&mut text, index);
-        let moment = format!("2026-01-{:02}T{:02}:{:02}:00.000Z", 1 + index / 1440, index / 60 % 24, index % 60);
+        let moment = format!(
+            "2026-01-{:02}T{:02}:{:02}:00.000Z",
+            1 + index / 1440,
+            index / 60 % 24,
+            index % 60
+        );
         line["uuid"] = json!(id);
         line["parentUuid"] = std::mem::replace(&mut parent, json!(id));
         line["sessionId"] = json!("5e551010-0000-4000-8000-000000000000");

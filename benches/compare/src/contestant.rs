@@ -116,7 +116,8 @@ impl Contestant {
         let list = context.messages(store, MAIN_AGENT)?;
         let messages = list.iter(store, 0..list.len());
         let messages = messages.map(|item| store.read_as(Kind::Blob, &item?.link.id));
-        let mut state = State { messages: messages.collect::<turntree::Result<_>>()?, ..State::default() };
+        let mut state =
+            State { messages: messages.collect::<turntree::Result<_>>()?, ..State::default() };
         for part in Part::ALL {
             let map = context.map(store, part.section())?;
             let entries = map.iter(store).map(|entry| {
@@ -190,7 +191,9 @@ fn apply(builder: &mut Builder, sink: &mut dyn ObjectSink, change: &Change) -> R
         Change::Set { part, key, content } => {
             builder.set_entry(sink, part.section(), key, Some(content.clone()))?;
         }
-        Change::Remove { part, key } => builder.set_entry(sink, part.section(), key, None::<Bytes>)?,
+        Change::Remove { part, key } => {
+            builder.set_entry(sink, part.section(), key, None::<Bytes>)?
+        }
     }
     Ok(())
 }

@@ -82,8 +82,7 @@ fn measure(
                 answer.insert("count".into(), listed.len().into());
             }
             "diff" => {
-                let counts =
-                    contestant.diff(options.number("a", 0)?, options.number("b", 0)?)?;
+                let counts = contestant.diff(options.number("a", 0)?, options.number("b", 0)?)?;
                 done(&mut nanos);
                 answer.insert("diff".into(), serde_json::to_value(counts)?);
                 answer.insert("exact".into(), true.into());

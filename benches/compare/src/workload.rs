@@ -38,8 +38,7 @@ pub(crate) enum Part {
 
 impl Part {
     /// In the order in which the digest takes them; messages come between memory and payloads.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Files, Self::Memory, Self::Payloads, Self::Scratchpad];
+    pub(crate) const ALL: [Self; 4] = [Self::Files, Self::Memory, Self::Payloads, Self::Scratchpad];
 
     /// The section of the context that holds it.
     pub(crate) const fn section(self) -> &'static str {

@@ -95,8 +95,8 @@ pub fn import(
     });
 
     let mut staging = repo.begin();
-    let relation = rejoin(repo, &options.session, &mut pieces, |piece| {
-        super::turns::write_piece(&mut staging, piece)
+    let relation = rejoin(repo, &options.session, format, &mut pieces, |piece| {
+        super::turns::write_piece(&mut staging, format, piece)
     })?;
     let joint = match relation {
         Relation::Joined(joint) => joint,

@@ -276,7 +276,8 @@ mod tests {
         ) {
             let input = lines.concat();
             let mut joined = Vec::new();
-            for piece in pieces(&input) {
+            let trickle = std::io::BufReader::with_capacity(3, input.as_slice());
+            for piece in Lines::new(trickle).map(Result::unwrap) {
                 prop_assert_eq!(piece.offset, joined.len() as u64);
                 let newlines = joined.iter().filter(|byte| **byte == b'\n').count();
                 prop_assert_eq!(piece.line, newlines as u64 + 1);

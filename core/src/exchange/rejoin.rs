@@ -5,7 +5,7 @@
 
 use std::iter::Peekable;
 
-use super::formats::{Piece, PieceKind};
+use super::formats::{FormatSpec, Piece};
 use super::source::{SOURCE, entries};
 use super::turns::source_kind;
 use crate::context::{SourceEntry, SourceKind};
@@ -46,6 +46,7 @@ pub(super) struct Joint {
 pub(super) fn rejoin(
     repo: &Repository,
     session: &str,
+    format: &FormatSpec,
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
@@ -56,12 +57,13 @@ pub(super) fn rejoin(
     let mut differing = Differing::default();
     let mut group: Vec<Piece> = Vec::new();
     while let Some(piece) = pieces.next().transpose()? {
-        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        let is_record = source_kind(format, &piece) == SourceKind::Record;
         group.push(piece);
         if !is_record {
             continue;
         }
-        let described: Vec<SourceEntry> = group.iter().map(describe).collect();
+        let described: Vec<SourceEntry> =
+            group.iter().map(|piece| describe(format, piece)).collect();
         let accepted = alive
             .iter_mut()
             .map(|candidate| candidate.advance(&described))
@@ -75,7 +77,8 @@ pub(super) fn rejoin(
         differing.note(&alive, &group, &mut write)?;
         group.clear();
     }
-    at_end(alive, differing, group)
+    let tail: Vec<SourceEntry> = group.iter().map(|piece| describe(format, piece)).collect();
+    at_end(alive, differing, group, &tail)
 }
 
 /// A branch whose records agree with the file so far.
@@ -199,8 +202,8 @@ fn at_end(
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
     ahead: Vec<Piece>,
+    tail: &[SourceEntry],
 ) -> Result<Relation> {
-    let tail: Vec<SourceEntry> = ahead.iter().map(describe).collect();
     for candidate in &mut alive {
         let same_tail = candidate.exact
             && tail.iter().try_fold(true, |equal, entry| {
@@ -299,11 +302,15 @@ fn last_common_turn(
     Ok(None)
 }
 
-/// The first of `branch-2`, `branch-3`, ... that is free.
+/// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.
 fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
+    let stem = match branch.branch().rsplit_once('-') {
+        Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
+        _ => branch.branch(),
+    };
     let mut number = 2_u64;
     loop {
-        let name = BranchName::new(branch.session(), &format!("{}-{number}", branch.branch()))?;
+        let name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
         if repo.tip(&name).is_none() {
             return Ok(name);
         }
@@ -311,7 +318,7 @@ fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
     }
 }
 
-fn describe(piece: &Piece) -> SourceEntry {
+fn describe(format: &FormatSpec, piece: &Piece) -> SourceEntry {
     let blob = ObjectId::of(Kind::Blob, &piece.bytes);
-    SourceEntry { blob, kind: source_kind(piece), suffix: piece.suffix.clone() }
+    SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() }
 }

@@ -82,7 +82,7 @@ impl<'r> TurnWriter<'r> {
             self.end_turn(Trigger::Turn)?;
         }
         if to_source {
-            let entry = write_piece(&mut self.transaction, piece)?;
+            let entry = write_piece(&mut self.transaction, self.format, piece)?;
             self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
         }
         self.pending.pieces += 1;
@@ -165,7 +165,10 @@ impl<'r> TurnWriter<'r> {
         let section = agent_section(&agent_name(agent), "messages")?;
         let mut items = Vec::with_capacity(summary.len());
         for message in summary {
-            self.note_message(message);
+            // A part of a record repeats what was said before; a record of its own is new.
+            if message.content == Content::Piece {
+                self.note_message(message);
+            }
             items.push(self.message_item(piece, message)?);
         }
         let len = self.builder.list_len(&self.transaction, &section)?;
@@ -235,17 +238,21 @@ impl<'r> TurnWriter<'r> {
 }
 
 /// Stores a piece and returns its entry in `source`.
-pub(super) fn write_piece(sink: &mut dyn ObjectSink, piece: &Piece) -> Result<SourceEntry> {
+pub(super) fn write_piece(
+    sink: &mut dyn ObjectSink,
+    format: &FormatSpec,
+    piece: &Piece,
+) -> Result<SourceEntry> {
     let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
-    Ok(SourceEntry { blob, kind: source_kind(piece), suffix: piece.suffix.clone() })
+    Ok(SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() })
 }
 
-/// What a piece counts as in `source`.
-pub(super) fn source_kind(piece: &Piece) -> SourceKind {
+/// What a piece counts as in `source`: a record is what the conversation grows by.
+pub(super) fn source_kind(format: &FormatSpec, piece: &Piece) -> SourceKind {
     debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
     match piece.kind {
-        PieceKind::Record { .. } => SourceKind::Record,
-        PieceKind::Glue { .. } => SourceKind::Glue,
+        PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,
+        PieceKind::Record { .. } | PieceKind::Glue { .. } => SourceKind::Glue,
         PieceKind::Damaged { .. } => SourceKind::Damaged,
     }
 }

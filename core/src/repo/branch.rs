@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn a_session_alone_means_its_main_branch() {
-        let branch: BranchName = "work".parse().unwrap();
-        assert_eq!(branch.to_string(), "work/main");
-        assert_eq!(branch.full(), "refs/heads/work/main");
+        let branch: BranchName = "task".parse().unwrap();
+        assert_eq!(branch.to_string(), "task/main");
+        assert_eq!(branch.full(), "refs/heads/task/main");
         assert_eq!(BranchName::from_full(&branch.full()), Some(branch));
         assert_eq!("a/b/c".parse::<BranchName>().unwrap().branch(), "b/c");
     }

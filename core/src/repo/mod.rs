@@ -42,7 +42,7 @@ pub use branch::{
 };
 pub use history::{History, LogEntry};
 pub use operations::OperationEntry;
-pub use revision::{Range, Resolver, Revision};
+pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use transaction::{Snapshot, Transaction};
 
 use crate::context::Context;

@@ -43,11 +43,14 @@ pub struct Range {
     pub exclude: Vec<ObjectId>,
 }
 
+/// Reads a time in `@{...}`: microseconds since the Unix epoch, or nothing when it is no time.
+pub type ParseTime<'r> = &'r dyn Fn(&str) -> Option<i64>;
+
 /// Resolves revisions against a repository.
 #[expect(missing_debug_implementations, reason = "it holds the caller's function")]
 pub struct Resolver<'r> {
     repo: &'r Repository,
-    parse_time: Option<&'r dyn Fn(&str) -> Option<i64>>,
+    parse_time: Option<ParseTime<'r>>,
 }
 
 /// Where a resolution stands: the ref while one is named, for `@{...}`.
@@ -63,9 +66,9 @@ impl<'r> Resolver<'r> {
         Self { repo, parse_time: None }
     }
 
-    /// Times in `@{...}` are read by `parse`, which answers microseconds since the Unix epoch.
+    /// Times in `@{...}` are read by `parse`.
     #[must_use]
-    pub fn with_times(mut self, parse: &'r dyn Fn(&str) -> Option<i64>) -> Self {
+    pub fn with_times(mut self, parse: ParseTime<'r>) -> Self {
         self.parse_time = Some(parse);
         self
     }
@@ -80,7 +83,7 @@ impl<'r> Resolver<'r> {
         let (start, mut steps) = split_start(revision);
         let mut at = self.start(start, &mut steps).map_err(|error| within(error, text))?;
         while !steps.is_empty() {
-            (at, steps) = self.step(at, steps).map_err(|error| within(error, text))?;
+            (at, steps) = self.step(&at, steps).map_err(|error| within(error, text))?;
         }
         let commit = self.repo.peel(&at.commit).map_err(|error| within(error, text))?;
         let branch = at.name.as_deref().and_then(BranchName::from_full);
@@ -183,7 +186,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// Takes one step off `steps`.
-    fn step<'s>(&self, at: At, steps: &'s str) -> Result<(At, &'s str)> {
+    fn step<'s>(&self, at: &At, steps: &'s str) -> Result<(At, &'s str)> {
         let moved = |commit| At { commit, name: None };
         if let Some(rest) = steps.strip_prefix('~') {
             let (n, rest) = take_number(rest)?;
@@ -208,7 +211,7 @@ impl<'r> Resolver<'r> {
         }
         if let Some(rest) = steps.strip_prefix("@{") {
             let (inside, rest) = take_braced(rest)?;
-            return Ok((moved(self.earlier(&at, inside)?), rest));
+            return Ok((moved(self.earlier(at, inside)?), rest));
         }
         Err(Error::invalid(format!("'{steps}': expected ~, ^ or @{{...}}")))
     }

@@ -36,16 +36,12 @@ pub(super) struct Writer {
     encoder: Encoder,
     ids: SegmentIds,
     owned: Option<Owned>,
-    /// Batches that could not be made durable; the next batch repeats them.
-    lost: Vec<Undurable>,
-    /// Segments that failed. Their locks are kept, so that nobody takes them over meanwhile.
-    failed: Vec<Owned>,
 }
 
 impl Writer {
     pub(super) fn new(seed: [u8; 16]) -> Result<Self> {
         let (encoder, ids) = (Encoder::new()?, SegmentIds::new(seed));
-        Ok(Self { encoder, ids, owned: None, lost: Vec::new(), failed: Vec::new() })
+        Ok(Self { encoder, ids, owned: None })
     }
 }
 
@@ -99,15 +95,37 @@ impl Store {
     ) -> Result<(Written, Option<(ObjectId, u64)>)> {
         self.superblock.check_writable()?;
         let mut writer = lock(&self.writer);
-        let writer = &mut *writer;
         let fresh = self.fresh(objects)?;
-        let mut batch = start_batch(&fresh, &writer.lost, draft.is_some())?;
-        for (id, object) in &fresh {
+        let outcome = self.write_batch(&fresh, draft, &mut writer);
+        if outcome.is_err() && !lock(&self.journal).lost().is_empty() {
+            // Others see what could not be made durable, and may build on it: store it again at
+            // once. If that fails too, the next commit tries.
+            let _ = self.write_batch(&[], None, &mut writer);
+        }
+        let outcome = outcome?;
+        for (id, Object { kind, bytes }) in fresh {
+            // A copy, since the caller's bytes may be a slice that keeps a whole file alive.
+            let bytes = Bytes::copy_from_slice(&bytes);
+            self.cache.insert(id, Object { kind, bytes });
+        }
+        Ok(outcome)
+    }
+
+    /// One batch: written, durable, and its segment sealed if it is full now.
+    fn write_batch(
+        &self,
+        fresh: &[(ObjectId, Object)],
+        draft: Option<&OperationDraft>,
+        writer: &mut Writer,
+    ) -> Result<(Written, Option<(ObjectId, u64)>)> {
+        let lost = lock(&self.journal).lost();
+        let mut batch = start_batch(fresh, &lost, draft.is_some())?;
+        for (id, object) in fresh {
             batch.push(*id, object.kind, &object.bytes, &mut writer.encoder);
         }
         if batch.is_empty() && draft.is_none() {
             let others = lock(&self.journal).not_durable();
-            self.sync_others(others, writer)?;
+            self.sync_others(&others)?;
             return Ok((Written::default(), None));
         }
         let owned = match writer.owned.take() {
@@ -115,13 +133,15 @@ impl Store {
             None => self.acquire(&mut writer.ids)?,
         };
         let placed = self.place(batch, draft, writer, owned)?;
-        self.sync_own(placed.batch, writer)?;
-        self.sync_others(placed.others, writer)?;
-        for (id, Object { kind, bytes }) in fresh {
-            // A copy, since the caller's bytes may be a slice that keeps a whole file alive.
-            let bytes = Bytes::copy_from_slice(&bytes);
-            self.cache.insert(id, Object { kind, bytes });
+        if let Some(owned) = writer.owned.take() {
+            // A segment that fails here is never written to again.
+            self.sync(&placed.batch, &*owned.file)?;
+            writer.owned = Some(owned);
         }
+        for repeated in &lost {
+            lock(&self.journal).mark_durable(repeated);
+        }
+        self.sync_others(&placed.others)?;
         if let Some(owned) = writer.owned.take_if(|_| placed.end >= SEAL_BYTES) {
             // Sealing only saves others some reading: the commit is durable, and whoever looks
             // for a segment next tries again.
@@ -170,39 +190,33 @@ impl Store {
             return Err(Error::not_found(owned.segment.place(0)));
         };
         let Tail { offset, sequence, trailer, .. } = segment.tail;
-        let Record { mut bytes, entries, sequence, trailer } =
-            batch.finish(owned.segment.id, sequence + 1, trailer, offset);
+        let record = batch.finish(owned.segment.id, sequence + 1, trailer, offset);
+        let Record { bytes, entries, sequence, trailer } = record;
         let end = offset + bytes.len() as u64;
-        let stored_bytes = bytes.len() as u64;
-        if end > owned.reserved {
-            let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
-            owned.reserved = (end + ahead).next_multiple_of(BLOCK_BYTES);
-            bytes.resize(usize::try_from(owned.reserved - offset).unwrap_or(bytes.len()), 0);
-        }
-        if let Err(source) = owned.file.write_at(&bytes, offset) {
+        let written = Written { objects: entries.len(), stored_bytes: bytes.len() as u64 };
+        if let Err(error) = append(owned, bytes, offset) {
             // Whatever is there now, it is for others to read and not for this handle to mend.
             segment.owned = false;
-            let error = Error::io(format!("write {}", owned.segment.place(offset)), source);
             writer.owned = None;
             return Err(error);
         }
         segment.tail = Tail { offset: end, sequence, last: offset, trailer, end: End::Clean };
-        let segment = Arc::clone(&owned.segment);
-        let objects = entries.len();
-        let located = entries
-            .into_iter()
-            .map(|(id, stored)| (id, Location { segment: Arc::clone(&segment), stored }));
-        let found = Found { objects: located.collect(), ..Found::default() };
+        let file = &owned.segment;
+        let located = |(id, stored)| (id, Location { segment: Arc::clone(file), stored });
         let change = operation.as_ref().map(|(id, operation, _)| (*id, operation.sequence));
-        let operations = operation.map(|(id, operation, _)| FoundOperation {
+        let found = operation.map(|(id, operation, _)| FoundOperation {
             id,
             operation,
-            segment: Arc::clone(&segment),
+            segment: Arc::clone(file),
             batch: sequence,
         });
-        journal.apply(&self.view, Found { operations: operations.into_iter().collect(), ..found });
-        let written = Written { objects, stored_bytes };
-        let batch = Undurable { segment, offset, sequence };
+        let found = Found {
+            objects: entries.into_iter().map(located).collect(),
+            operations: found.into_iter().collect(),
+            findings: Vec::new(),
+        };
+        let batch = Undurable { segment: Arc::clone(file), offset, sequence };
+        journal.apply(&self.view, found);
         Ok(Placed { written, operation: change, batch, end, others })
     }
 
@@ -214,43 +228,24 @@ impl Store {
         Ok((ObjectId::of(Kind::Operation, &bytes), operation, bytes))
     }
 
-    /// Makes the batch durable; if that fails, its segment is never written to again.
-    fn sync_own(&self, batch: Undurable, writer: &mut Writer) -> Result<()> {
-        let Some(owned) = writer.owned.take() else { return Ok(()) };
-        let synced = self.sync(&owned.segment, &*owned.file);
-        let mut journal = lock(&self.journal);
-        if let Some(segment) = journal.segment(&batch.segment) {
-            segment.synced = batch.sequence;
-            segment.closed = synced.is_err();
-            segment.owned = synced.is_ok();
-        }
-        match &synced {
-            Ok(()) => {
-                writer.owned = Some(owned);
-                writer.lost.clear();
-            }
-            Err(_) => {
-                writer.failed.push(owned);
-                writer.lost = vec![batch];
-            }
-        }
-        synced
-    }
-
     /// Makes durable what others have written and perhaps not synced yet.
-    fn sync_others(&self, others: Vec<Undurable>, writer: &mut Writer) -> Result<()> {
-        for batch in others {
-            let synced = self.sync(&batch.segment, &*batch.segment.file);
-            if let Some(segment) = lock(&self.journal).segment(&batch.segment) {
-                segment.synced = batch.sequence;
-            }
-            if let Err(error) = synced {
-                writer.lost.push(batch);
-                return Err(error);
-            }
-        }
-        Ok(())
+    fn sync_others(&self, others: &[Undurable]) -> Result<()> {
+        others.iter().try_for_each(|record| self.sync(record, &*record.segment.file))
     }
+}
+
+/// Writes a record, and zeros behind it when the ones written ahead are used up.
+fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
+    let end = offset + bytes.len() as u64;
+    if end > owned.reserved {
+        let ahead = end.clamp(RESERVE_MIN_BYTES, RESERVE_MAX_BYTES);
+        owned.reserved = (end + ahead).next_multiple_of(BLOCK_BYTES);
+        bytes.resize(usize::try_from(owned.reserved - offset).unwrap_or(bytes.len()), 0);
+    }
+    owned
+        .file
+        .write_at(&bytes, offset)
+        .map_err(|source| Error::io(format!("write {}", owned.segment.place(offset)), source))
 }
 
 /// A batch that begins with what could not be made durable before, where it lies now.

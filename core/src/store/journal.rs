@@ -37,6 +37,16 @@ pub(super) struct Segment {
     pub(super) owned: bool,
     /// Must never be written to again, see [`End::Torn`] and [`Journal::settle`].
     pub(super) closed: bool,
+    /// A sync failed: the last record may be gone after a crash, even if a later sync succeeds.
+    pub(super) failed: bool,
+}
+
+impl Segment {
+    /// The last record read, or the place of the first one.
+    pub(super) fn last_record(&self) -> Undurable {
+        let Tail { last: offset, sequence, .. } = self.tail;
+        Undurable { segment: Arc::clone(&self.file), offset, sequence }
+    }
 }
 
 /// The last record of a segment, as long as it is not known to be durable. Every earlier one is:
@@ -128,13 +138,25 @@ impl Journal {
 
     /// What others have written and perhaps not synced yet.
     pub(super) fn not_durable(&self) -> Vec<Undurable> {
-        let others = self.segments.iter().filter(|s| !s.owned && s.tail.sequence > s.synced);
-        let others = others.map(|Segment { file, tail, .. }| Undurable {
-            segment: Arc::clone(file),
-            offset: tail.last,
-            sequence: tail.sequence,
-        });
-        others.collect()
+        self.undurable(|segment| !segment.owned && !segment.failed)
+    }
+
+    /// What could not be made durable where it lies.
+    pub(super) fn lost(&self) -> Vec<Undurable> {
+        self.undurable(|segment| segment.failed)
+    }
+
+    fn undurable(&self, which: impl Fn(&Segment) -> bool) -> Vec<Undurable> {
+        let unsynced = self.segments.iter().filter(|s| s.tail.sequence > s.synced && which(s));
+        unsynced.map(Segment::last_record).collect()
+    }
+
+    /// Notes that a record is durable, where it lies or somewhere else.
+    pub(super) fn mark_durable(&mut self, record: &Undurable) {
+        if let Some(segment) = self.segment(&record.segment) {
+            segment.synced = segment.synced.max(record.sequence);
+            segment.failed = false;
+        }
     }
 
     /// Adds a segment that has just been created.
@@ -161,6 +183,7 @@ impl Journal {
                     synced: 0,
                     owned: false,
                     closed: false,
+                    failed: false,
                 }),
                 // Collected since the directory was read.
                 Err(source) if source.kind() == IoErrorKind::NotFound => {}

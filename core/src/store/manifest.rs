@@ -127,7 +127,8 @@ impl Manifest {
         bytes.extend_from_slice(&self.gc_epoch.to_le_bytes());
         bytes.extend_from_slice(&self.refs.sequence.to_le_bytes());
         bytes.extend_from_slice(&operation);
-        bytes.extend_from_slice(&(self.sealed.len() as u32).to_le_bytes());
+        bytes
+            .extend_from_slice(&u32::try_from(self.sealed.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&(values.len() as u64).to_le_bytes());
         for (segment, index) in &self.sealed {

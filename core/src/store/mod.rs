@@ -121,7 +121,7 @@ pub struct NewStore {
 }
 
 /// How a store is opened.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// Random bytes, different for every handle: new segments are named by them, and a name must
     /// not be guessed by whoever supplies payloads.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::io::{Access, IoFile};
-use super::journal::{Journal, Segment};
+use super::journal::{Journal, Segment, Undurable};
 use super::scan::{Depth, End, Found, Tail, scan};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, encode_segment_header};
 use super::{Durability, Store, lock};
@@ -19,8 +19,11 @@ use crate::object::Checksum;
 
 /// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
 /// of the file nor its extents, and its fsync needs no journal of the file system.
-pub(super) const RESERVE_MIN_BYTES: u64 = 64 << 10;
+pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
+
+/// Bytes of a new segment, all of them written.
+const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed.
 pub(super) const SEAL_BYTES: u64 = 16 << 20;
@@ -30,6 +33,9 @@ const MAX_IDLE_SEGMENTS: usize = 4;
 
 /// Segment ids that are tried; a taken one means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;
+
+/// What is written behind the last record of a segment whose sync failed.
+const FAILED_MARK: [u8; 8] = *b"failed\0\0";
 
 const SEGMENT_ID_CONTEXT: &str = "turntree v1 segment id";
 
@@ -71,14 +77,12 @@ impl Store {
             journal.catch_up(&*self.io, &self.view, Depth::Next)?;
             self.lock_idle(&mut journal)?
         };
-        let large = |owned: &Owned| self.tail(owned).is_none_or(|tail| tail.offset >= SEAL_BYTES);
-        let (full, mut usable): (Vec<_>, Vec<_>) = idle
-            .drain(..)
-            .partition(|owned| large(owned) || self.tail(owned).is_some_and(is_indexed));
+        let (full, mut usable): (Vec<_>, Vec<_>) =
+            idle.drain(..).partition(|owned| self.is_full(owned));
         let surplus = usable.split_off(usable.len().min(MAX_IDLE_SEGMENTS + 1));
         for owned in full.into_iter().chain(surplus) {
             // Sealing only saves others some reading; whoever comes next tries again.
-            let _ = self.seal(owned);
+            let _ = self.take_over(owned).and_then(|owned| self.seal(owned));
         }
         match usable.into_iter().next() {
             Some(owned) => self.take_over(owned),
@@ -86,18 +90,48 @@ impl Store {
         }
     }
 
-    /// Makes bytes durable, if that is what this store was opened for.
-    pub(super) fn sync(&self, segment: &SegmentFile, file: &dyn IoFile) -> Result<()> {
-        match self.durability {
-            Durability::Full => {
-                file.sync_data().map_err(|e| Error::io(format!("sync {}", segment.place(0)), e))
-            }
+    fn is_full(&self, owned: &Owned) -> bool {
+        let mut journal = lock(&self.journal);
+        let tail = journal.segment(&owned.segment).map(|segment| segment.tail);
+        tail.is_none_or(|tail| tail.offset >= SEAL_BYTES || tail.end == End::Index)
+    }
+
+    /// Makes a record durable where it lies, in `file`; notes the success or the failure.
+    pub(super) fn sync(&self, record: &Undurable, file: &dyn IoFile) -> Result<()> {
+        let synced = match self.durability {
+            Durability::Full => file.sync_data(),
             Durability::None => Ok(()),
+        };
+        let mut journal = lock(&self.journal);
+        match synced {
+            Ok(()) => {
+                journal.mark_durable(record);
+                Ok(())
+            }
+            Err(source) => {
+                self.give_up(&mut journal, &record.segment);
+                Err(Error::io(format!("sync {}", record.segment.place(record.offset)), source))
+            }
         }
     }
 
-    fn tail(&self, owned: &Owned) -> Option<Tail> {
-        lock(&self.journal).segment(&owned.segment).map(|segment| segment.tail)
+    /// Keeps everybody from writing behind a record that a failed sync may have lost.
+    fn give_up(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
+        let path = journal.path(file.id);
+        let Some(segment) = journal.segment(file) else { return };
+        segment.failed = true;
+        // A live owner gets the error too, and does this itself.
+        let opened = self.io.open(&path, Access::Write);
+        let idle = opened
+            .ok()
+            .filter(|file| segment.owned || file.lock(Duration::ZERO).is_ok_and(|locked| locked));
+        if let Some(file) = idle {
+            // Any rubbish closes a segment for good. If it cannot be written, the next writer
+            // finds a clean end, and at worst damage is reported where a lost record lay.
+            let _ = file.write_at(&FAILED_MARK, segment.tail.offset);
+            segment.closed = true;
+        }
+        segment.owned = false;
     }
 
     /// Every segment that nobody owns and that has not ended in rubbish, locked and read to its
@@ -144,7 +178,7 @@ impl Store {
         }
         // Without a whole header its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
-        let mut header = [0; SEGMENT_HEADER_BYTES as usize];
+        let mut header = [0; SEGMENT_HEADER_BYTES];
         let read = file.read_at(&mut header, 0).map_err(failed)?;
         if header.get(..read) != Some(&*expected) {
             return Ok(None);
@@ -154,12 +188,21 @@ impl Store {
     }
 
     /// Makes what the last owner wrote durable before anything follows it: then a segment never
-    /// holds more than one batch that a crash can take.
+    /// holds more than one record that a crash can take.
     fn take_over(&self, owned: Owned) -> Result<Owned> {
-        self.sync(&owned.segment, &*owned.file)?;
-        if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
+        let (last, dir) = {
+            let mut journal = lock(&self.journal);
+            let dir = journal.dir().to_owned();
+            let Some(segment) = journal.segment(&owned.segment) else {
+                return Err(Error::not_found(owned.segment.place(0)));
+            };
             segment.owned = true;
-            segment.synced = segment.tail.sequence;
+            (segment.last_record(), dir)
+        };
+        self.sync(&last, &*owned.file)?;
+        if last.sequence == 0 {
+            // Whoever made it may have died before its name was durable.
+            self.sync_names(&dir)?;
         }
         Ok(owned)
     }
@@ -191,6 +234,7 @@ impl Store {
                 synced: 0,
                 owned: true,
                 closed: false,
+                failed: false,
             });
             return Ok(Owned { segment, file, reserved: RESERVE_MIN_BYTES });
         }
@@ -199,18 +243,25 @@ impl Store {
 
     fn prepare(&self, dir: &Path, segment: &SegmentFile) -> Result<()> {
         let mut bytes = encode_segment_header(segment.id, self.superblock.store);
-        debug_assert_eq!(bytes.len() as u64, SEGMENT_HEADER_BYTES);
-        bytes.resize(RESERVE_MIN_BYTES as usize, 0);
+        bytes.resize(NEW_SEGMENT_BYTES, 0);
         let failed = |source| Error::io(format!("create {}", segment.place(0)), source);
         segment.file.write_at(&bytes, 0).map_err(failed)?;
-        self.sync(segment, &*segment.file)?;
         match self.durability {
-            Durability::Full => self.io.sync_dir(dir).map_err(failed),
-            Durability::None => Ok(()),
+            Durability::Full => segment.file.sync_data().map_err(failed)?,
+            Durability::None => {}
         }
+        self.sync_names(dir)
     }
-}
 
-fn is_indexed(tail: Tail) -> bool {
-    tail.end == End::Index
+    /// Makes the names of the journal durable, and that of the superblock: whoever made the store
+    /// may have died just before it was.
+    fn sync_names(&self, journal: &Path) -> Result<()> {
+        for dir in [journal, &self.dir] {
+            if self.durability == Durability::Full {
+                let synced = self.io.sync_dir(dir);
+                synced.map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            }
+        }
+        Ok(())
+    }
 }

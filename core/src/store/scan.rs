@@ -26,7 +26,9 @@ use crate::object::{Kind, ObjectId, Operation, verify};
 /// Read at once where records are small: more than most directories, little enough to be cheap.
 const WINDOW_BYTES: usize = 8 << 10;
 /// Read at once where everything is looked at.
-const SEARCH_BYTES: usize = 256 << 10;
+const SEARCH_BYTES: usize = 64 << 10;
+/// What a clean end is compared with.
+static ZEROS: [u8; SEARCH_BYTES] = [0; SEARCH_BYTES];
 
 /// How far a segment has been read.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +60,7 @@ pub(super) enum End {
 
 impl Default for Tail {
     fn default() -> Self {
-        let (offset, trailer) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
+        let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
         Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown }
     }
 }
@@ -251,7 +253,7 @@ impl Scan<'_> {
             let Some(bytes) = self.window.some(at, SEARCH_BYTES)? else {
                 return Ok(if rubbish { Search::Rubbish } else { Search::Zeros });
             };
-            rubbish |= bytes.iter().any(|byte| *byte != 0);
+            rubbish |= !ZEROS.starts_with(bytes);
             let len = bytes.len() as u64;
             let candidates: Vec<u64> = if rubbish {
                 let places = (at..).step_by(ALIGNMENT).zip(bytes.chunks(ALIGNMENT));

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::index::{Sealed, build};
+use super::journal::Undurable;
 use super::manifest::Manifest;
 use super::ownership::Owned;
 use super::refs::RefTable;
@@ -19,6 +20,10 @@ const MAX_ATTEMPTS: usize = 16;
 
 impl Store {
     /// Seals a segment this handle owns, and gives it up, also when sealing fails.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the lock on the segment is held until it is sealed, and ends here"
+    )]
     pub(super) fn seal(&self, owned: Owned) -> Result<()> {
         let index = self.write_index(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
@@ -51,10 +56,12 @@ impl Store {
             let failed =
                 |source| Error::io(format!("write {}", owned.segment.place(tail.offset)), source);
             owned.file.write_at(&record.bytes, tail.offset).map_err(failed)?;
-            tail = Tail { last: tail.offset, ..tail };
+            tail = Tail { last: tail.offset, sequence: tail.sequence + 1, ..tail };
         }
-        self.sync(&owned.segment, &*owned.file)?;
-        Ok(tail.last)
+        let Tail { last: offset, sequence, .. } = tail;
+        let segment = Arc::clone(&owned.segment);
+        self.sync(&Undurable { segment, offset, sequence }, &*owned.file)?;
+        Ok(offset)
     }
 
     /// The refs after everything that is in the journal now, all of it durable.
@@ -66,7 +73,7 @@ impl Store {
             (Arc::clone(&read(&self.view).refs), journal.not_durable())
         };
         for other in others {
-            self.sync(&other.segment, &*other.segment.file)?;
+            self.sync(&other, &*other.segment.file)?;
         }
         Ok(refs)
     }

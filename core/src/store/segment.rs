@@ -32,7 +32,7 @@ use super::superblock::StoreId;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 
 /// Bytes before the first record.
-pub(super) const SEGMENT_HEADER_BYTES: u64 = 80;
+pub(super) const SEGMENT_HEADER_BYTES: usize = 80;
 /// Bytes of the header of a record.
 pub(super) const HEADER_BYTES: usize = 120;
 /// Bytes of a trailer, and of every checksum.

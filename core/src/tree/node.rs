@@ -250,7 +250,8 @@ mod tests {
             let root = crate::tree::splice::apply(&root, &mut objects, vec![splice]).unwrap();
             root.write(&mut objects).unwrap();
         }
-        let mut samples: Vec<_> = objects.iter().map(|(_, object)| object.bytes.clone()).collect();
+        let mut samples: Vec<_> =
+            objects.into_objects().into_iter().map(|(_, object)| object.bytes.clone()).collect();
         samples.sort_unstable();
         samples
     }

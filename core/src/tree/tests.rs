@@ -273,7 +273,7 @@ proptest! {
         let mut objects = Memory::new();
         let list = list_of(&mut objects, items(0..400));
         let map = map_of(&mut objects, &model(0..400));
-        let mut ids: Vec<_> = objects.iter().map(|(id, _)| *id).collect();
+        let mut ids: Vec<_> = objects.clone().into_objects().into_iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
         let (asked, given) = (*a.get(&ids), *b.get(&ids));
         prop_assume!(asked != given);

@@ -15,8 +15,9 @@
 //!
 //! A file may hold several documents, one a line or simply one after the other. Where a document
 //! breaks (bad JSON, bad UTF-8, an early end), the pieces before stay and what follows is
-//! [`PieceKind::Damaged`], up to the next line that begins with `{`: there a new document begins.
-//! A value that was being cut is damaged from its first byte.
+//! [`PieceKind::Damaged`], up to the next line that begins with `{`: there a new document begins, or
+//! the next element when the broken document is an array. A value that was being cut is damaged from
+//! its first byte. A damaged piece is empty where nothing is wrong but what is missing.
 //!
 //! ```
 //! use turntree::exchange::document::{Document, Rules};
@@ -108,6 +109,8 @@ enum Mode {
     },
     Damaged {
         reason: String,
+        /// Reading goes on with the byte at the front: nothing but what stands before is missing.
+        is_gap: bool,
     },
     Done,
 }
@@ -332,28 +335,25 @@ impl<R: Read> Document<R> {
         let (line, column) = self.line_and_column();
         let reason = format!("line {line}, column {column}: expected {expected}, found {found}");
         self.open_field = None;
-        let glue = match self.mode {
-            // A document that begins on this line needs the line end in front of it.
-            Mode::Glue if found_byte == Some(b'{') && column == 1 => {
-                self.glue(self.scanned.saturating_sub(1))
-            }
-            Mode::Glue => self.glue(self.scanned),
-            _ => None,
-        };
-        self.mode = Mode::Damaged { reason };
+        let is_glue = matches!(self.mode, Mode::Glue);
+        let glue = if is_glue { self.glue(self.scanned) } else { None };
+        let is_gap = is_glue && found_byte == Some(b'{') && column == 1;
+        self.mode = Mode::Damaged { reason, is_gap };
         glue
     }
 
     /// Damaged bytes up to where the next document begins, once that can be told.
     fn damage(&mut self) -> Option<Piece> {
-        let Mode::Damaged { reason } = &self.mode else { return None };
+        let Mode::Damaged { reason, is_gap } = &self.mode else { return None };
         let kind = PieceKind::Damaged { reason: reason.clone() };
-        let pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_GLUE_BYTES);
-        if let Some(end) = pairs.into_iter().position(|pair| pair == (&b'\n', &b'{')) {
-            self.scanner.reset();
+        let mut pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_GLUE_BYTES);
+        let line_end = pairs.position(|pair| pair == (&b'\n', &b'{'));
+        let end = if *is_gap { Some(0) } else { line_end.map(|line_end| line_end + 1) };
+        if let Some(end) = end {
+            self.scanner.resume();
             self.mode = Mode::Glue;
             self.scanned = 0;
-            return Some(self.piece(kind, end + 1, 0));
+            return Some(self.piece(kind, end, 0));
         }
         if self.buffer.len() <= MAX_GLUE_BYTES {
             return None;
@@ -369,7 +369,7 @@ impl<R: Read> Document<R> {
         if let Mode::Separator { .. } = self.mode {
             return self.finish_record();
         }
-        if let Mode::Damaged { reason } = &self.mode {
+        if let Mode::Damaged { reason, .. } = &self.mode {
             let kind = PieceKind::Damaged { reason: reason.clone() };
             self.mode = Mode::Done;
             return Some(self.piece(kind, self.buffer.len(), 0));

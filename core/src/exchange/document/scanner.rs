@@ -100,12 +100,12 @@ impl Scanner {
         }
     }
 
-    /// Forgets the document it was in.
-    pub(super) fn reset(&mut self) {
-        self.frames.clear();
-        self.state = State::Top;
+    /// Begins anew after damage: in the outermost container if that is an array, else at the top.
+    pub(super) fn resume(&mut self) {
+        self.frames.truncate(1);
+        self.frames.retain(|frame| frame.array);
+        self.state = if self.frames.is_empty() { State::Top } else { State::Value };
         self.in_key = false;
-        self.mask = self.matcher.all();
     }
 
     /// Containers that are open.
@@ -195,29 +195,17 @@ impl Scanner {
     }
 
     fn step(&mut self, byte: u8) -> Result<Step, Fault> {
-        let fault = self.expected();
-        let blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+        let is_blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         match self.state {
-            State::Top
-            | State::Value
-            | State::ValueOrEnd
-            | State::Key
-            | State::KeyOrEnd
-            | State::Colon
-            | State::CommaOrEnd
-                if blank =>
-            {
-                Ok(Step::Inside)
+            State::String | State::Escape | State::Unicode(_) | State::Utf8 { .. } => {
+                self.string(byte)
             }
-            State::ValueOrEnd if byte == b']' => self.close(true),
+            State::Mark(_) | State::Number(_) | State::Literal(_) => self.scalar(byte),
+            _ if is_blank => Ok(Step::Inside),
             State::Top if byte == 0xef => self.enter(State::Mark(b"\xbb\xbf")),
-            State::Mark(rest) => match rest.split_first() {
-                Some((first, [])) if *first == byte => self.enter(State::Top),
-                Some((first, rest)) if *first == byte => self.enter(State::Mark(rest)),
-                _ => Err(fault),
-            },
+            State::ValueOrEnd if byte == b']' => self.close(),
             State::Top | State::Value | State::ValueOrEnd => self.begin(byte),
-            State::KeyOrEnd if byte == b'}' => self.close(false),
+            State::KeyOrEnd if byte == b'}' => self.close(),
             State::Key | State::KeyOrEnd if byte == b'"' => {
                 self.key.clear();
                 self.in_key = true;
@@ -225,29 +213,24 @@ impl Scanner {
             }
             State::Colon if byte == b':' => self.enter(State::Value),
             State::CommaOrEnd => self.after_value(byte),
-            State::String => self.string(byte),
-            State::Escape => match byte {
-                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.enter(State::String),
-                b'u' => self.enter(State::Unicode(4)),
-                _ => Err(fault),
-            },
-            State::Unicode(missing) if byte.is_ascii_hexdigit() => match missing {
-                0 | 1 => self.enter(State::String),
-                _ => self.enter(State::Unicode(missing - 1)),
-            },
-            State::Utf8 { low, high, more } if (low..=high).contains(&byte) => match more {
-                0 => self.enter(State::String),
-                _ => self.enter(State::Utf8 { low: 0x80, high: 0xbf, more: more - 1 }),
-            },
+            State::Key | State::KeyOrEnd | State::Colon => Err(self.expected()),
+        }
+    }
+
+    /// The next byte of a number, a literal, or a byte order mark.
+    fn scalar(&mut self, byte: u8) -> Result<Step, Fault> {
+        let fault = self.expected();
+        let split = |rest: &'static [u8]| rest.split_first().filter(|(first, _)| **first == byte);
+        match self.state {
             State::Number(Number::Minus) if byte == b'I' => self.enter(State::Literal(b"nfinity")),
-            State::Number(number) => {
-                self.state = State::Number(number.after(byte).ok_or(fault)?);
-                Ok(Step::Inside)
-            }
-            State::Literal(rest) => match rest.split_first() {
-                Some((first, [])) if *first == byte => self.value_ended(),
-                Some((first, rest)) if *first == byte => self.enter(State::Literal(rest)),
-                _ => Err(fault),
+            State::Number(number) => self.enter(State::Number(number.after(byte).ok_or(fault)?)),
+            State::Literal(rest) => match split(rest).ok_or(fault)? {
+                (_, []) => self.value_ended(),
+                (_, rest) => self.enter(State::Literal(rest)),
+            },
+            State::Mark(rest) => match split(rest).ok_or(fault)? {
+                (_, []) => self.enter(State::Top),
+                (_, rest) => self.enter(State::Mark(rest)),
             },
             _ => Err(fault),
         }
@@ -293,40 +276,46 @@ impl Scanner {
         }
     }
 
+    /// The next byte of a string.
     fn string(&mut self, byte: u8) -> Result<Step, Fault> {
-        let next = |low, high, more| State::Utf8 { low, high, more };
-        match byte {
-            b'"' if self.in_key => {
+        let next = match (self.state, byte) {
+            (State::String, b'"') if self.in_key => {
                 self.in_key = false;
-                self.enter(State::Colon)
+                State::Colon
             }
-            b'"' => self.value_ended(),
-            b'\\' => self.enter(State::Escape),
-            0..0x20 => Err("an escaped control character"),
-            0x20..0x80 => self.enter(State::String),
-            0xc2..=0xdf => self.enter(next(0x80, 0xbf, 0)),
-            0xe0 => self.enter(next(0xa0, 0xbf, 1)),
-            0xed => self.enter(next(0x80, 0x9f, 1)),
-            0xe1..=0xef => self.enter(next(0x80, 0xbf, 1)),
-            0xf0 => self.enter(next(0x90, 0xbf, 2)),
-            0xf1..=0xf3 => self.enter(next(0x80, 0xbf, 2)),
-            0xf4 => self.enter(next(0x80, 0x8f, 2)),
-            _ => Err("UTF-8"),
-        }
+            (State::String, b'"') => return self.value_ended(),
+            (State::String, b'\\') => State::Escape,
+            (State::String, 0..0x20) => return Err("an escaped control character"),
+            (State::String, 0x20..0x80) => State::String,
+            (State::String, lead) => after_lead(lead).ok_or("UTF-8")?,
+            (State::Escape, b'u') => State::Unicode(4),
+            (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                State::String
+            }
+            (State::Unicode(0 | 1), digit) if digit.is_ascii_hexdigit() => State::String,
+            (State::Unicode(missing), digit) if digit.is_ascii_hexdigit() => {
+                State::Unicode(missing - 1)
+            }
+            (State::Utf8 { low, high, more }, byte) if (low..=high).contains(&byte) => match more {
+                0 => State::String,
+                _ => State::Utf8 { low: 0x80, high: 0xbf, more: more - 1 },
+            },
+            _ => return Err(self.expected()),
+        };
+        self.enter(next)
     }
 
     fn after_value(&mut self, byte: u8) -> Result<Step, Fault> {
         match byte {
             b',' if self.in_array() => self.enter(State::Value),
             b',' => self.enter(State::Key),
-            b']' if self.in_array() => self.close(true),
-            b'}' if !self.in_array() => self.close(false),
+            b']' if self.in_array() => self.close(),
+            b'}' if !self.in_array() => self.close(),
             _ => Err(self.expected()),
         }
     }
 
-    fn close(&mut self, array: bool) -> Result<Step, Fault> {
-        debug_assert_eq!(self.in_array(), array, "the state follows the innermost container");
+    fn close(&mut self) -> Result<Step, Fault> {
         self.frames.pop();
         self.value_ended()
     }
@@ -349,6 +338,21 @@ impl Scanner {
     pub(super) fn opened(&self) -> bool {
         matches!(self.state, State::ValueOrEnd | State::KeyOrEnd)
     }
+}
+
+/// What follows the first byte of a character of several bytes (table 3-7 of the Unicode standard).
+fn after_lead(lead: u8) -> Option<State> {
+    let (low, high, more) = match lead {
+        0xc2..=0xdf => (0x80, 0xbf, 0),
+        0xe0 => (0xa0, 0xbf, 1),
+        0xed => (0x80, 0x9f, 1),
+        0xe1..=0xef => (0x80, 0xbf, 1),
+        0xf0 => (0x90, 0xbf, 2),
+        0xf1..=0xf3 => (0x80, 0xbf, 2),
+        0xf4 => (0x80, 0x8f, 2),
+        _ => return None,
+    };
+    Some(State::Utf8 { low, high, more })
 }
 
 impl Number {

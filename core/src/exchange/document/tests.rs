@@ -235,6 +235,19 @@ fn after_damage_the_next_line_that_begins_a_document_is_read() {
 }
 
 #[test]
+fn an_array_with_one_element_a_line_loses_only_the_broken_lines() {
+    let rules = Rules { cuts: &["[*]"], fields: &[] };
+    let file = b"[\n{\"n\":1},\n{\"n\":tru},\n{\"n\":3}\n{\"n\":4},\n{\"n\":5}\n]\n";
+    let pieces = pieces_by(file.as_slice(), &rules);
+    assert_whole(file, &pieces);
+    let numbers: Vec<_> = records(&pieces).iter().map(|value| value["n"].clone()).collect();
+    assert_eq!(numbers, [1, 3, 4, 5]);
+    let damaged = pieces.iter().filter(|piece| matches!(piece.kind, PieceKind::Damaged { .. }));
+    let damaged: Vec<_> = damaged.map(|piece| &*piece.bytes).collect();
+    assert_eq!(damaged, [&b"{\"n\":tru},\n"[..], b""]);
+}
+
+#[test]
 fn fields_and_beginnings_are_reported_where_they_stand() {
     let file = br#"{"info": {"id": "i"}, "c": [{"id": 1, "a": [5]}, {"a": [6], "id": 2}]}"#;
     let found: Vec<_> = pieces(file.as_slice())

@@ -22,6 +22,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Atif::default()),
     view,
+    asides: &[],
 };
 
 static RULES: Rules = Rules {
@@ -113,7 +114,10 @@ fn view(step: &Value) -> MessageView {
     }
     for result in results(step).filter(|result| result.get("content").is_some()) {
         let content = result.get("content").unwrap_or(&Value::Null);
-        view.add_result(result.get("source_call_id"), content, false);
+        // A result that names no call is that of the first.
+        let call =
+            result.get("source_call_id").or_else(|| step.pointer("/tool_calls/0/tool_call_id"));
+        view.add_result(call, content, false);
     }
     view
 }

@@ -25,6 +25,7 @@ pub(super) const ANTHROPIC: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Chat::default()),
     view,
+    asides: &["system"],
 };
 
 /// Messages of the OpenAI interface.
@@ -35,6 +36,7 @@ pub(super) const OPENAI: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Chat::default()),
     view,
+    asides: &[],
 };
 
 /// Results of tau2-bench.
@@ -47,6 +49,7 @@ pub(super) const TAU2: FormatSpec = FormatSpec {
     cut: |input| Box::new(Document::new(input, &TAU2_RULES)),
     parser: || Box::new(Chat::default()),
     view,
+    asides: &["info.environment_info.policy", "tasks[*]"],
 };
 
 static RULES: Rules =
@@ -86,7 +89,8 @@ fn cut<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     // A buffer is enough to see whether a line is a message or a document that holds messages.
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
-    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && shape.has("role"));
+    let is_message = |shape: Shape<'_>| shape.has("role") || shape.has("content");
+    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
     if is_lines { lines::cut(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -27,6 +28,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<ClaudeCode>::default(),
     view,
+    asides: &[],
 };
 
 /// Lines that say nothing about the conversation.
@@ -66,28 +68,21 @@ fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("type") && identified
 }
 
-/// A line, or the line that a progress line of a sub-agent carries.
+/// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
+/// conversation stands in `rendered`.
 fn view(line: &Value) -> MessageView {
     let line = sub_agent_line(line).unwrap_or(line);
     let message = line.get("message").unwrap_or(line);
-    let (role, content) = match line.get("rendered") {
-        Some(rendered) => (line.get("renderedRole"), Some(rendered)),
-        None => (message.get("role"), message.get("content")),
-    };
-    let mut view = MessageView::new(match role.and_then(Value::as_str) {
+    let role = text_at(line, "/renderedRole").or_else(|| text_at(message, "/role"));
+    let content = line.get("rendered").or_else(|| message.get("content"));
+    let mut view = MessageView::new(match role {
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
         Some("system") => Role::System,
         _ => Role::Other,
     });
     view.id = text_at(line, "/uuid").map(str::to_owned);
-    if line.get("rendered").is_some() {
-        for part in content.and_then(Value::as_array).into_iter().flatten() {
-            view.add_content(part.get("content").unwrap_or(part));
-        }
-    } else {
-        view.add_content(content.unwrap_or(&Value::Null));
-    }
+    view.add_content(content.unwrap_or(&Value::Null));
     if view.text.is_empty() && !view.tool_results.is_empty() {
         view.role = Role::Tool;
     }
@@ -110,6 +105,7 @@ fn sub_agent(id: Option<&str>) -> String {
 #[derive(Debug, Default)]
 struct ClaudeCode {
     session: Session,
+    files: Files,
     /// The reply that the current turn belongs to.
     reply: Option<String>,
     /// A boundary was seen, and not yet its summary.
@@ -201,9 +197,9 @@ impl ClaudeCode {
             return false;
         }
         if view.role == Role::Assistant {
-            let reply = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
-            let is_new = reply.is_none() || reply != self.reply.as_deref();
-            self.reply = reply.map(str::to_owned);
+            let reply = Some(reply_of(line));
+            let is_new = self.reply != reply;
+            self.reply = reply;
             self.after_caveat = false;
             return is_new;
         }
@@ -220,15 +216,14 @@ impl ClaudeCode {
     }
 
     /// What a tool did, as its result tells.
-    fn result(&self, agent: &str, result: &Value, events: &mut Vec<Event>) {
+    fn result(&mut self, agent: &str, result: &Value, events: &mut Vec<Event>) {
         if let Some(todos) = result.get("newTodos") {
             events.push(Event::Scratchpad { key: todos_key(agent), content: Some(own(todos)) });
         }
         let file = result.get("file").unwrap_or(result);
         let Some(path) = text_at(file, "/filePath") else { return };
-        if let Some(content) = whole_content(result) {
-            let content = Some(Content::Own(content.into()));
-            events.push(Event::File { path: self.session.relative(path), content });
+        if let Some(change) = change(result) {
+            self.files.apply(&self.session, path, &change, events);
         }
     }
 
@@ -238,6 +233,14 @@ impl ClaudeCode {
             events.push(Event::Compact { agent, summary: Vec::new(), keep: 0..0 });
         }
     }
+}
+
+/// What the lines of one reply share. A gateway may give every reply the same message id, so the
+/// request counts too.
+fn reply_of(line: &Value) -> String {
+    let id = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
+    let request = text_at(line, "/requestId").or_else(|| text_at(line, "/requestRef"));
+    [id.unwrap_or_default(), request.unwrap_or_default()].join(" ")
 }
 
 /// Whose line it is.
@@ -274,30 +277,230 @@ fn todos_key(agent: &str) -> String {
     if agent == MAIN { "todos".to_owned() } else { format!("todos/{agent}") }
 }
 
-/// The whole content of a file after a tool wrote, edited or read it; nothing when the result does
-/// not tell all of it.
-fn whole_content(result: &Value) -> Option<String> {
+/// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
+/// rule, so what came of it is known whatever happened to the file in between; an edit that does not
+/// fit even that leaves a file of which nothing is known.
+fn change(result: &Value) -> Option<Change> {
     if let Some(file) = result.get("file") {
         let lines = |name| file.get(name).and_then(Value::as_u64);
         let is_whole = text_at(result, "/type") == Some("text")
             && lines("startLine") == Some(1)
             && lines("numLines").is_some()
             && lines("numLines") == lines("totalLines");
-        return text_at(file, "/content").filter(|_| is_whole).map(str::to_owned);
+        return text_at(file, "/content")
+            .filter(|_| is_whole)
+            .map(|text| Change::Write(text.into()));
     }
     let Some(old) = text_at(result, "/oldString") else {
         let is_write = matches!(text_at(result, "/type"), Some("create" | "update"));
-        return text_at(result, "/content").filter(|_| is_write).map(str::to_owned);
+        return text_at(result, "/content")
+            .filter(|_| is_write)
+            .map(|text| Change::Write(text.into()));
     };
-    let (before, new) = (text_at(result, "/originalFile")?, text_at(result, "/newString")?);
-    match old {
-        "" => before.is_empty().then(|| new.to_owned()),
-        _ if !before.contains(old) => None,
-        _ if is(result, "replaceAll") => Some(before.replace(old, new)),
-        _ => Some(before.replacen(old, new, 1)),
+    let new = text_at(result, "/newString")?.to_owned();
+    let edit = Change::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
+    match text_at(result, "/originalFile") {
+        Some(before) => Some(edit.applied_to(before).map_or(Change::Remove, Change::Write)),
+        None => Some(edit),
     }
 }
 
 fn is(value: &Value, name: &str) -> bool {
     value.get(name).and_then(Value::as_bool).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::told;
+    use super::*;
+
+    fn user(content: &Value) -> Value {
+        json!({"type": "user", "message": {"role": "user", "content": content}})
+    }
+
+    fn reply(id: &str, block: &Value) -> Value {
+        json!({"type": "assistant", "message": {"id": id, "role": "assistant", "content": [block]}})
+    }
+
+    fn call(id: &str, name: &str) -> Value {
+        json!({"type": "tool_use", "id": id, "name": name, "input": {}})
+    }
+
+    fn result(id: &str, did: &Value) -> Value {
+        let mut line = user(&json!([{"type": "tool_result", "tool_use_id": id, "content": "ok"}]));
+        line["toolUseResult"] = did.clone();
+        line
+    }
+
+    #[test]
+    fn parallel_calls_and_late_results_stay_in_the_turn_of_their_reply() {
+        let mut of_next_request = reply("m2", &json!({"type": "text", "text": "Done."}));
+        of_next_request["requestId"] = "r".into();
+        let lines = [
+            user(&json!("look\nat it")),
+            reply("m1", &json!({"type": "text", "text": "Sure."})),
+            reply("m1", &call("1", "Read")),
+            result("1", &Value::Null),
+            reply("m1", &call("2", "Bash")),
+            user(&json!([{"type": "text", "text": "[Request interrupted by user]"}])),
+            result("2", &Value::Null),
+            reply("m2", &json!({"type": "thinking", "thinking": "So."})),
+            of_next_request,
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "turn",
+                "main User look",
+                "turn",
+                "main Assistant Sure.",
+                "main Assistant [Read]",
+                "main Tool ok",
+                "main Assistant [Bash]",
+                "main User [Request interrupted by user]",
+                "main Tool ok",
+                "turn",
+                "main Assistant So.",
+                "turn",
+                "main Assistant Done.",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_with_its_caveat_and_output_is_one_turn() {
+        let meta = |text: &str| {
+            let mut line = user(&json!(text));
+            line["isMeta"] = true.into();
+            line
+        };
+        let lines = [
+            meta("<local-command-caveat>Not for you"),
+            user(&json!("<command-name>/clear</command-name>")),
+            user(&json!("<local-command-stdout>cleared</local-command-stdout>")),
+            user(&json!("<command-name>/skill</command-name>")),
+            meta("Base directory for this skill: /s"),
+        ];
+        let turns: Vec<_> = told(&FORMAT, &lines).iter().map(|e| e == "turn").collect();
+        assert_eq!(turns, [true, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn files_and_todos_come_from_what_tools_did() {
+        let edit = |old: &str, all: bool| {
+            json!({"filePath": "/p/a", "originalFile": "x y x", "oldString": old,
+                   "newString": "z", "replaceAll": all})
+        };
+        let read = |total: u64| {
+            json!({"type": "text", "file": {"filePath": "/p/r", "content": "1\n", "startLine": 1,
+                   "numLines": 1, "totalLines": total}})
+        };
+        let mut lines = vec![user(&json!("go"))];
+        lines[0]["cwd"] = "/p".into();
+        for did in [
+            json!({"type": "create", "filePath": "/p/src/new", "content": "n"}),
+            edit("x", false),
+            edit("x", true),
+            edit("not there", true),
+            read(1),
+            read(2),
+            json!({"oldTodos": [], "newTodos": [{"content": "rest"}]}),
+            json!({"filePath": "/elsewhere", "content": "not a write"}),
+            json!("an error"),
+            json!({"filePath": "/p/r", "oldString": "1", "newString": "!"}),
+        ] {
+            lines.push(result("1", &did));
+        }
+        let done: Vec<_> = told(&FORMAT, &lines)
+            .into_iter()
+            .filter(|event| event.starts_with("file ") || event.starts_with("pad "))
+            .collect();
+        assert_eq!(
+            done,
+            [
+                "file src/new: n",
+                "file a: z y x",
+                "file a: z y z",
+                "file a: none",
+                "file r: 1\n",
+                r#"pad todos: [{"content":"rest"}]"#,
+                "file r: !\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_is_its_summary_or_empty_when_none_follows() {
+        let boundary = json!({"type": "system", "subtype": "compact_boundary"});
+        let mut summary = user(&json!("So far: much."));
+        summary["isCompactSummary"] = true.into();
+        let lines = [boundary.clone(), summary, boundary.clone(), user(&json!("next")), boundary];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "compact main [main User So far: much.] 0..0",
+                "compact main [] 0..0",
+                "turn",
+                "main User next",
+                "compact main [] 0..0",
+            ]
+        );
+    }
+
+    #[test]
+    fn sub_agents_have_conversations_of_their_own_inside_the_turn() {
+        let progress = json!({"type": "progress", "data": {"type": "agent_progress",
+            "agentId": "a/1", "message": reply("m9", &json!({"type": "tool_use", "id": "t",
+            "name": "TodoWrite", "input": {"todos": []}}))}});
+        let mut sidechain = user(&json!("do it"));
+        sidechain["isSidechain"] = true.into();
+        sidechain["agentId"] = "b2".into();
+        let lines = [
+            sidechain.clone(),
+            user(&json!("go")),
+            reply("m1", &call("1", "Task")),
+            progress,
+            sidechain,
+            reply("m1", &call("2", "Task")),
+            json!({"type": "progress", "data": {"type": "bash_progress", "output": "."}}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "turn",
+                "b2@main User do it",
+                "turn",
+                "main User go",
+                "turn",
+                "main Assistant [Task]",
+                "a_1@main Assistant [TodoWrite]",
+                "pad todos/a_1@main: []",
+                "b2@main User do it",
+                "main Assistant [Task]",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_program_tells_the_model_is_in_the_conversation() {
+        let lines = [
+            json!({"type": "attachment", "renderedRole": "system", "attachment": {"type": "date"},
+                   "rendered": [{"content": "Today is Friday."}]}),
+            json!({"type": "attachment",
+                   "attachment": {"type": "prompt_snapshot", "systemPrompt": ["Be", "good."]}}),
+            json!({"type": "attachment", "attachment": {"type": "session_context"}}),
+            json!({"type": "queue-operation", "operation": "enqueue"}),
+            json!({"type": "novelty"}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "main System Today is Friday.",
+                "prompt main: Be\n\ngood.",
+                "unknown: a line of type 'novelty'",
+            ]
+        );
+    }
 }

@@ -24,6 +24,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Cline::default()),
     view,
+    asides: &[],
 };
 
 /// How to read `ui_messages.json`.
@@ -34,6 +35,7 @@ pub(super) const WINDOW: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Window::default()),
     view: window_view,
+    asides: &[],
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };

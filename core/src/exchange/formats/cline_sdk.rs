@@ -1,7 +1,7 @@
 //! Sessions of the Cline SDK: one document with the messages of an agent.
 //!
-//! Messages are those of the Anthropic interface. A file that is attached to a prompt is told whole;
-//! edits are told in parts only, so they change no file here.
+//! Messages are those of the Anthropic interface. A file that is attached to a prompt is told whole,
+//! and followed through the edits of the `editor` tool.
 
 use std::io::BufRead;
 
@@ -9,8 +9,11 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
+use super::super::json;
 use super::chat;
 use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
+use super::editor::Editor;
+use super::files::Change;
 use super::session::Session;
 use super::{Event, FormatSpec, Parser, Piece, Pieces, text_at};
 
@@ -22,6 +25,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(ClineSdk::default()),
     view: chat::view,
+    asides: &["system_prompt"],
 };
 
 static RULES: Rules = Rules {
@@ -41,6 +45,7 @@ fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct ClineSdk {
     session: Session,
     conversations: Conversations,
+    editor: Editor,
 }
 
 impl Parser for ClineSdk {
@@ -78,15 +83,50 @@ impl ClineSdk {
         self.conversations.push(&chat::view(message), facts, events);
         let blocks = message.get("content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
-            let text = |path| text_at(block, path);
-            if let (Some("file"), Some(path), Some(content)) =
-                (text("/type"), text("/path"), text("/content"))
-            {
-                let path = self.session.relative(path);
-                events.push(Event::File { path, content: Some(own_text(content)) });
-            }
+            self.block(block, events);
         }
     }
+
+    fn block(&mut self, block: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(block, path);
+        match text("/type") {
+            Some("file") => {
+                if let Some((path, content)) = text("/path").zip(text("/content")) {
+                    let change = Change::Write(content.to_owned());
+                    self.editor.apply(&self.session, path, &change, events);
+                }
+            }
+            Some("tool_use") if text("/name") == Some("editor") => {
+                if let Some((id, edit)) = text("/id").zip(block.get("input").and_then(change_of)) {
+                    self.editor.call(id, edit);
+                }
+            }
+            Some("tool_result") => {
+                let id = text("/tool_use_id").unwrap_or_default();
+                self.editor.result(id, has_succeeded(block), &self.session, events);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The change that a call of the `editor` tool asks for, and the file.
+fn change_of(input: &Value) -> Option<(String, Change)> {
+    let text = |path| text_at(input, path).map(str::to_owned);
+    let (path, new) = (text("/path")?, text("/new_text")?);
+    let change = match text("/old_text") {
+        Some(old) => Change::Replace { old, new, all: false },
+        None if input.get("insert_line").is_none() => Change::Write(new),
+        // Where the line counts from is not told: the file is not known any longer.
+        None => Change::Remove,
+    };
+    Some((path, change))
+}
+
+/// Whether a result, which is JSON in text, says that the tool succeeded.
+fn has_succeeded(result: &Value) -> bool {
+    let content = text_at(result, "/content").and_then(|text| json::value(text.as_bytes()));
+    content.and_then(|content| content.get("success")?.as_bool()).unwrap_or(false)
 }
 
 #[cfg(test)]
@@ -99,9 +139,10 @@ mod tests {
         let file = br#"{"version": 1, "agent": "lead", "sessionId": "s", "messages": [
             {"role": "user", "content": [{"type": "text", "text": "go"},
              {"type": "file", "path": "/p/a", "content": "A"}], "ts": 1},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "editor", "input": {}}],
-             "modelInfo": {"id": "m"}},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}]}],
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "editor",
+             "input": {"path": "/p/a", "old_text": "A", "new_text": "B"}}], "modelInfo": {"id": "m"}},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
+             "content": "{\"result\":\"ok\",\"success\":true}"}]}],
             "system_prompt": "be\ngood"}"#;
         let expected = [
             "version=1",
@@ -112,7 +153,8 @@ mod tests {
             "file /p/a: A",
             "turn",
             "main Assistant [editor]",
-            "main Tool ok",
+            r#"main Tool {"result":"ok","success":true}"#,
+            "file /p/a: B",
             "prompt main: be\ngood",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);

@@ -5,8 +5,9 @@
 //! - Items that users and developers say before the model answers are one turn. What the model says
 //!   is a turn up to the last output of its calls; its next word begins another.
 //! - `compacted` replaces the whole conversation by the items it carries.
-//! - Of files, a patch tells the whole content only when it adds them. An update is a difference
-//!   to a content that is not in the transcript, so it is left out.
+//! - Of files, a patch tells the whole content only when it adds them. An update is a difference: it
+//!   is applied to a file that the session added before, and is left out otherwise, since the
+//!   content it changes is not in the transcript.
 
 use std::collections::HashSet;
 
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, record,
@@ -31,6 +33,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<Codex>::default(),
     view,
+    asides: &[],
 };
 
 const LINE_TYPES: &[&str] =
@@ -107,6 +110,7 @@ struct Codex {
     state: State,
     /// Calls of this step that have no output yet.
     open_calls: HashSet<String>,
+    files: Files,
 }
 
 /// What the current turn is.
@@ -220,16 +224,29 @@ impl Codex {
             Some("patch_apply_end") if payload.get("success") == Some(&Value::Bool(true)) => {
                 let changes = payload.get("changes").and_then(Value::as_object);
                 for (path, change) in changes.into_iter().flatten() {
-                    let content = match text_at(change, "/type") {
-                        Some("add") => change.get("content").map(own),
-                        Some("delete") => None,
-                        _ => continue,
-                    };
-                    events.push(Event::File { path: self.session.relative(path), content });
+                    self.change(path, change, events);
                 }
             }
             _ => {}
         }
+    }
+
+    /// A patch changed the file at `path`.
+    fn change(&mut self, path: &str, change: &Value, events: &mut Vec<Event>) {
+        let text = |name| change.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let path = match text_at(change, "/move_path") {
+            Some(target) if target != path => {
+                self.files.rename(&self.session, (path, target), events);
+                target
+            }
+            _ => path,
+        };
+        let change = match text_at(change, "/type") {
+            Some("add") => Change::Write(text("content")),
+            Some("delete") => Change::Remove,
+            _ => Change::Patch(text("unified_diff")),
+        };
+        self.files.apply(&self.session, path, &change, events);
     }
 
     fn between_turns(&mut self) {
@@ -270,5 +287,155 @@ impl Codex {
             Some(self.message(&view(&value), Content::Part(text.range_of(item)?), time))
         };
         line.payload.replacement_history.iter().map(message).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{events_of, told};
+    use super::*;
+
+    fn item(payload: &Value) -> Value {
+        json!({"timestamp": "2026-06-22T12:00:00Z", "type": "response_item", "payload": payload})
+    }
+
+    fn said(role: &str, text: &str) -> Value {
+        item(
+            &json!({"type": "message", "role": role, "content": [{"type": "input_text", "text": text}]}),
+        )
+    }
+
+    fn call(id: &str) -> Value {
+        item(&json!({"type": "function_call", "name": "run", "arguments": "{}", "call_id": id}))
+    }
+
+    fn output(id: &str) -> Value {
+        item(&json!({"type": "function_call_output", "call_id": id, "output": "ok"}))
+    }
+
+    fn event(payload: &Value) -> Value {
+        json!({"type": "event_msg", "payload": payload})
+    }
+
+    #[test]
+    fn a_step_ends_when_all_its_calls_have_outputs() {
+        let lines = [
+            json!({"type": "session_meta", "payload": {"id": "s", "cwd": "/p",
+                   "base_instructions": {"text": "Be good."}}}),
+            event(&json!({"type": "task_started"})),
+            said("developer", "rules"),
+            json!({"type": "turn_context", "payload": {"model": "m1"}}),
+            said("user", "go"),
+            event(&json!({"type": "user_message", "message": "go"})),
+            item(&json!({"type": "reasoning", "summary": [{"text": "Hm."}]})),
+            call("1"),
+            call("2"),
+            output("1"),
+            call("3"),
+            output("3"),
+            output("2"),
+            item(&json!({"type": "web_search_call", "action": {"query": "q"}})),
+            said("assistant", "done"),
+            event(&json!({"type": "task_started"})),
+            said("user", "more"),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "session_id=s",
+                "cwd=/p",
+                "prompt main: Be good.",
+                "turn",
+                "main System rules",
+                "model=m1",
+                "main User go",
+                "turn",
+                "main Assistant Hm.",
+                "main Assistant [run]",
+                "main Assistant [run]",
+                "main Tool ok",
+                "main Assistant [run]",
+                "main Tool ok",
+                "main Tool ok",
+                "turn",
+                "main Assistant [web_search]",
+                "main Assistant done",
+                "turn",
+                "main User more",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_replaces_the_conversation_by_parts_of_its_line() {
+        let line = r#"{"type":"compacted","payload":{"message":"","replacement_history":[
+            {"type":"message","role":"user","content":"one \ud83d"} ,
+            {"type":"message","role":"developer","content":[{"type":"input_text","text":"two"}]}
+        ]}}"#
+            .replace('\n', "");
+        let found = events_of(&FORMAT, line.as_bytes());
+        let [Event::Compact { summary, keep, .. }] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(*keep, 0..0);
+        let parts: Vec<_> = summary
+            .iter()
+            .map(|message| match &message.content {
+                Content::Part(range) => {
+                    let view = super::super::view("codex", &line.as_bytes()[range.clone()]);
+                    assert_eq!(view.role, message.role);
+                    view.text
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(parts, ["one \u{fffd}", "two"]);
+        let old = [json!({"type": "compacted", "payload": {"message": "So far: much."}})];
+        assert_eq!(told(&FORMAT, &old), ["compact main [main User So far: much.] 0..0"]);
+    }
+
+    #[test]
+    fn plans_are_todos() {
+        let plan = item(&json!({"type": "function_call", "name": "update_plan", "call_id": "1",
+                                "arguments": "{\"plan\": [{\"step\": \"rest\"}]}"}));
+        let told = told(&FORMAT, &[plan]);
+        assert_eq!(told[2..], [r#"pad todos: [{"step":"rest"}]"#]);
+    }
+
+    #[test]
+    fn files_are_followed_from_where_their_content_is_known() {
+        let patch = |success: bool, path: &str, change: &Value| {
+            event(
+                &json!({"type": "patch_apply_end", "success": success, "changes": {path: change}}),
+            )
+        };
+        let add = json!({"type": "add", "content": "a\n"});
+        let update = |old: &str, new: &str, to: Option<&str>| {
+            let difference = format!("@@ -1 +1 @@\n-{old}\n+{new}\n");
+            json!({"type": "update", "unified_diff": difference, "move_path": to})
+        };
+        let lines = [
+            patch(false, "/p/failed", &add),
+            patch(true, "/p/unknown", &update("a", "b", None)),
+            patch(true, "/p/new", &add),
+            patch(true, "/p/new", &update("a", "b", None)),
+            patch(true, "/p/new", &update("b", "c", Some("/p/moved"))),
+            patch(true, "/p/moved", &update("b", "d", None)),
+            patch(true, "/p/moved", &update("d", "e", None)),
+            patch(true, "/p/old", &json!({"type": "delete", "content": "o"})),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "file /p/new: a\n",
+                "file /p/new: b\n",
+                "file /p/new: none",
+                "file /p/moved: b\n",
+                "file /p/moved: c\n",
+                "unknown: a change that does not fit the file as it was told",
+                "file /p/moved: none",
+                "file /p/old: none",
+            ]
+        );
     }
 }

@@ -3,14 +3,14 @@
 //!
 //! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
 //!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
-//! - What a tool is asked to write is known when it starts, and counts when it has succeeded.
-
-use std::collections::HashMap;
+//! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
 
 use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::editor::Editor;
+use super::files::Change;
 use super::session::Session;
 use super::{
     Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
@@ -24,6 +24,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<CopilotCli>::default(),
     view,
+    asides: &[],
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.
@@ -72,8 +73,7 @@ fn view(event: &Value) -> MessageView {
 #[derive(Debug, Default)]
 struct CopilotCli {
     session: Session,
-    /// What the tool calls that are running will have done.
-    running: HashMap<String, Event>,
+    editor: Editor,
 }
 
 impl Parser for CopilotCli {
@@ -100,14 +100,18 @@ impl Parser for CopilotCli {
             "assistant.turn_start" => events.push(Event::Turn),
             "assistant.message" => self.message(&line, events),
             "tool.execution_start" => {
-                if let Some(event) = self.written(data) {
-                    self.running.insert(call.to_owned(), event);
+                if let Some(change) = file_change(data) {
+                    self.editor.call(call, change);
+                }
+                let todos = data.pointer("/arguments/todos").map(own);
+                if todos.is_some() && text_at(data, "/toolName") == Some("update_todo") {
+                    events.push(Event::Scratchpad { key: "todos".to_owned(), content: todos });
                 }
             }
             "tool.execution_complete" => {
                 self.message(&line, events);
-                let written = self.running.remove(call);
-                events.extend(written.filter(|_| data.get("success") == Some(&Value::Bool(true))));
+                let succeeded = data.get("success") == Some(&Value::Bool(true));
+                self.editor.result(call, succeeded, &self.session, events);
             }
             other => {
                 let group = other.split('.').next().unwrap_or_default();
@@ -139,20 +143,101 @@ impl CopilotCli {
         let model = said.filter(|_| view.role == Role::Assistant);
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
     }
+}
 
-    /// The file or todo list that a tool writes whole.
-    fn written(&self, data: &Value) -> Option<Event> {
-        let arguments = data.get("arguments")?;
-        match text_at(data, "/toolName")? {
-            "create" => {
-                let path = self.session.relative(text_at(arguments, "/path")?);
-                Some(Event::File { path, content: Some(own(arguments.get("file_text")?)) })
-            }
-            "update_todo" => {
-                let content = Some(own(arguments.get("todos")?));
-                Some(Event::Scratchpad { key: "todos".to_owned(), content })
-            }
-            _ => None,
+/// What a file tool that starts will do, and to which file.
+fn file_change(data: &Value) -> Option<(String, Change)> {
+    let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(data, "/toolName")? {
+        "create" => Change::Write(argument("file_text")?),
+        "edit" => {
+            Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
         }
+        _ => return None,
+    };
+    Some((argument("path")?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::told;
+    use super::*;
+
+    fn event(kind: &str, data: &Value) -> Value {
+        json!({"type": kind, "id": "e", "data": data})
+    }
+
+    #[test]
+    fn steps_are_turns_and_tools_count_when_they_have_succeeded() {
+        let start = |id: &str, tool: &str, arguments: &Value| {
+            event(
+                "tool.execution_start",
+                &json!({"toolCallId": id, "toolName": tool, "arguments": arguments}),
+            )
+        };
+        let complete = |id: &str, success: bool| {
+            let mut data = json!({"toolCallId": id, "success": success});
+            let (field, said) = if success {
+                ("result", json!({"content": "ok"}))
+            } else {
+                ("error", json!({"message": "denied"}))
+            };
+            data[field] = said;
+            event("tool.execution_complete", &data)
+        };
+        let lines = [
+            event("session.start", &json!({"sessionId": "s", "context": {"cwd": "/p"}})),
+            event("system.message", &json!({"content": "Be good."})),
+            event("user.message", &json!({"content": "go"})),
+            event("assistant.turn_start", &json!({"turnId": "0"})),
+            event(
+                "assistant.message",
+                &json!({"content": "", "toolRequests": [
+                    {"toolCallId": "1", "name": "create", "arguments": {}},
+                    {"toolCallId": "2", "name": "create", "arguments": {}},
+                ]}),
+            ),
+            start("1", "create", &json!({"path": "/p/a", "file_text": "A"})),
+            start("2", "create", &json!({"path": "/p/b", "file_text": "B"})),
+            start("3", "update_todo", &json!({"todos": "- [ ] rest"})),
+            complete("2", false),
+            complete("1", true),
+            complete("3", true),
+            event("hook.end", &json!({})),
+            event("novel.event", &json!({})),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "session_id=s",
+                "cwd=/p",
+                "prompt main: Be good.",
+                "main System Be good.",
+                "turn",
+                "main User go",
+                "turn",
+                "main Assistant [create, create]",
+                "pad todos: - [ ] rest",
+                "main Tool denied",
+                "main Tool ok",
+                "file a: A",
+                "main Tool ok",
+                "unknown: an event of type 'novel.event'",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failed_tool_shows_its_error() {
+        let line = event(
+            "tool.execution_complete",
+            &json!({"toolCallId": "1", "success": false,
+            "error": {"message": "denied"}}),
+        );
+        let view = view(&line);
+        assert_eq!(view.tool_results[0].text, "denied");
+        assert!(view.tool_results[0].is_error);
     }
 }

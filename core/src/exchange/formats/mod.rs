@@ -34,8 +34,11 @@ mod cline_sdk;
 mod codex;
 mod conversation;
 mod copilot_cli;
+mod editor;
+mod files;
 mod opencode;
 mod openhands;
+mod patch;
 mod pi;
 mod session;
 mod swe_agent;
@@ -66,6 +69,8 @@ pub struct FormatSpec {
     pub recognise: fn(&Shape<'_>) -> bool,
     /// The pieces of a file.
     pub cut: for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>,
+    /// Cut elements that stand beside the conversation and do not grow at its end.
+    pub asides: &'static [&'static str],
     /// A parser for one file.
     pub parser: fn() -> Box<dyn Parser + Send>,
     /// The view of a message, parsed.
@@ -179,7 +184,8 @@ pub enum PieceKind {
         path: &'static str,
     },
     /// What stands between the cut elements of a JSON document, with the values of the fields that
-    /// the format asked for and that lie inside: path and range in `bytes`.
+    /// the format asked for and that lie inside: path and range in `bytes`. An empty range is where
+    /// a value begins that holds cut elements.
     Glue {
         /// Fields found in this piece, in file order.
         fields: Vec<(&'static str, Range<usize>)>,

@@ -1,7 +1,7 @@
 //! opencode exports: one document, `{info, messages: [{info, parts}]}`.
 //!
 //! A message holds the tool calls of a step and their results, so a message is a turn. Files are
-//! told from `write` and from edits that record the content after them. Hashes of snapshots and
+//! followed through `write`, `edit` and `apply_patch`. Hashes of snapshots and
 //! patches stay in the record.
 
 use std::io::BufRead;
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record, todos};
+use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
+use super::files::{Change, Files};
 use super::session::Session;
 use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
 
@@ -22,6 +23,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(Opencode::default()),
     view,
+    asides: &[],
 };
 
 static RULES: Rules = Rules {
@@ -41,6 +43,7 @@ fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct Opencode {
     session: Session,
     conversations: Conversations,
+    files: Files,
 }
 
 impl Parser for Opencode {
@@ -77,32 +80,36 @@ impl Opencode {
         }
     }
 
-    /// Files whose whole content a tool call tells.
-    fn files(&self, part: &Value, events: &mut Vec<Event>) {
-        let text = |path| text_at(part, path);
-        if text("/tool") == Some("write") {
-            self.file(text("/state/input/filePath"), text("/state/input/content"), events);
-        }
-        let edited = part.pointer("/state/metadata/filediff");
-        let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
-        for change in edited.into_iter().chain(patched.into_iter().flatten()) {
-            let path = text_at(change, "/filePath").or_else(|| text_at(change, "/file"));
-            match text_at(change, "/type") {
-                Some("delete") => {
-                    if let Some(path) = path {
-                        let path = self.session.relative(path);
-                        events.push(Event::File { path, content: None });
-                    }
-                }
-                _ => self.file(path, text_at(change, "/after"), events),
+    /// Follows the files that a tool call changed.
+    fn files(&mut self, part: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(part, path).map(str::to_owned);
+        let path = text("/state/input/filePath");
+        let asked = match text_at(part, "/tool") {
+            Some("write") => text("/state/input/content").map(Change::Write),
+            Some("edit") => {
+                text("/state/metadata/filediff/after").map(Change::Write).or_else(|| {
+                    let all = part.pointer("/state/input/replaceAll").and_then(Value::as_bool);
+                    Some(Change::Replace {
+                        old: text("/state/input/oldString")?,
+                        new: text("/state/input/newString")?,
+                        all: all.unwrap_or(false),
+                    })
+                })
             }
+            _ => None,
+        };
+        if let Some((path, change)) = path.zip(asked) {
+            self.files.apply(&self.session, &path, &change, events);
         }
-    }
-
-    fn file(&self, path: Option<&str>, content: Option<&str>, events: &mut Vec<Event>) {
-        if let Some((path, content)) = path.zip(content) {
-            let path = self.session.relative(path);
-            events.push(Event::File { path, content: Some(own_text(content)) });
+        let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
+        for file in patched.into_iter().flatten() {
+            let change = match text_at(file, "/type") {
+                Some("delete") => Some(Change::Remove),
+                _ => text_at(file, "/after").map(|after| Change::Write(after.to_owned())),
+            };
+            if let Some((path, change)) = text_at(file, "/filePath").zip(change) {
+                self.files.apply(&self.session, path, &change, events);
+            }
         }
     }
 }
@@ -158,7 +165,8 @@ mod tests {
        {"type": "reasoning", "text": "hm"},
        {"type": "tool", "callID": "c1", "tool": "write", "state": {"status": "completed",
         "input": {"filePath": "/p/a.rs", "content": "fn"}, "output": "ok"}},
-       {"type": "tool", "callID": "c2", "tool": "edit", "state": {"status": "completed", "input": {},
+       {"type": "tool", "callID": "c2", "tool": "edit", "state": {"status": "completed",
+        "input": {"filePath": "/p/b.rs"},
         "output": "", "metadata": {"filediff": {"file": "/p/b.rs", "before": "x", "after": "y"}}}},
        {"type": "tool", "callID": "c3", "tool": "apply_patch", "state": {"status": "completed", "input": {},
         "output": "", "metadata": {"files": [{"filePath": "/p/c.rs", "type": "delete", "after": ""}]}}},

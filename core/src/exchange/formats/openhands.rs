@@ -2,20 +2,21 @@
 //!
 //! Every event is a message: actions of the agent and the user, and the observations after them.
 //! Calls that one reply of the model made share its id and are one turn. Several tasks in one file
-//! are several conversations, named by `instance_id`; facts are told of the first. A file is known
-//! whole when it was written or created, or edited by an editor that records whole contents; what
-//! `str_replace` does to a file is not, so an older content stays.
+//! are several conversations, named by `instance_id`; facts are told of the first. Files that
+//! were written or created, or edited by an editor that records whole contents, are followed. Every
+//! task has a workspace of its own: the files of further tasks lie in a folder named as the task.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 
 use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
-use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record, todos};
+use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
+use super::editor::{self, Editor};
+use super::files::Change;
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
+use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
 
 /// How to read them.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -25,6 +26,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(OpenHands::default()),
     view,
+    asides: &[],
 };
 
 static RULES: Rules = Rules {
@@ -38,9 +40,6 @@ static RULES: Rules = Rules {
         "test_result.git_patch",
     ],
 };
-
-/// Actions whose observation has not been seen are forgotten beyond so many.
-const MAX_OPEN_ACTIONS: usize = 64;
 
 fn recognise(shape: &Shape<'_>) -> bool {
     if shape.is_array {
@@ -63,8 +62,7 @@ struct OpenHands {
     model: Option<String>,
     /// The reply of the model that the last action came from.
     reply: Option<String>,
-    /// Files that actions without an observation would write: action id, path and content.
-    written: HashMap<u64, (String, String)>,
+    editor: Editor,
 }
 
 impl Parser for OpenHands {
@@ -82,7 +80,7 @@ impl OpenHands {
     fn field(&mut self, path: &str, value: Option<String>, events: &mut Vec<Event>) {
         if path.is_empty() {
             self.conversations.next();
-            self.written.clear();
+            self.editor.forget();
             (self.instance, self.model, self.reply) = (None, None, None);
             return;
         }
@@ -130,48 +128,53 @@ impl OpenHands {
         if is_step {
             self.reply = reply.map(str::to_owned);
         }
-        for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
-            self.files(event, events);
-        }
+        self.files_of(record, events);
         if text_at(event, "/action") == Some("task_tracking") {
             let agent = self.conversations.agent(None);
             todos(agent, event.pointer("/args/task_list"), events);
         }
     }
 
-    /// Files whose whole content `event` tells or completes.
-    fn files(&mut self, event: &Value, events: &mut Vec<Event>) {
-        let text = |path| text_at(event, path);
-        match (text("/action"), event.get("id").and_then(Value::as_u64)) {
-            (Some("write"), Some(id)) => {
-                self.remember(id, text("/args/path"), text("/args/content"));
-            }
-            (Some("edit"), Some(id)) if text("/args/command") == Some("create") => {
-                self.remember(id, text("/args/path"), text("/args/file_text"));
-            }
-            _ => {}
+    /// Follows the files of `record`, which belong to the current task.
+    fn files_of(&mut self, record: &Value, events: &mut Vec<Event>) {
+        let told = events.len();
+        for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
+            self.files(event, events);
         }
-        if !matches!(text("/observation"), Some("write" | "edit")) {
-            return;
-        }
-        let cause = event.get("cause").and_then(Value::as_u64);
-        let written = cause.and_then(|cause| self.written.remove(&cause));
-        // The string-replacing editor records what it replaced, others the whole file.
-        let is_whole = text("/extras/impl_source").is_some_and(|source| source != "oh_aci");
-        let edited = text("/extras/path").zip(text("/extras/new_content")).filter(|_| is_whole);
-        let edited = edited.map(|(path, content)| (path.to_owned(), content.to_owned()));
-        let has_failed = text("/content").is_some_and(|content| content.starts_with("ERROR"));
-        if let Some((path, content)) = written.or(edited).filter(|_| !has_failed) {
-            events.push(Event::File { path, content: Some(own_text(&content)) });
+        let agent = self.conversations.agent(None);
+        for event in events.iter_mut().skip(told).filter(|_| agent != MAIN) {
+            if let Event::File { path, .. } = event {
+                *path = format!("{agent}/{}", path.trim_start_matches('/'));
+            }
         }
     }
 
-    fn remember(&mut self, id: u64, path: Option<&str>, content: Option<&str>) {
-        let Some((path, content)) = path.zip(content) else { return };
-        if self.written.len() >= MAX_OPEN_ACTIONS {
-            self.written.clear();
+    /// Follows the files that `event` changes or would change.
+    fn files(&mut self, event: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(event, path);
+        let id = plain(event.get("id")).unwrap_or_default();
+        let edit = match text("/action") {
+            Some("write") => text("/args/path")
+                .zip(text("/args/content"))
+                .map(|(path, content)| (path.to_owned(), Change::Write(content.to_owned()))),
+            Some("edit") => event.get("args").and_then(editor::change_of),
+            _ => None,
+        };
+        if let Some(edit) = edit {
+            self.editor.call(&id, edit);
         }
-        self.written.insert(id, (path.to_owned(), content.to_owned()));
+        let has_failed = text("/content").is_some_and(|content| content.starts_with("ERROR"));
+        if has_failed || !matches!(text("/observation"), Some("write" | "edit")) {
+            return;
+        }
+        let cause = plain(event.get("cause")).unwrap_or_default();
+        self.editor.result(&cause, true, &self.session, events);
+        // The string-replacing editor records what it replaced, others the whole file.
+        let is_whole = text("/extras/impl_source").is_some_and(|source| source != "oh_aci");
+        let edited = text("/extras/path").zip(text("/extras/new_content")).filter(|_| is_whole);
+        if let Some((path, content)) = edited {
+            self.editor.apply(&self.session, path, &Change::Write(content.to_owned()), events);
+        }
     }
 }
 
@@ -210,7 +213,8 @@ fn view_of(event: &Value) -> MessageView {
     } else {
         view.add_text(said.unwrap_or_default());
     }
-    if role == Role::Assistant && !matches!(text("/action"), Some("message" | "think")) {
+    let is_call = call.is_some() || !matches!(text("/action"), Some("message" | "think"));
+    if role == Role::Assistant && is_call {
         let name = event.pointer("/tool_call_metadata/function_name");
         let id = call.or_else(|| event.get("id"));
         view.add_call(id, name.or_else(|| event.get("action")), event.get("args"));
@@ -261,6 +265,19 @@ mod tests {
             .filter(|line| line.starts_with("file") || line.starts_with("pad"))
             .collect();
         assert_eq!(told, ["file /w/a: A", "file /w/c: C", r#"pad todos: [{"id":1}]"#]);
+    }
+
+    #[test]
+    fn files_of_a_further_task_are_apart() {
+        let task = |id: &str| {
+            format!(
+                r#"{{"instance_id":"{id}","history":[{{"id":1,"source":"agent","action":"write","args":{{"path":"/w/a","content":"{id}"}}}},{{"source":"agent","observation":"write","cause":1}}]}}"#
+            )
+        };
+        let file = format!("{}\n{}\n", task("one"), task("two"));
+        let outline = outline(&events_of(&FORMAT, file.as_bytes()));
+        let files: Vec<_> = outline.iter().filter(|line| line.starts_with("file")).collect();
+        assert_eq!(files, ["file /w/a: one", "file two/w/a: two"]);
     }
 
     #[test]

@@ -3,20 +3,19 @@
 //! - `message` entries are the conversation. A prompt begins a turn, and so do each reply of the
 //!   model and each command that the user runs.
 //! - `compaction` carries a summary and the index of the first entry that stays; the header is
-//!   entry 0, and a line that cannot be read is none. The whole entry stands for the summary.
+//!   entry 0, and what pi itself cannot read (a damaged line, a line of two records) is none. The
+//!   whole entry stands for the summary.
 //! - `branchedFrom` in the header names the file that this one was forked from.
 //! - Later versions link entries to a tree. They are read in file order, and reported.
-
-use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::super::detect::Shape;
 use super::super::{json, lines};
+use super::editor::Editor;
+use super::files::Change;
 use super::session::Session;
-use super::{
-    Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
-};
+use super::{Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, record, text_at};
 
 /// The pi coding agent.
 pub(super) const FORMAT: FormatSpec = FormatSpec {
@@ -26,6 +25,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut: lines::cut,
     parser: || Box::<Pi>::default(),
     view,
+    asides: &[],
 };
 
 fn recognise(shape: &Shape<'_>) -> bool {
@@ -62,17 +62,21 @@ fn view(entry: &Value) -> MessageView {
 #[derive(Debug, Default)]
 struct Pi {
     session: Session,
-    /// Entries seen so far, with the header.
+    /// Entries seen so far, with the header and the current one.
     entries: u64,
-    /// The entry of each message in the conversation; a summary has that of what it stands before.
+    /// The line of the last record.
+    line: u64,
+    /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
-    /// What the tool calls that are running will have done.
-    running: HashMap<String, Event>,
+    editor: Editor,
 }
 
 impl Parser for Pi {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(entry) = record(piece, events) else { return };
+        let is_alone = piece.suffix.ends_with(b"\n") && piece.line != self.line;
+        self.entries += u64::from(is_alone);
+        self.line = piece.line;
         match text_at(&entry, "/type").unwrap_or_default() {
             "session" => self.header(&entry, events),
             "message" => self.message(&entry, events),
@@ -87,7 +91,6 @@ impl Parser for Pi {
                 events.push(Event::Unknown { what });
             }
         }
-        self.entries += 1;
     }
 }
 
@@ -118,27 +121,16 @@ impl Pi {
             events.push(Event::Turn);
         }
         events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
-        self.messages.push(self.entries);
-        for block in
-            entry.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
-        {
-            if let (Some(call), Some(event)) = (text_at(block, "/id"), self.written(block)) {
-                self.running.insert(call.to_owned(), event);
+        self.messages.push(self.entries.saturating_sub(1));
+        let blocks = entry.pointer("/message/content").and_then(Value::as_array);
+        for block in blocks.into_iter().flatten() {
+            if let Some((call, change)) = text_at(block, "/id").zip(file_change(block)) {
+                self.editor.call(call, change);
             }
         }
         for result in &view.tool_results {
-            let written = self.running.remove(&result.call_id);
-            events.extend(written.filter(|_| !result.is_error));
+            self.editor.result(&result.call_id, !result.is_error, &self.session, events);
         }
-    }
-
-    /// The file that a call writes whole.
-    fn written(&self, call: &Value) -> Option<Event> {
-        if text_at(call, "/name") != Some("write") {
-            return None;
-        }
-        let path = self.session.relative(text_at(call, "/arguments/path")?);
-        Some(Event::File { path, content: Some(own(call.pointer("/arguments/content")?)) })
     }
 
     fn compaction(&mut self, entry: &Value, events: &mut Vec<Event>) {
@@ -155,5 +147,118 @@ impl Pi {
         events.push(Event::Compact { agent: MAIN.to_owned(), summary, keep: keep_range });
         // The summary goes with the next compaction, whatever that keeps.
         self.messages.splice(..keep, [0]);
+    }
+}
+
+/// What a call of a file tool does, and to which file.
+fn file_change(call: &Value) -> Option<(String, Change)> {
+    let argument = |name| call.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(call, "/name")? {
+        "write" => Change::Write(argument("content")?),
+        "edit" => {
+            Change::Replace { old: argument("oldText")?, new: argument("newText")?, all: false }
+        }
+        _ => return None,
+    };
+    Some((argument("path")?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{events_of, told};
+    use super::*;
+
+    fn user(text: &str) -> Value {
+        json!({"type": "message", "message": {"role": "user", "content": text}})
+    }
+
+    #[test]
+    fn a_prompt_a_reply_and_a_command_each_begin_a_turn() {
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p", "modelId": "m1",
+                   "branchedFrom": "/old.jsonl"}),
+            user("write it"),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "1", "name": "write",
+                 "arguments": {"path": "a.txt", "content": "hi\n"}},
+                {"type": "toolCall", "id": "2", "name": "write",
+                 "arguments": {"path": "b.txt", "content": "no"}},
+            ]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "2",
+                   "isError": true, "content": [{"type": "text", "text": "denied"}]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "1",
+                   "isError": false, "content": [{"type": "text", "text": "done"}]}}),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "3", "name": "edit",
+                 "arguments": {"path": "a.txt", "oldText": "hi", "newText": "ho"}}]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "3",
+                   "content": []}}),
+            json!({"type": "message", "message": {"role": "bashExecution", "command": "ls",
+                   "output": "a.txt\n", "exitCode": 0}}),
+            json!({"type": "surprise"}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "session_id=s",
+                "cwd=/p",
+                "model=m1",
+                "branched_from=/old.jsonl",
+                "turn",
+                "main User write it",
+                "turn",
+                "main Assistant [write, write]",
+                "main Tool denied",
+                "main Tool done",
+                "file a.txt: hi\n",
+                "turn",
+                "main Assistant [edit]",
+                "main Tool [no text]",
+                "file a.txt: ho\n",
+                "turn",
+                "main Tool $ ls",
+                "unknown: an entry of type 'surprise'",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_keeps_the_messages_from_its_first_kept_entry() {
+        let compaction = |first: u64| json!({"type": "compaction", "summary": "so far", "firstKeptEntryIndex": first});
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            user("1"),
+            json!({"type": "thinking_level_change", "thinkingLevel": "high"}),
+            user("3"),
+            user("4"),
+            compaction(3),
+            user("6"),
+            compaction(4),
+        ];
+        let compactions: Vec<_> =
+            told(&FORMAT, &lines).into_iter().filter(|e| e.starts_with("compact")).collect();
+        assert_eq!(
+            compactions,
+            ["compact main [main User so far] 1..3", "compact main [main User so far] 2..4"]
+        );
+    }
+
+    #[test]
+    fn records_on_a_shared_line_are_messages_but_no_entries() {
+        let file = format!(
+            "{}\n{}{}\n{}\n{}\n",
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            user("shared"),
+            user("shared"),
+            user("entry 1"),
+            json!({"type": "compaction", "summary": "s", "firstKeptEntryIndex": 1}),
+        );
+        let kept = events_of(&FORMAT, file.as_bytes()).into_iter().find_map(|event| match event {
+            Event::Compact { keep, .. } => Some(keep),
+            _ => None,
+        });
+        assert_eq!(kept, Some(2..3));
     }
 }

@@ -3,10 +3,9 @@
 //! The conversation is `history`. `trajectory` comes before it and tells the same once more, step by
 //! step; since SWE-agent 1.0 with the whole prompt of each step, whose messages are cut so that they
 //! are stored once. The first turn is what stands before the first reply that is no demonstration;
-//! then a turn is a reply with the observation after it. A file is known whole when the editor tool
-//! created it.
+//! then a turn is a reply with the observation after it,
+//! which older versions put into the mouth of the user. Files that the editor tool created are followed.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 
 use serde_json::Value;
@@ -14,7 +13,8 @@ use serde_json::Value;
 use super::super::detect::Shape;
 use super::super::document::{Document, Rules};
 use super::super::json;
-use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
+use super::conversation::{Conversations, MessageFacts, fields, plain, record};
+use super::editor::{self, Editor};
 use super::session::Session;
 use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
 
@@ -26,6 +26,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
     cut,
     parser: || Box::new(SweAgent::default()),
     view,
+    asides: &["trajectory[*]", "trajectory[*].messages[*]"],
 };
 
 static RULES: Rules = Rules {
@@ -40,8 +41,9 @@ static RULES: Rules = Rules {
     ],
 };
 
-/// Calls whose result has not been seen are forgotten beyond so many.
-const MAX_OPEN_CALLS: usize = 64;
+/// What the editor tool says when it changed a file.
+const SUCCESSES: [&str; 3] =
+    ["File created successfully", "has been edited", "undone successfully"];
 
 fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && (shape.has("trajectory") || shape.has("history") && shape.has("info"))
@@ -55,10 +57,7 @@ fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct SweAgent {
     session: Session,
     conversations: Conversations,
-    /// The model has replied: prompts are over.
-    replied: bool,
-    /// Files that calls without a result would create: call id, path and content.
-    created: HashMap<String, (String, String)>,
+    editor: Editor,
 }
 
 impl Parser for SweAgent {
@@ -98,47 +97,25 @@ impl SweAgent {
     }
 
     fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
-        let mut view = view(message);
+        let view = view(message);
         let is_demo = message.get("is_demo").and_then(Value::as_bool).unwrap_or(false)
             || text_at(message, "/message_type") == Some("demonstration");
-        if self.replied && view.role == Role::User {
-            view.role = Role::Tool;
-        }
         let is_reply = view.role == Role::Assistant && !is_demo;
-        self.replied |= is_reply;
         if self.conversations.begins_turn(if is_reply { Role::Assistant } else { Role::Tool }) {
             events.push(Event::Turn);
         }
         self.conversations.push_in_turn(&view, MessageFacts::default(), events);
-        self.calls(&view);
-        self.results(message, &view, events);
-    }
-
-    /// Remembers the files that the calls of `view` would create.
-    fn calls(&mut self, view: &MessageView) {
         for call in &view.tool_calls {
-            let Some(input) = json::value(call.input.as_bytes()) else { continue };
-            let part = |path| text_at(&input, path);
-            if let (Some("create"), Some(path), Some(text)) =
-                (part("/command"), part("/path"), part("/file_text"))
-            {
-                if self.created.len() >= MAX_OPEN_CALLS {
-                    self.created.clear();
-                }
-                self.created.insert(call.id.clone(), (path.to_owned(), text.to_owned()));
+            let arguments = json::value(call.input.as_bytes());
+            if let Some(edit) = arguments.as_ref().and_then(editor::change_of) {
+                self.editor.call(&call.id, edit);
             }
         }
-    }
-
-    /// Files that were created, now that `message` tells the results of calls.
-    fn results(&mut self, message: &Value, view: &MessageView, events: &mut Vec<Event>) {
         let ids = message.get("tool_call_ids").and_then(Value::as_array);
         for id in ids.into_iter().flatten().filter_map(Value::as_str) {
-            let Some((path, text)) = self.created.remove(id) else { continue };
-            if view.text.contains("File created successfully") {
-                let path = self.session.relative(&path);
-                events.push(Event::File { path, content: Some(own_text(&text)) });
-            }
+            let mut said = view.tool_results.iter().map(|result| result.text.as_str());
+            let succeeded = said.any(|said| SUCCESSES.iter().any(|success| said.contains(success)));
+            self.editor.result(id, succeeded, &self.session, events);
         }
     }
 }
@@ -152,7 +129,11 @@ fn view(message: &Value) -> MessageView {
         _ => Role::Other,
     };
     let mut view = MessageView::new(role);
-    view.add_content(message.get("content").unwrap_or(&Value::Null));
+    let content = message.get("content").unwrap_or(&Value::Null);
+    match role {
+        Role::Tool => view.add_result(message.pointer("/tool_call_ids/0"), content, false),
+        _ => view.add_content(content),
+    }
     view.add_tool_calls(message.get("tool_calls"));
     view
 }
@@ -197,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn without_tool_roles_what_follows_a_reply_is_its_observation() {
+    fn without_tool_roles_what_follows_a_reply_stays_in_its_turn() {
         let file = br#"{"history": [{"role": "user", "content": "go"},
             {"role": "assistant", "content": "ls"}, {"role": "user", "content": "a.py"}], "info": {}}"#;
         let outline = outline(&events_of(&FORMAT, file));
-        assert_eq!(outline[outline.len() - 2..], ["main Assistant ls", "main Tool a.py"]);
+        assert_eq!(outline[2..], ["turn", "main Assistant ls", "main User a.py"]);
     }
 }

@@ -72,22 +72,20 @@ impl MessageView {
     }
 
     /// One line for people: the first line of the text, else `[Read, Bash]` for tool calls, else the
-    /// first line of a result, else of the thinking.
+    /// first line of a result, else of the thinking, else `[no text]`.
     #[must_use]
     pub fn summary(&self) -> String {
-        let text = json::first_line(&self.text);
-        if !text.is_empty() {
-            return text;
-        }
-        if !self.tool_calls.is_empty() {
-            let names: Vec<_> = self.tool_calls.iter().map(|call| call.name.as_str()).collect();
-            return json::first_line(&format!("[{}]", names.join(", ")));
-        }
-        let result = self.tool_results.iter().map(|result| json::first_line(&result.text));
-        result
+        let calls: Vec<_> = self.tool_calls.iter().map(|call| call.name.as_str()).collect();
+        let calls =
+            if calls.is_empty() { String::new() } else { format!("[{}]", calls.join(", ")) };
+        let results = self.tool_results.iter().map(|result| result.text.as_str());
+        [self.text.as_str(), calls.as_str()]
             .into_iter()
+            .chain(results)
+            .chain([self.thinking.as_str(), "[no text]"])
+            .map(json::first_line)
             .find(|line| !line.is_empty())
-            .unwrap_or_else(|| json::first_line(&self.thinking))
+            .unwrap_or_default()
     }
 
     /// The event of this message in the conversation of `agent`.
@@ -174,7 +172,10 @@ impl MessageView {
             "image" | "image_url" | "input_image" => self.add_text("[image]"),
             "document" | "file" | "input_file" => self.add_text("[document]"),
             "refusal" => self.add_text(text("refusal")),
-            _ => self.add_text(text("text")),
+            _ => {
+                let said = block.get("text").or_else(|| block.get("content"));
+                self.add_content(said.unwrap_or(&Value::Null));
+            }
         }
     }
 }
@@ -238,6 +239,7 @@ mod tests {
         let result = json!([{"type": "tool_result", "tool_use_id": "1", "content": "ok\n"}]);
         assert_eq!(view_of(&result).summary(), "ok");
         assert_eq!(view_of(&json!([{"type": "thinking", "thinking": "hm"}])).summary(), "hm");
+        assert_eq!(view_of(&json!([{"type": "redacted_thinking"}])).summary(), "[no text]");
     }
 
     #[test]

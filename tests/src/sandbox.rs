@@ -1,0 +1,110 @@
+//! A store of its own for every test, and the sessions that tests read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use turntree::exchange::{ImportOptions, ImportReport, export_messages, export_source, import};
+use turntree::object::{ObjectId, Time};
+use turntree::repo::{Repository, Stamp};
+use turntree::store::{NewStore, OpenOptions, RealIo};
+
+/// A store in a folder that goes away with it.
+pub struct Sandbox {
+    folder: tempfile::TempDir,
+    /// The store, open.
+    pub repo: Repository,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sandbox {
+    /// A new, empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let io = Arc::new(RealIo);
+        let new = NewStore { id: [7; 16] };
+        let options = OpenOptions::new([1; 16]);
+        let repo = Repository::init(io, &folder.path().join("store"), &new, options, &stamp(0))
+            .expect("a new store");
+        Self { folder, repo }
+    }
+
+    /// The folder around the store.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The store's directory.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    /// The same store, as another process would open it.
+    #[must_use]
+    pub fn reopened(&self) -> Repository {
+        let options = OpenOptions::new([2; 16]);
+        Repository::open(Arc::new(RealIo), &self.store(), options).expect("the store opens again")
+    }
+
+    /// Imports `bytes` into `session`.
+    ///
+    /// # Errors
+    /// What the import reports.
+    pub fn import(&self, session: &str, bytes: &[u8]) -> turntree::Result<ImportReport> {
+        let options = ImportOptions {
+            format: None,
+            session: session.to_owned(),
+            stamp: stamp(1),
+            switch: false,
+        };
+        import(&self.repo, bytes, &options)
+    }
+
+    /// The transcript at `commit`.
+    #[must_use]
+    pub fn source(&self, commit: &ObjectId) -> Vec<u8> {
+        let mut out = Vec::new();
+        let context = self.repo.context(commit).expect("the context");
+        export_source(self.repo.store(), &context, &mut out).expect("the source");
+        out
+    }
+
+    /// The main conversation at `commit`, one record a line.
+    #[must_use]
+    pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
+        let mut out = Vec::new();
+        let context = self.repo.context(commit).expect("the context");
+        export_messages(self.repo.store(), &context, "main", &mut out).expect("the messages");
+        String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Somebody at second `second`.
+#[must_use]
+pub fn stamp(second: i64) -> Stamp {
+    let time = Time { micros: second * 1_000_000, offset_minutes: 0 };
+    Stamp { time, actor: "somebody".to_owned() }
+}
+
+/// Every recorded transcript, from `TURNTREE_SESSIONS` or the folder `shared/sessions` beside the
+/// project; empty where neither is there.
+#[must_use]
+pub fn recorded_sessions() -> Vec<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
+    let root = std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from);
+    let folders = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.path())).flatten().flatten();
+    let mut paths: Vec<PathBuf> = files
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension != "bundle"))
+        .collect();
+    paths.sort();
+    paths
+}

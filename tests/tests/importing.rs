@@ -1,0 +1,240 @@
+//! Transcripts that grow, are rewritten or are damaged: nothing is lost, and everything is said.
+
+use proptest::prelude::*;
+use turntree::ErrorKind;
+use turntree::context::FileEntry;
+use turntree::exchange::formats::view;
+use turntree::object::{Kind, ObjectSource};
+use turntree::repo::BranchName;
+use turntree_tests::{Sandbox, claude_code, claude_code_turn};
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+fn joined(lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn every_turn_becomes_a_commit_and_the_head_moves_once() {
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("work", claude_code(40).as_bytes()).unwrap();
+    assert_eq!((report.turns, report.messages, report.format), (40, 70, "claude-code"));
+    let head = sandbox.repo.head().unwrap();
+    assert_eq!(head.branch, BranchName::main("work").unwrap());
+    assert_eq!(head.commit, Some(report.head));
+
+    let history: Vec<_> =
+        sandbox.repo.history(&[report.head], &[]).unwrap().map(Result::unwrap).collect();
+    let turns: Vec<u64> = history.iter().map(|entry| entry.commit.turn).collect();
+    assert_eq!(turns, (1..=40).rev().collect::<Vec<u64>>());
+
+    sandbox.import("other", claude_code(4).as_bytes()).unwrap();
+    assert_eq!(sandbox.repo.head().unwrap().branch.session(), "work", "a born HEAD stays");
+}
+
+#[test]
+fn whole_files_of_a_transcript_are_in_the_context() {
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("work", claude_code(8).as_bytes()).unwrap().head;
+    let context = sandbox.repo.context(&head).unwrap();
+    let files = context.map(sandbox.repo.store(), "files").unwrap();
+    let file = files.get(sandbox.repo.store(), b"src/part_2.rs").unwrap().unwrap();
+    let file = FileEntry::from_item(&file).unwrap();
+    let content = sandbox.repo.store().read_as(Kind::Blob, &file.blob).unwrap();
+    assert!(content.starts_with(b"fn part_7() -> usize {\n    7\n}\n"), "the newest content");
+    assert_eq!(file.size, content.len() as u64);
+}
+
+#[test]
+fn a_longer_transcript_adds_its_new_turns_on_top() {
+    let sandbox = Sandbox::new();
+    let first = sandbox.import("work", claude_code(10).as_bytes()).unwrap();
+    let longer = claude_code(25);
+    let second = sandbox.import("work", longer.as_bytes()).unwrap();
+    assert_eq!((second.turns, second.branch), (15, first.branch));
+    assert_eq!(sandbox.source(&second.head), longer.as_bytes());
+    let history = sandbox.repo.history(&[second.head], &[first.head]).unwrap();
+    assert_eq!(history.count(), 15, "the old commits are untouched ancestors");
+}
+
+#[test]
+fn a_shorter_or_equal_transcript_changes_nothing() {
+    let sandbox = Sandbox::new();
+    let whole = sandbox.import("work", claude_code(20).as_bytes()).unwrap();
+    for turns in [1, 7, 20] {
+        let again = sandbox.import("work", claude_code(turns).as_bytes()).unwrap();
+        assert_eq!((again.turns, again.new_bytes, again.head), (0, 0, whole.head));
+    }
+}
+
+#[test]
+fn a_rewritten_transcript_becomes_a_branch_from_the_last_common_turn() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    let first = sandbox.import("work", text.as_bytes()).unwrap();
+    let rewritten = text.replace("part 12 of", "chapter 12 of");
+    let second = sandbox.import("work", rewritten.as_bytes()).unwrap();
+    assert_eq!(second.branch.to_string(), "work/main-2");
+    assert_eq!(second.turns, 8, "turns 13 to 20 are new");
+    assert_eq!(sandbox.source(&second.head), rewritten.as_bytes());
+    assert_eq!(sandbox.source(&first.head), text.as_bytes(), "the old line is as it was");
+    let fork = sandbox.repo.resolve("work/main-2~8").unwrap().commit;
+    assert_eq!(fork, sandbox.repo.resolve("work~8").unwrap().commit);
+
+    // Each line is recognised when it comes again, and grows on its own branch.
+    assert_eq!(sandbox.import("work", text.as_bytes()).unwrap().turns, 0);
+    let grown = rewritten.clone() + &joined(&[&claude_code_turn(20)[0]]);
+    let third = sandbox.import("work", grown.as_bytes()).unwrap();
+    assert_eq!((third.branch, third.turns), (second.branch, 1));
+}
+
+#[test]
+fn a_turn_changed_by_hand_stays_under_the_turns_that_follow() {
+    let sandbox = Sandbox::new();
+    sandbox.import("work", claude_code(5).as_bytes()).unwrap();
+    let branch = BranchName::main("work").unwrap();
+    let mut change = sandbox.repo.begin();
+    let tip = sandbox.repo.tip(&branch).unwrap();
+    let mut builder = turntree::context::Builder::from(sandbox.repo.context(&tip).unwrap());
+    builder.set_entry(&mut change, "scratchpad", "mine", Some("note".into())).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    let stamp = turntree_tests::stamp(2);
+    let snapshot = turntree::repo::Snapshot::new(tree, "by hand", &stamp);
+    let by_hand = change.snapshot(&branch, snapshot).unwrap();
+    change.finish(&stamp, "snapshot").unwrap();
+
+    let report = sandbox.import("work", claude_code(9).as_bytes()).unwrap();
+    assert_eq!(report.turns, 4);
+    let context = sandbox.repo.context(&report.head).unwrap();
+    assert_eq!(context.count(sandbox.repo.store(), "scratchpad").unwrap(), 1);
+    let history = sandbox.repo.history(&[report.head], &[]).unwrap();
+    assert!(history.map(Result::unwrap).any(|entry| entry.id == by_hand));
+}
+
+/// What each kind of damage must be: the line that is named, and that the rest is there.
+#[test]
+fn damaged_lines_are_kept_and_named_and_the_rest_is_read() {
+    let text = claude_code(12);
+    let good = lines(&text);
+    let torn = good[6].get(..40).unwrap();
+    let with = |line: &[u8]| {
+        let mut bytes = joined(&good[..6]).into_bytes();
+        bytes.extend_from_slice(line);
+        bytes.push(b'\n');
+        bytes.extend_from_slice(joined(&good[7..]).as_bytes());
+        bytes
+    };
+    for damage in
+        [torn.as_bytes(), b"{\"type\":\"user\",", b"not json", b"\xff\xfe\x00", b"\0\0\0\0"]
+    {
+        let sandbox = Sandbox::new();
+        let bytes = with(damage);
+        let report = sandbox.import("work", &bytes).unwrap();
+        assert_eq!(report.notes.len(), 1, "{damage:?}");
+        assert_eq!(report.notes[0].line, 7, "{damage:?}");
+        assert_eq!(report.messages as usize, good.len() - 1, "{damage:?}");
+        assert_eq!(sandbox.source(&report.head), bytes, "{damage:?}");
+    }
+}
+
+#[test]
+fn a_torn_last_line_is_completed_by_the_next_import() {
+    let text = claude_code(6);
+    for cut in [text.len() - 1, text.len() - 30, text.len() - 200] {
+        let sandbox = Sandbox::new();
+        let first = sandbox.import("work", &text.as_bytes()[..cut]).unwrap();
+        let second = sandbox.import("work", text.as_bytes()).unwrap();
+        assert_eq!(second.branch, first.branch);
+        assert_eq!(sandbox.source(&second.head), text.as_bytes());
+        assert_eq!(sandbox.messages(&second.head), lines(&text), "each message once");
+    }
+}
+
+#[test]
+fn two_records_on_one_line_are_two_messages() {
+    let text = claude_code(4);
+    let mut parts = lines(&text);
+    let both = format!("{}{}", parts[2], parts[3]);
+    parts.splice(2..4, [both.as_str()]);
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("work", joined(&parts).as_bytes()).unwrap();
+    assert_eq!(report.messages as usize, lines(&text).len());
+    assert_eq!(sandbox.source(&report.head), joined(&parts).as_bytes());
+    assert_eq!(sandbox.messages(&report.head), lines(&text));
+}
+
+#[test]
+fn lone_surrogates_are_kept_and_readable() {
+    let record = r#"{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"cut \ud83d here"}}"#;
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("work", joined(&[record]).as_bytes()).unwrap();
+    assert_eq!((report.messages, report.notes.len()), (1, 0));
+    assert_eq!(sandbox.messages(&report.head), [record]);
+    assert_eq!(view("claude-code", record.as_bytes()).text, "cut \u{fffd} here");
+}
+
+#[test]
+fn a_huge_record_goes_in_and_comes_back() {
+    let filler = "x".repeat(100 << 20);
+    let record = format!(
+        r#"{{"type":"user","uuid":"u","sessionId":"s","message":{{"role":"user","content":"{filler}"}}}}"#
+    );
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("work", format!("{record}\n").as_bytes()).unwrap();
+    assert_eq!(report.messages, 1);
+    assert!(sandbox.source(&report.head).len() == record.len() + 1);
+}
+
+#[test]
+fn what_is_no_transcript_is_refused_and_leaves_no_trace() {
+    let sandbox = Sandbox::new();
+    for (bytes, expected) in [
+        (&b""[..], "the file is empty"),
+        (b"   \n\n", "empty"),
+        (b"hello", "unknown format"),
+        (b"{\"some\":\"thing\"}", "some"),
+        (b"\x7fELF\x02\x01\x01", "unknown format"),
+    ] {
+        let error = sandbox.import("work", bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{bytes:?}");
+        assert!(error.to_string().contains(expected), "{bytes:?}: {error}");
+    }
+    assert!(sandbox.repo.branches().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever happens to a transcript between two imports, both versions can be had again.
+    #[test]
+    fn both_versions_of_a_changed_transcript_come_back(
+        turns in 2_usize..14,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0_u8..4, any::<u8>()), 1..4),
+    ) {
+        let first = claude_code(turns).into_bytes();
+        let mut second = first.clone();
+        for (at, edit, byte) in edits {
+            let at = at.index(second.len().max(1));
+            match edit {
+                0 => second.truncate(at),
+                1 => { second.insert(at.min(second.len()), byte); }
+                2 => if let Some(target) = second.get_mut(at) { *target = byte; },
+                _ => second.extend_from_slice(claude_code(turns + 1).get(first.len()..).unwrap().as_bytes()),
+            }
+        }
+        let sandbox = Sandbox::new();
+        let one = sandbox.import("work", &first).unwrap();
+        let Ok(two) = sandbox.import("work", &second) else { return Ok(()) };
+        prop_assert_eq!(sandbox.source(&one.head), &first[..]);
+        if two.turns > 0 {
+            prop_assert_eq!(sandbox.source(&two.head), second);
+        } else {
+            // Nothing was added, so every message of the second must be known from the first.
+            let alone = Sandbox::new();
+            let head = alone.import("work", &second).unwrap().head;
+            prop_assert!(sandbox.messages(&two.head).starts_with(&alone.messages(&head)));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Many writers and readers on one real store: threads with handles of their own, and processes.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a broken expectation ends a test, and a child process reports on its output"
+)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use turntree::ErrorKind;
+use turntree::object::{Kind, ObjectSource, RefValue};
+use turntree::store::{Expected, FindingKind, NewStore, RealIo, Store};
+use turntree_tests::oracle::{blob, options, set};
+
+const WRITERS: u64 = 4;
+const COMMITS: u64 = 25;
+
+/// Set for the process that a test starts: the directory of its store.
+const CHILD: &str = "TURNTREE_TEST_CHILD_STORE";
+
+fn create(dir: &Path) -> std::path::PathBuf {
+    let dir = dir.join("store");
+    Store::create(&RealIo, &dir, &NewStore { id: [1; 16] }).unwrap();
+    dir
+}
+
+fn open(dir: &Path, seed: u64) -> Store {
+    Store::open(Arc::new(RealIo), dir, options(seed)).unwrap()
+}
+
+#[test]
+fn writers_on_refs_of_their_own_never_conflict_and_readers_see_whole_commits() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = create(temporary.path());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let store = open(&dir, 1000);
+            while !done.load(Ordering::Relaxed) {
+                store.refresh().unwrap();
+                for value in store.refs().values.values() {
+                    let RefValue::Object(id) = value else { continue };
+                    store.read_as(Kind::Blob, id).unwrap();
+                }
+            }
+        });
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let dir = &dir;
+                scope.spawn(move || {
+                    let store = open(dir, writer);
+                    for n in 0..COMMITS {
+                        let (id, object) = blob(format!("{writer} {n} ").repeat(99).into_bytes());
+                        let draft = set(&format!("heads/{writer}"), Expected::Any, id);
+                        store.commit(vec![(id, object)], &draft).unwrap();
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    let store = open(&dir, 2000);
+    assert_eq!(store.findings(), []);
+    assert_eq!(store.refs().sequence, WRITERS * COMMITS);
+    assert_eq!(store.refs().values.len() as u64, WRITERS);
+}
+
+#[test]
+fn of_writers_on_one_ref_exactly_one_wins_each_round() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = create(temporary.path());
+    // Each increments a counter; a lost race is tried again from the new value.
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let dir = &dir;
+            scope.spawn(move || {
+                let store = open(dir, writer);
+                let mut done = 0;
+                while done < COMMITS {
+                    store.refresh().unwrap();
+                    let old = store.refs().value("counter").cloned();
+                    let count: u64 = match &old {
+                        Some(RefValue::Object(id)) => {
+                            let bytes = store.read_as(Kind::Blob, id).unwrap();
+                            std::str::from_utf8(&bytes).unwrap().parse().unwrap()
+                        }
+                        _ => 0,
+                    };
+                    let (id, object) = blob((count + 1).to_string().into_bytes());
+                    let expected = old.map_or(Expected::Absent, Expected::Value);
+                    match store.commit(vec![(id, object)], &set("counter", expected, id)) {
+                        Ok(_) => done += 1,
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    let store = open(&dir, 2000);
+    let Some(RefValue::Object(id)) = store.refs().value("counter").cloned() else {
+        panic!("the counter is there")
+    };
+    assert_eq!(store.read_as(Kind::Blob, &id).unwrap(), (WRITERS * COMMITS).to_string());
+    assert_eq!(store.refs().sequence, WRITERS * COMMITS);
+}
+
+/// Not a test of its own: what the killed process of the next test does.
+#[test]
+fn child_commits_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(CHILD) else { return };
+    let store = open(Path::new(&dir), u64::from(std::process::id()));
+    for n in 0_u64.. {
+        let (id, object) = blob(n.to_string().repeat(500).into_bytes());
+        store.commit(vec![(id, object)], &set("heads/child", Expected::Any, id)).unwrap();
+        println!("acknowledged {n}");
+    }
+}
+
+#[test]
+fn a_killed_writer_blocks_nobody_and_keeps_what_was_acknowledged() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = create(temporary.path());
+    for round in 0..5 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_commits_until_it_is_killed", "--nocapture"])
+            .env(CHILD, &dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut acknowledged = None;
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            let number = line.split("acknowledged ").nth(1).and_then(|n| n.parse::<u64>().ok());
+            acknowledged = number.or(acknowledged);
+            if acknowledged >= Some(10 + round) {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let store = open(&dir, 5000 + round);
+        let (id, object) = blob(format!("round {round}").into_bytes());
+        store.commit(vec![(id, object)], &set("heads/parent", Expected::Any, id)).unwrap();
+        let last = acknowledged.unwrap().to_string().repeat(500).into_bytes();
+        assert!(store.contains(&blob(last).0).unwrap());
+        assert!(store.findings().iter().all(|finding| finding.kind == FindingKind::TornTail));
+    }
+}
+
+#[test]
+fn processes_that_come_one_after_the_other_share_one_segment() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = create(temporary.path());
+    for n in 0..100 {
+        let store = open(&dir, n);
+        let (id, object) = blob(n.to_string().into_bytes());
+        store.commit(vec![(id, object)], &set("head", Expected::Any, id)).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(dir.join("journal")).unwrap().count(), 1);
+    assert_eq!(open(&dir, 1000).refs().sequence, 100);
+}
+
+#[test]
+fn a_full_segment_is_sealed_and_everything_stays_readable() {
+    let temporary = tempfile::tempdir().unwrap();
+    let dir = create(temporary.path());
+    let store = open(&dir, 1);
+    let mut ids = Vec::new();
+    for n in 0..20_u64 {
+        let mut random = turntree_tests::sim::Random(n);
+        let noise = (0..1 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
+        let (id, object) = blob(noise);
+        store.commit(vec![(id, object)], &set("head", Expected::Any, id)).unwrap();
+        ids.push(id);
+    }
+    let again = open(&dir, 2);
+    let summary = again.summary().unwrap();
+    assert_eq!((summary.sealed_segments, summary.active_segments), (1, 1));
+    assert_eq!(summary.objects, 40);
+    assert_eq!(again.refs(), store.refs());
+    for store in [&store, &again] {
+        for id in &ids {
+            assert!(store.read(id).unwrap().is_some());
+            let found = store.find(&id.short(12).parse().unwrap(), 10);
+            assert_eq!(found, [(*id, Kind::Blob)]);
+        }
+    }
+    assert_eq!(again.findings(), []);
+}

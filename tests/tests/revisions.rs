@@ -1,0 +1,190 @@
+//! What people type for a commit, and what it names.
+
+use turntree::ErrorKind;
+use turntree::context::Builder;
+use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
+use turntree::repo::{BranchName, Resolver, Snapshot, tag_ref};
+use turntree::store::Expected;
+use turntree_tests::{Sandbox, stamp};
+
+/// One snapshot on `branch` at second `second`.
+fn snapshot(sandbox: &Sandbox, branch: &str, second: i64) -> ObjectId {
+    let branch: BranchName = branch.parse().unwrap();
+    let mut change = sandbox.repo.begin();
+    let mut builder = match change.tip(&branch) {
+        Some(tip) => Builder::from(sandbox.repo.context(&tip).unwrap()),
+        None => Builder::new(),
+    };
+    let note = Some(second.to_string().into());
+    builder.set_entry(&mut change, "scratchpad", "note", note).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    let id = change.snapshot(&branch, Snapshot::new(tree, "note", &stamp(second))).unwrap();
+    change.finish(&stamp(second), "snapshot").unwrap();
+    id
+}
+
+/// A branch of `turns` snapshots, the oldest first, with HEAD on it.
+fn line(branch: &str, turns: i64) -> (Sandbox, Vec<ObjectId>) {
+    let sandbox = Sandbox::new();
+    let mut change = sandbox.repo.begin();
+    change.switch(&branch.parse().unwrap());
+    change.finish(&stamp(0), "switch").unwrap();
+    let ids = (1..=turns).map(|turn| snapshot(&sandbox, branch, turn * 10)).collect();
+    (sandbox, ids)
+}
+
+#[test]
+fn names_steps_and_turns_lead_to_commits() {
+    let (sandbox, ids) = line("task/main", 6);
+    let last = ids[5];
+    for (text, expected) in [
+        ("HEAD", last),
+        ("@", last),
+        ("task", last),
+        ("task/main", last),
+        ("main", last),
+        ("refs/heads/task/main", last),
+        ("task~", ids[4]),
+        ("task~3", ids[2]),
+        ("HEAD^", ids[4]),
+        ("HEAD^^~2", ids[1]),
+        ("task^0", last),
+        ("turn:2", ids[1]),
+        ("task^{turn:4}", ids[3]),
+        ("task~2^{turn:3}", ids[2]),
+        ("task^{commit}", last),
+        ("task@{0}", last),
+        ("task@{2}", ids[3]),
+        ("@{1}", ids[4]),
+    ] {
+        assert_eq!(sandbox.repo.resolve(text).unwrap().commit, expected, "{text}");
+    }
+    let (whole, short) = (ids[2].to_string(), ids[2].short(10));
+    assert_eq!(sandbox.repo.resolve(&whole).unwrap().commit, ids[2]);
+    assert_eq!(sandbox.repo.resolve(&short).unwrap().commit, ids[2]);
+    let with_path = sandbox.repo.resolve("task~1:scratchpad/note").unwrap();
+    assert_eq!((with_path.commit, with_path.path.as_deref()), (ids[4], Some("scratchpad/note")));
+}
+
+#[test]
+fn a_ref_is_found_as_it_was_at_a_time() {
+    let (sandbox, ids) = line("task/main", 3);
+    let seconds = |text: &str| Some(text.parse::<i64>().ok()? * 1_000_000);
+    // A bare number counts values, so a time has a sign here.
+    let parse = |text: &str| seconds(text.strip_prefix("second ")?);
+    let resolver = Resolver::new(&sandbox.repo).with_times(&parse);
+    assert_eq!(resolver.resolve("task@{second 25}").unwrap().commit, ids[1]);
+    assert_eq!(resolver.resolve("@{second 10}").unwrap().commit, ids[0]);
+    let before = resolver.resolve("task@{second 5}").unwrap_err();
+    assert_eq!(before.kind(), ErrorKind::NotFound);
+    assert_eq!(resolver.resolve("task@{whenever}").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn the_branch_before_is_remembered() {
+    let (sandbox, _) = line("task/main", 2);
+    let other = snapshot(&sandbox, "task/other", 90);
+    let mut change = sandbox.repo.begin();
+    change.switch(&"task/other".parse().unwrap());
+    change.finish(&stamp(91), "switch").unwrap();
+    assert_eq!(sandbox.repo.resolve("HEAD").unwrap().commit, other);
+    let before = sandbox.repo.resolve("@{-1}").unwrap();
+    assert_eq!(before.branch, Some("task/main".parse().unwrap()));
+    assert_eq!(sandbox.repo.resolve("other").unwrap().commit, other, "a branch of HEAD's session");
+    assert_eq!(sandbox.repo.resolve("@{-9}").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_tag_is_followed_to_its_commit() {
+    let (sandbox, ids) = line("task/main", 3);
+    let mut change = sandbox.repo.begin();
+    let tag = Tag {
+        target: ids[0],
+        target_kind: Kind::Commit,
+        name: "start".into(),
+        tagger: "somebody".into(),
+        time_micros: 0,
+        message: "where it began".into(),
+    };
+    let id = change.write(Kind::Tag, tag.encode().into()).unwrap();
+    let name = tag_ref("start").unwrap();
+    change.set_ref(&name, Expected::Absent, Some(RefValue::Object(id)));
+    change.finish(&stamp(50), "tag").unwrap();
+    for text in ["start", "refs/tags/start", "start^{commit}", "start^0", &id.short(12)] {
+        assert_eq!(sandbox.repo.resolve(text).unwrap().commit, ids[0], "{text}");
+    }
+}
+
+#[test]
+fn what_has_no_commit_is_named_in_the_error() {
+    let (sandbox, ids) = line("task/main", 2);
+    for (text, kind) in [
+        ("nowhere", ErrorKind::NotFound),
+        ("task/nowhere", ErrorKind::NotFound),
+        ("task~2", ErrorKind::NotFound),
+        ("task^2", ErrorKind::NotFound),
+        ("turn:9", ErrorKind::NotFound),
+        ("task@{7}", ErrorKind::NotFound),
+        ("0123456789abcdef", ErrorKind::NotFound),
+        ("task~x", ErrorKind::InvalidInput),
+        ("task^{tree}", ErrorKind::InvalidInput),
+        ("task@{", ErrorKind::InvalidInput),
+        ("turn:x", ErrorKind::InvalidInput),
+        ("task~99999999999999999999", ErrorKind::InvalidInput),
+    ] {
+        let error = sandbox.repo.resolve(text).unwrap_err();
+        assert_eq!(error.kind(), kind, "{text}: {error}");
+        assert!(error.to_string().contains(text), "{text}: {error}");
+    }
+    let blob = ObjectId::of(Kind::Blob, b"10");
+    let error = sandbox.repo.resolve(&blob.to_string()).unwrap_err();
+    assert!(error.to_string().contains("is a blob, not a commit"), "{error}");
+    assert_eq!(ids.len(), 2);
+}
+
+#[test]
+fn an_abbreviation_of_several_commits_lists_them() {
+    let (sandbox, ids) = line("task/main", 600);
+    let mut prefixes: Vec<String> = ids.iter().map(|id| id.short(4)).collect();
+    prefixes.sort();
+    let Some(twice) = prefixes.windows(2).find(|pair| pair[0] == pair[1]) else { return };
+    let error = sandbox.repo.resolve(&twice[0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ambiguous);
+    assert!(error.to_string().matches(twice[0].as_str()).count() >= 3, "{error}");
+}
+
+#[test]
+fn a_range_is_what_one_side_has_and_the_other_has_not() {
+    let (sandbox, ids) = line("task/main", 5);
+    let mut change = sandbox.repo.begin();
+    change.move_branch(&"task/side".parse().unwrap(), Some(ids[2]));
+    change.finish(&stamp(70), "fork").unwrap();
+    let side = snapshot(&sandbox, "task/side", 80);
+    let resolver = Resolver::new(&sandbox.repo);
+    let walk = |text: &str| -> Vec<ObjectId> {
+        let range = resolver.resolve_range(text).unwrap();
+        let history = sandbox.repo.history(&range.include, &range.exclude).unwrap();
+        history.map(|entry| entry.unwrap().id).collect()
+    };
+    assert_eq!(walk("task~3..task"), [ids[4], ids[3], ids[2]]);
+    assert_eq!(walk("main..side"), [side]);
+    assert_eq!(walk("side.."), [ids[4], ids[3]]);
+    assert_eq!(walk("task..task~2"), []);
+    assert_eq!(walk("side").len(), 4);
+}
+
+#[test]
+fn somebody_elses_move_of_a_branch_is_a_conflict_and_changes_nothing() {
+    let (sandbox, ids) = line("task/main", 2);
+    let branch: BranchName = "task/main".parse().unwrap();
+    let other = sandbox.reopened();
+    let mut theirs = other.begin();
+    theirs.move_branch(&branch, Some(ids[0]));
+    let mut ours = sandbox.repo.begin();
+    ours.move_branch(&branch, None);
+    theirs.finish(&stamp(30), "move").unwrap();
+    let error = ours.finish(&stamp(31), "delete").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("task/main"), "{error}");
+    assert_eq!(sandbox.repo.tip(&branch), Some(ids[0]), "the value that won is seen at once");
+}

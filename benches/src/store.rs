@@ -1,5 +1,6 @@
 //! Stores in folders of their own, and a session recorded in one, turn by turn.
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,6 +39,16 @@ impl TempStore {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.path().join(".turntree")
+    }
+
+    /// Waits until everything that was written is on the disk, so that no measurement pays for it.
+    fn sync(&self) -> Result<()> {
+        let failed = |error| Error::io("sync the store", error);
+        for entry in fs::read_dir(self.path().join("journal")).map_err(failed)? {
+            let file = entry.and_then(|entry| File::open(entry.path())).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Opens the store.
@@ -141,6 +152,7 @@ impl History {
         }
         let builder = recorder.builder;
         drop(repo);
+        store.sync()?;
         Ok(Self { store, agent, builder, commits, stored_bytes })
     }
 

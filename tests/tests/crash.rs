@@ -1,7 +1,5 @@
 //! A crash at any moment loses nothing that was acknowledged.
 
-#![expect(clippy::unwrap_used, reason = "a broken expectation ends a test")]
-
 use std::path::Path;
 use std::sync::Arc;
 

@@ -188,6 +188,15 @@ fn a_huge_record_goes_in_and_comes_back() {
 }
 
 #[test]
+fn a_path_that_no_store_can_hold_does_not_stop_an_import() {
+    let text = claude_code(8).replace("part_2.rs", &format!("{}.rs", "deep/".repeat(2000)));
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("task", text.as_bytes()).unwrap();
+    assert_eq!(report.turns, 8);
+    assert_eq!(sandbox.source(&report.head), text.as_bytes());
+}
+
+#[test]
 fn what_is_no_transcript_is_refused_and_leaves_no_trace() {
     let sandbox = Sandbox::new();
     for (bytes, expected) in [

@@ -1,11 +1,5 @@
 //! Many writers and readers on one real store: threads with handles of their own, and processes.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a broken expectation ends a test, and a child process reports on its output"
-)]
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -13,7 +13,7 @@ use crate::context::{
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
-use crate::tree::Item;
+use crate::tree::{Item, MAX_KEY_BYTES};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -126,6 +126,14 @@ impl<'r> TurnWriter<'r> {
     fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
         match event {
             Event::Turn | Event::Unknown { .. } => Ok(()),
+            // A key that no map takes is in the source, where it came from.
+            Event::Scratchpad { key, .. }
+            | Event::File { path: key, .. }
+            | Event::Meta { key, .. }
+                if !(1..=MAX_KEY_BYTES).contains(&key.len()) =>
+            {
+                Ok(())
+            }
             Event::Message(message) => {
                 self.note_message(&message);
                 let item = self.message_item(piece, &message)?;

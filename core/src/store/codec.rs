@@ -19,7 +19,8 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 /// What zstd can reach at most: a block of 128 KiB from 4 bytes, with room to spare. More is a lie.
 const MAX_RATIO: u64 = 1 << 16;
 
-/// Compresses at several hundred megabytes a second, so that a turn costs less than its fsync.
+/// On lines of recorded sessions of 0.5 to 20 KB: level 1 makes 2.00x at 290 MB/s, level 3 2.03x at
+/// half of that, level -1 1.56x at twice; so a turn of 35 KB costs as much as its fsync.
 const LEVEL: i32 = 1;
 
 /// How the bytes of an object are stored. The codes are part of the format.

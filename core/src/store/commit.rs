@@ -57,7 +57,7 @@ struct Placed {
 
 impl Store {
     /// Makes objects durable without changing a ref, for imports that come in pieces. Objects that
-    /// are there already are not written again.
+    /// are there already are not written again, but are durable afterwards too.
     ///
     /// # Errors
     /// `LimitExceeded` for an object over the limit of its kind or too many at once,
@@ -88,6 +88,7 @@ impl Store {
         Ok(Committed { operation, sequence, written })
     }
 
+    /// Writes what is missing; if it fails to become durable, it is stored a second time.
     fn write(
         &self,
         objects: Vec<(ObjectId, Object)>,

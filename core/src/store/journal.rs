@@ -112,7 +112,12 @@ impl Journal {
         }
         let mut view = write(view);
         view.active.extend(objects);
-        view.findings.extend(findings);
+        for finding in findings {
+            // A segment is looked at again before it is taken over.
+            if !view.findings.contains(&finding) {
+                view.findings.push(finding);
+            }
+        }
         self.attach(&mut view);
     }
 

@@ -54,6 +54,7 @@ use serde_json::Value;
 
 pub use self::view::{MessageView, ToolCall, ToolResult};
 use super::detect::Shape;
+use super::state::JSON_MEDIA;
 pub use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::object::Time;
@@ -115,12 +116,13 @@ pub(super) fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-/// What a message says, for looking at it. `bytes` that are not of `format` (a name of [`FORMATS`])
-/// give a view whose text is the bytes.
+/// What a message says, for looking at it. [`JSON_MEDIA`] is read as a chat message. `bytes` that are
+/// not of `format` (a name of [`FORMATS`]) give a view whose text is the bytes.
 #[must_use]
 pub fn view(format: &str, bytes: &[u8]) -> MessageView {
-    match (named(format), super::json::value(bytes)) {
-        (Ok(format), Some(value)) => (format.view)(&value),
+    let spec = if format == JSON_MEDIA { Ok(&chat::OPENAI) } else { named(format) };
+    match (spec, super::json::value(bytes)) {
+        (Ok(spec), Some(value)) => (spec.view)(&value),
         _ => MessageView::unreadable(bytes),
     }
 }

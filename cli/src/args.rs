@@ -1,0 +1,193 @@
+//! The commands, the options they share, and the help.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+use crate::commands;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::Color;
+
+/// Commands in the order of work, as the help lists them. A test checks that none is missing.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["demo", "init", "import", "snapshot"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
+    ("Explore", &["branch", "switch", "fork"]),
+    ("Go back and move out", &["restore", "export"]),
+    (
+        "Plumbing, for scripts",
+        &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
+    ),
+    ("About", &["completions", "version", "help"]),
+];
+
+const REVISIONS: &str = "\
+Revisions:
+  HEAD, @              the branch commands act on
+  S, S/main, main      a session, a branch, a branch of HEAD's session
+  3f2a91c0             an id, or at least 4 digits of it
+  REV~3, REV^2         3 snapshots back, the second parent
+  turn:42, S^{turn:42} a turn of HEAD's branch, of S
+  S@{1}, S@{yesterday} what a branch was before its last change, at a time
+  REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs
+  A..B                 what B has and A has not
+
+Exit codes:
+   0  done                        4  stored bytes are damaged
+   1  the answer is no            5  another process holds what is needed
+   2  wrong arguments or input    6  not found, or dropped by retention
+   3  lost a race: try again     70  the system refused, or an internal error
+
+The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
+working directory, else the user's store in the XDG data directory.";
+
+/// Git for what an agent knows
+#[derive(Debug, Parser)]
+#[command(
+    name = "turntree",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_long_help = REVISIONS
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Use this store, the directory itself
+    #[arg(long, global = true, value_name = "DIR", env = "TURNTREE_STORE", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    pub(crate) store: Option<PathBuf>,
+    /// Print JSON, as format-spec/json.md describes it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    pub(crate) color: Color,
+    /// Never start a pager
+    #[arg(long, global = true)]
+    pub(crate) no_pager: bool,
+}
+
+/// One verb each.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(commands::demo::Demo),
+    Init(commands::init::Init),
+    Import(commands::import::Import),
+    Snapshot(commands::snapshot::Snapshot),
+    Log(commands::log::Log),
+    Show(commands::show::Show),
+    Ls(commands::ls::Ls),
+    Cat(commands::cat::Cat),
+    Diff(commands::diff::Diff),
+    #[command(visible_alias = "st")]
+    Status(commands::status::Status),
+    #[command(visible_alias = "br")]
+    Branch(commands::branch::Branch),
+    #[command(visible_alias = "co")]
+    Switch(commands::switch::Switch),
+    Fork(commands::fork::Fork),
+    Restore(commands::restore::Restore),
+    Export(commands::export::Export),
+    HashObject(commands::hash_object::HashObject),
+    CatObject(commands::cat_object::CatObject),
+    LsTree(commands::ls_tree::LsTree),
+    RevParse(commands::rev_parse::RevParse),
+    ShowRef(commands::show_ref::ShowRef),
+    UpdateRef(commands::update_ref::UpdateRef),
+    Completions(commands::completions::Completions),
+    Version(commands::version::Version),
+}
+
+impl Command {
+    /// Runs it.
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match self {
+            Self::Demo(command) => command.run(run),
+            Self::Init(command) => command.run(run),
+            Self::Import(command) => command.run(run),
+            Self::Snapshot(command) => command.run(run),
+            Self::Log(command) => command.run(run),
+            Self::Show(command) => command.run(run),
+            Self::Ls(command) => command.run(run),
+            Self::Cat(command) => command.run(run),
+            Self::Diff(command) => command.run(run),
+            Self::Status(_) => commands::status::Status::run(run),
+            Self::Branch(command) => command.run(run),
+            Self::Switch(command) => command.run(run),
+            Self::Fork(command) => command.run(run),
+            Self::Restore(command) => command.run(run),
+            Self::Export(command) => command.run(run),
+            Self::HashObject(command) => command.run(run),
+            Self::CatObject(command) => command.run(run),
+            Self::LsTree(command) => command.run(run),
+            Self::RevParse(command) => command.run(run),
+            Self::ShowRef(_) => commands::show_ref::ShowRef::run(run),
+            Self::UpdateRef(command) => command.run(run),
+            Self::Completions(command) => command.run(run),
+            Self::Version(_) => commands::version::Version::run(run),
+        }
+    }
+}
+
+/// The parser, with the commands grouped in its help.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let template = help_template(&command);
+    command.help_template(template)
+}
+
+fn help_template(command: &clap::Command) -> String {
+    let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        let _ = write!(template, "\n{heading}:\n");
+        for name in names {
+            let about = match command.find_subcommand(name).and_then(clap::Command::get_about) {
+                Some(about) => about.to_string(),
+                None => "Print the help of a command".to_owned(),
+            };
+            let _ = writeln!(template, "  {name:<12} {about}");
+        }
+    }
+    template.push_str("\n{options}{after-help}");
+    template
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_command_once_in_order() {
+        let mut listed: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        assert_eq!(listed.pop(), Some("help"));
+        let command = Cli::command();
+        let known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn arguments_are_declared_soundly_and_every_command_has_examples() {
+        let mut command = super::command();
+        command.build();
+        command.clone().debug_assert();
+        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            let examples = command.get_after_long_help().map(ToString::to_string);
+            let name = command.get_name();
+            assert!(
+                examples.is_some_and(|text| text.contains(&format!("  turntree {name}"))),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Times: the present, times that people write, and times for people to read.
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, Zoned};
+use turntree::object::Time;
+use turntree::{Error, Result};
+
+/// Overrides the clock, for results that can be repeated.
+const NOW: &str = "TURNTREE_NOW";
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Units of `n.unit.ago`, by length; months and years are the usual approximations.
+const UNITS: [(&str, i64); 7] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 60 * 60),
+    ("day", 24 * 60 * 60),
+    ("week", 7 * 24 * 60 * 60),
+    ("month", 30 * 24 * 60 * 60),
+    ("year", 365 * 24 * 60 * 60),
+];
+
+/// The present moment: `TURNTREE_NOW` where it is set, else the clock.
+///
+/// # Errors
+/// `InvalidInput` when `TURNTREE_NOW` is not a time.
+pub(crate) fn now() -> Result<Time> {
+    match std::env::var(NOW) {
+        Ok(text) if !text.is_empty() => parse(&text).ok_or_else(|| {
+            Error::invalid(format!(
+                "{NOW} is '{text}': expected a time such as 2026-11-20T10:00:00Z"
+            ))
+        }),
+        _ => Ok(time_of(&Zoned::now())),
+    }
+}
+
+/// A time in RFC 3339.
+pub(crate) fn rfc3339(time: Time) -> String {
+    let Ok(timestamp) = Timestamp::from_microsecond(time.micros) else {
+        return format!("{} microseconds after 1970", time.micros);
+    };
+    match Offset::from_seconds(i32::from(time.offset_minutes) * 60) {
+        Ok(offset) if time.offset_minutes != 0 => timestamp.display_with_offset(offset).to_string(),
+        _ => timestamp.to_string(),
+    }
+}
+
+/// A moment as people write it in `@{...}`: RFC 3339, a date with or without time in the local zone,
+/// `yesterday`, or `3.hours.ago`.
+pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
+    let ago = |seconds: i64| now.micros.checked_sub(seconds.checked_mul(MICROS_PER_SECOND)?);
+    match text {
+        "now" => return Some(now.micros),
+        "yesterday" => return ago(24 * 60 * 60),
+        _ => {}
+    }
+    if let Some(rest) = text.strip_suffix("ago") {
+        let mut words = rest.split(['.', ' ']).filter(|word| !word.is_empty());
+        let count: i64 = words.next()?.parse().ok()?;
+        let unit = words.next()?.trim_end_matches('s');
+        let (_, seconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
+        return ago(count.checked_mul(*seconds)?);
+    }
+    parse(text).map(|time| time.micros)
+}
+
+/// How long before `now` a moment was, in words.
+pub(crate) fn relative(time: Time, now: Time) -> String {
+    let seconds = now.micros.saturating_sub(time.micros) / MICROS_PER_SECOND;
+    if seconds < 0 {
+        return "in the future".to_owned();
+    }
+    let fits = UNITS.iter().rev().find(|(_, length)| seconds >= *length);
+    match fits {
+        None => "now".to_owned(),
+        Some((unit, length)) => {
+            let count = seconds / length;
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} {unit}{plural} ago")
+        }
+    }
+}
+
+fn parse(text: &str) -> Option<Time> {
+    if let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text)
+        && let Some(offset) = pieces.to_numeric_offset()
+        && let Ok(timestamp) = text.parse::<Timestamp>()
+    {
+        return Some(time_of(&timestamp.to_zoned(TimeZone::fixed(offset))));
+    }
+    if let Ok(timestamp) = text.parse::<Timestamp>() {
+        return Some(time_of(&timestamp.to_zoned(TimeZone::UTC)));
+    }
+    let civil = text
+        .parse::<DateTime>()
+        .or_else(|_| text.parse::<Date>().map(|date| date.at(0, 0, 0, 0)))
+        .ok()?;
+    civil.to_zoned(TimeZone::system()).ok().as_ref().map(time_of)
+}
+
+fn time_of(zoned: &Zoned) -> Time {
+    let offset = zoned.offset().seconds() / 60;
+    Time {
+        micros: zoned.timestamp().as_microsecond(),
+        offset_minutes: i16::try_from(offset).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_survive_text_with_their_offset() {
+        for text in
+            ["2026-11-20T10:00:00Z", "2026-11-20T10:00:00.123456Z", "2026-11-20T10:00:00+01:00"]
+        {
+            assert_eq!(rfc3339(parse(text).unwrap()), text);
+        }
+        let offset = parse("2026-11-20T10:00:00-03:30").unwrap();
+        assert_eq!(offset.offset_minutes, -210);
+        assert_eq!(offset.micros, parse("2026-11-20T13:30:00Z").unwrap().micros);
+    }
+
+    #[test]
+    fn moments_are_written_in_the_usual_ways() {
+        let now = parse("2026-11-20T10:00:00Z").unwrap();
+        let at = |text: &str| parse(text).map(|time| time.micros);
+        assert_eq!(parse_moment("2.hours.ago", now), at("2026-11-20T08:00:00Z"));
+        assert_eq!(parse_moment("1 day ago", now), at("2026-11-19T10:00:00Z"));
+        assert_eq!(parse_moment("yesterday", now), at("2026-11-19T10:00:00Z"));
+        assert_eq!(parse_moment("2026-11-01T00:00:00Z", now), at("2026-11-01T00:00:00Z"));
+        assert!(parse_moment("2026-11-01 10:30", now).is_some());
+        for text in
+            ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"]
+        {
+            assert_eq!(parse_moment(text, now), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_are_told_in_the_largest_unit_that_fits() {
+        let at = |seconds: i64| Time { micros: -seconds * MICROS_PER_SECOND, offset_minutes: 0 };
+        for (seconds, expected) in [
+            (0, "now"),
+            (1, "1 second ago"),
+            (59, "59 seconds ago"),
+            (60, "1 minute ago"),
+            (7200, "2 hours ago"),
+            (86400 * 3, "3 days ago"),
+            (86400 * 800, "2 years ago"),
+            (-5, "in the future"),
+        ] {
+            assert_eq!(relative(at(seconds), at(0)), expected);
+        }
+    }
+}

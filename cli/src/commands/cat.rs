@@ -1,0 +1,92 @@
+//! `cat`: the bytes of an entry, untouched.
+
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Context, Place, Section, Shape, split};
+use turntree::exchange::{export_messages, export_source};
+use turntree::object::{Kind, ObjectSource};
+use turntree::tree::List;
+use turntree::{Error, ErrorKind};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::Invocation;
+use crate::revision::resolve;
+
+/// Print the bytes of an entry
+///
+/// Of a file, a scratchpad entry, a message by its index, exactly as they came in. A conversation
+/// comes out as JSON Lines, an imported transcript as the file it was.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree cat HEAD:files/src/main.rs
+  turntree cat turn:12:scratchpad/todos
+  turntree cat nightly:agents/main/messages/0
+  turntree cat nightly:agents/main/messages | jq .")]
+pub(crate) struct Cat {
+    /// A revision and a path into it
+    #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
+    path: String,
+}
+
+impl Cat {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let revision = resolve(&repo, &self.path)?;
+        let Some(path) = revision.path else {
+            let missing =
+                Error::invalid(format!("'{}' names no entry: expected REV:PATH", self.path));
+            return Err(missing).hint(ErrorKind::InvalidInput, "'turntree ls' lists what there is");
+        };
+        let context = repo.context(&revision.commit)?;
+        match context.lookup(repo.store(), &path)? {
+            Place::Entry(item) => {
+                run.out.write_all(&repo.store().read_as(item.link.kind, &item.link.id)?)?;
+            }
+            Place::Section(section) => {
+                write_section(&mut run.out, repo.store(), &context, split(&path).0, &section)?;
+            }
+            Place::Folder => return Err(not_an_entry(&path)),
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn write_section(
+    out: &mut dyn Write,
+    source: &dyn ObjectSource,
+    context: &Context,
+    name: &str,
+    section: &Section,
+) -> Result<()> {
+    let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
+    match (section.shape, agent) {
+        (Shape::Blob, _) => out.write_all(&source.read_as(Kind::Blob, &section.id)?)?,
+        (Shape::List, Some(agent)) => {
+            export_messages(source, context, agent, out)?;
+        }
+        (Shape::List, None) if name == "source" => {
+            export_source(source, context, out)?;
+        }
+        (Shape::List, None) => {
+            let list = List::open(source, &section.id)?;
+            for item in list.iter(source, 0..list.len()) {
+                let item = item?;
+                out.write_all(&source.read_as(item.link.kind, &item.link.id)?)?;
+                out.write_all(b"\n")?;
+            }
+        }
+        (Shape::Map, _) => return Err(not_an_entry(name)),
+    }
+    Ok(())
+}
+
+fn not_an_entry(path: &str) -> crate::error::Failure {
+    let folder = Error::invalid(format!("'{path}' holds entries and is none"));
+    match Err::<(), _>(folder).hint(ErrorKind::InvalidInput, "'turntree ls' lists them") {
+        Ok(()) => Error::invalid(path).into(),
+        Err(failure) => failure,
+    }
+}

@@ -1,0 +1,118 @@
+//! `cat-object`: an object's bytes, kind or size, or what it says.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, Tag};
+use turntree::{Error, tree};
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::revision::object;
+use crate::{clock, json};
+
+/// Print an object's bytes, kind or size
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree cat-object 3f2a91c0 -t
+  turntree cat-object HEAD -p
+  turntree cat-object HEAD:files/logo.png > logo.png")]
+pub(crate) struct CatObject {
+    /// An id, 4 or more digits of one, or a revision with or without a path
+    #[arg(value_name = "ID")]
+    object: String,
+    /// Print the kind
+    #[arg(short = 't', long = "type", conflicts_with_all = ["size", "pretty"])]
+    kind: bool,
+    /// Print the size in bytes
+    #[arg(short, long, conflicts_with = "pretty")]
+    size: bool,
+    /// Print what it says, for people
+    #[arg(short, long)]
+    pretty: bool,
+}
+
+impl CatObject {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let id = object(&repo, &self.object)?;
+        let object = repo.store().read(&id)?;
+        let object =
+            object.ok_or_else(|| Error::not_found(format!("object {id} is not in the store")))?;
+        let Object { kind, bytes } = &object;
+        let size = bytes.len() as u64;
+        if run.out.json {
+            run.out.record(&json::ObjectInfo { id: id.to_string(), kind: kind.name(), size })?;
+        } else if self.kind {
+            writeln!(run.out, "{kind}")?;
+        } else if self.size {
+            writeln!(run.out, "{size}")?;
+        } else if self.pretty {
+            write_pretty(&mut run.out, &object)?;
+        } else {
+            run.out.write_all(bytes)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn write_pretty(out: &mut dyn Write, object: &Object) -> Result<()> {
+    match object.kind {
+        Kind::Blob => out.write_all(&object.bytes)?,
+        Kind::Node => {
+            for link in tree::links(&object.bytes)? {
+                writeln!(out, "{} {}", link.kind, link.id)?;
+            }
+        }
+        Kind::Commit => write_commit(out, &Commit::decode(&object.bytes)?)?,
+        Kind::Tag => {
+            let tag = Tag::decode(&object.bytes)?;
+            writeln!(out, "{tag:#?}")?;
+        }
+        Kind::Operation => write_operation(out, &Operation::decode(&object.bytes)?)?,
+    }
+    Ok(())
+}
+
+fn write_commit(out: &mut dyn Write, commit: &Commit) -> Result<()> {
+    writeln!(out, "tree {}", commit.tree)?;
+    for parent in &commit.parents {
+        writeln!(out, "parent {parent}")?;
+    }
+    writeln!(out, "session {}", commit.session)?;
+    writeln!(out, "turn {}", commit.turn)?;
+    writeln!(out, "agent {}", commit.author.agent)?;
+    writeln!(out, "model {}", commit.author.model)?;
+    writeln!(out, "time {}", clock::rfc3339(commit.time))?;
+    writeln!(out, "trigger {}", commit.trigger)?;
+    for (name, value) in &commit.metadata {
+        writeln!(out, "metadata {name} {value}")?;
+    }
+    writeln!(out, "\n{}", commit.message)?;
+    Ok(())
+}
+
+fn write_operation(out: &mut dyn Write, operation: &Operation) -> Result<()> {
+    for parent in &operation.parents {
+        writeln!(out, "parent {parent}")?;
+    }
+    let time = turntree::object::Time { micros: operation.time_micros, offset_minutes: 0 };
+    writeln!(out, "sequence {}", operation.sequence)?;
+    writeln!(out, "time {}", clock::rfc3339(time))?;
+    writeln!(out, "actor {}", operation.actor)?;
+    for change in &operation.changes {
+        let (old, new) = (value(change.old.as_ref()), value(change.new.as_ref()));
+        writeln!(out, "change {} {old} {new}", change.name)?;
+    }
+    writeln!(out, "\n{}", operation.reason)?;
+    Ok(())
+}
+
+/// What a ref holds, in one word.
+fn value(value: Option<&RefValue>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(RefValue::Object(id)) => id.to_string(),
+        Some(RefValue::Symbolic(name)) => format!("ref:{name}"),
+    }
+}

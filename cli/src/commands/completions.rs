@@ -1,0 +1,34 @@
+//! `completions`: what a shell evaluates to complete commands, options and names of branches.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap_complete::env::Shells;
+use turntree::Error;
+
+use crate::complete::VARIABLE;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+
+/// Print what a shell needs to complete commands and names
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree completions bash >> ~/.bashrc
+  turntree completions zsh >> ~/.zshrc
+  turntree completions fish > ~/.config/fish/completions/turntree.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
+    shell: String,
+}
+
+impl Completions {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let shells = Shells::builtins();
+        let shell = shells
+            .completer(&self.shell)
+            .ok_or_else(|| Error::invalid(format!("'{}' is not a known shell", self.shell)))?;
+        let name = "turntree";
+        shell.write_registration(VARIABLE, name, name, name, &mut run.out)?;
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,121 @@
+//! `diff`: what changed between two contexts, section by section.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::{ContextDiff, SectionChange, SectionDiff, diff};
+use turntree::repo::{HEAD, Repository};
+use turntree::tree::Item;
+
+use crate::complete::revisions;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::json;
+use crate::render::changes::{Changes, path_of, write_stats};
+use crate::revision::resolve;
+
+/// Show what changed between two snapshots, section by section
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree diff HEAD~1
+  turntree diff plan-a plan-b files/src
+  turntree diff turn:10 turn:12 --stat
+  turntree diff main plan-b --json | jq '.files.changed'")]
+pub(crate) struct Diff {
+    /// The one before, or A..B
+    #[arg(value_name = "A", add = ArgValueCandidates::new(revisions))]
+    old: String,
+    /// The one after
+    #[arg(value_name = "B", default_value = HEAD, add = ArgValueCandidates::new(revisions))]
+    new: String,
+    /// Only sections and entries below these paths
+    #[arg(value_name = "PATH")]
+    paths: Vec<String>,
+    /// Show how much changed, not what
+    #[arg(long)]
+    stat: bool,
+    /// End with 1 when there are differences
+    #[arg(long)]
+    exit_code: bool,
+}
+
+impl Diff {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let (old, new) = self.old.split_once("..").unwrap_or((&self.old, &self.new));
+        let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
+        let mut changed = diff(repo.store(), &repo.context(&old)?, &repo.context(&new)?)?;
+        self.keep_wanted(&mut changed);
+        if run.out.json {
+            run.out.record(&records(&changed))?;
+        } else {
+            run.out.page();
+            self.write_text(run, &repo, &changed)?;
+        }
+        Ok(if self.exit_code && !changed.is_empty() { Answer::No } else { Answer::Yes })
+    }
+
+    fn keep_wanted(&self, changed: &mut ContextDiff) {
+        if self.paths.is_empty() {
+            return;
+        }
+        for (section, diff) in changed.iter_mut() {
+            diff.changes.retain(|change| {
+                let path = path_of(section, &change.key);
+                self.paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
+            });
+        }
+        changed.retain(|_, diff| !diff.changes.is_empty());
+    }
+
+    fn write_text(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        changed: &ContextDiff,
+    ) -> Result<()> {
+        let changes = Changes { source: repo.store(), paint: run.out.paint };
+        if !self.stat {
+            for (section, diff) in changed {
+                changes.write(&mut run.out, section, diff)?;
+            }
+            return Ok(());
+        }
+        let mut stats = Vec::new();
+        for (section, diff) in changed {
+            stats.extend(changes.stat(section, diff)?);
+        }
+        let paint = run.out.paint;
+        write_stats(&mut run.out, paint, &stats)?;
+        Ok(())
+    }
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
+    changed.iter().map(|(section, diff)| (section.as_str(), record(section, diff))).collect()
+}
+
+fn record(section: &str, diff: &SectionDiff) -> json::SectionDiff {
+    let is_list = diff.changes.iter().all(|change| change.key.parse::<u64>().is_ok());
+    let is_list = is_list && (section == "source" || section.ends_with("/messages"));
+    let named = |change: &SectionChange, item: &Item| match change.key.parse() {
+        Ok(index) if is_list => json::Changed::Item { index, id: item.link.id.to_string() },
+        _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
+        _ => json::Changed::Key(change.key.clone()),
+    };
+    let mut record = json::SectionDiff::default();
+    for change in &diff.changes {
+        match (&change.old, &change.new) {
+            (None, Some(new)) => record.added.push(named(change, new)),
+            (Some(old), None) => record.removed.push(named(change, old)),
+            (_, Some(new)) => record.changed.push(named(change, new)),
+            (None, None) => {}
+        }
+    }
+    record
+}

@@ -1,0 +1,68 @@
+//! `fork`: a new branch from any snapshot.
+
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::repo::BranchName;
+use turntree::{Error, ErrorKind};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::{ID, NAME};
+use crate::render::ID_DIGITS;
+use crate::revision::resolve;
+
+/// Begin a new branch at a snapshot
+///
+/// Costs the same for any size of context: the branch shares everything with where it begins.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree fork plan-b
+  turntree fork plan-b HEAD~3 --switch
+  turntree fork retry turn:42")]
+pub(crate) struct Fork {
+    /// Name of the branch, in the session of REV
+    name: String,
+    /// Where it begins
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// Make it a branch of this session instead
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Point HEAD at it
+    #[arg(long)]
+    switch: bool,
+}
+
+impl Fork {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let revision = resolve(&repo, &self.revision)?;
+        let id = revision.commit;
+        let commit = repo.commit(&id)?;
+        let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
+        let branch = BranchName::new(self.session.as_deref().unwrap_or(named), &self.name)?;
+        if repo.tip(&branch).is_some() {
+            let taken = Error::invalid(format!("branch {branch} exists already"));
+            return Err(taken)
+                .hint(ErrorKind::InvalidInput, "choose another name, or 'turntree switch' to it");
+        }
+        let mut change = repo.begin();
+        change.move_branch(&branch, Some(id));
+        if self.switch {
+            change.switch(&branch);
+        }
+        change.finish(&stamp()?, &format!("fork {branch}"))?;
+        if run.out.json {
+            run.out.record(&json::Moved::new(Some((id, commit.turn)), &branch))?;
+        } else {
+            let paint = run.out.paint;
+            let (branch, id) = (paint.paint(NAME, &branch), paint.paint(ID, id.short(ID_DIGITS)));
+            writeln!(run.out, "{branch} begins at {id}, turn {}", commit.turn)?;
+        }
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,78 @@
+//! `hash-object`: the id that bytes have, and perhaps the object in the store.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::Args;
+use turntree::object::{Commit, Kind, ObjectId, ObjectSink, Operation, Tag, check_size};
+use turntree::{Error, tree};
+
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, read_input};
+use crate::json;
+
+/// Print the id of bytes, and perhaps store them
+///
+/// The id of a blob is what b3sum prints. An object that is stored and that no ref leads to is
+/// garbage, which a later collection drops.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree hash-object notes.md
+  echo hello | turntree hash-object - -w
+  turntree cat-object HEAD | turntree hash-object -t commit")]
+pub(crate) struct HashObject {
+    /// The file, or - for standard input
+    #[arg(default_value = "-", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// What the bytes are: blob, node, commit, tag or operation
+    #[arg(short = 't', long = "type", value_name = "KIND", default_value = "blob", value_parser = kind)]
+    kind: Kind,
+    /// Put the object into the store
+    #[arg(short, long)]
+    write: bool,
+}
+
+impl HashObject {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let bytes = read_input(&self.file)?;
+        check(self.kind, &bytes).map_err(|error| error.at(self.file.display()))?;
+        let id = ObjectId::of(self.kind, &bytes);
+        let size = bytes.len() as u64;
+        if self.write {
+            let repo = run.open()?;
+            let mut change = repo.begin();
+            change.write(self.kind, bytes)?;
+            change.flush()?;
+        }
+        if run.out.json {
+            run.out.record(&json::ObjectInfo {
+                id: id.to_string(),
+                kind: self.kind.name(),
+                size,
+            })?;
+        } else {
+            writeln!(run.out, "{id}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// Refuses bytes that no reader would take as an object of `kind`.
+fn check(kind: Kind, bytes: &Bytes) -> Result<(), Error> {
+    check_size(kind, bytes)?;
+    match kind {
+        Kind::Blob => Ok(()),
+        Kind::Node => tree::links(bytes).map(drop),
+        Kind::Commit => Commit::decode(bytes).map(drop),
+        Kind::Tag => Tag::decode(bytes).map(drop),
+        Kind::Operation => Operation::decode(bytes).map(drop),
+    }
+}
+
+/// A kind by its name.
+pub(crate) fn kind(text: &str) -> Result<Kind, Error> {
+    let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+    let names = Kind::ALL.map(Kind::name).join(", ");
+    found.ok_or_else(|| Error::invalid(format!("expected one of {names}")))
+}

@@ -1,0 +1,128 @@
+//! `import`: a recorded session goes in, one commit a turn.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::exchange::formats::{FORMATS, FormatSpec, named};
+use turntree::exchange::{ImportNote, ImportOptions, ImportReport};
+use turntree::{ErrorKind, exchange};
+
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, open_file, session_name, stamp};
+use crate::output::{NAME, STRONG, warn};
+use crate::render::{count, size};
+use crate::{json, output};
+
+/// Most notes that are printed one by one.
+const MAX_SHOWN_NOTES: usize = 10;
+
+/// Import a recorded session, one snapshot a turn
+///
+/// The format is detected from the content. Importing a longer version of a transcript again adds
+/// only its new turns; a rewritten one becomes a new branch from the last common turn. What is not
+/// understood is kept, and reported on stderr. The first import moves HEAD to the session.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree import ~/.claude/projects/-work/3f2a91c0.jsonl
+  turntree import run.json --format atif --session nightly
+  zcat old.jsonl.gz | turntree import - --session old --switch")]
+pub(crate) struct Import {
+    /// The transcript, or - for standard input
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// Read it as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    format: Option<String>,
+    /// The session it becomes or continues; the file's name by default
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Point HEAD at the imported branch
+    #[arg(long)]
+    switch: bool,
+}
+
+impl Import {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let format = self.format.as_deref().map(named).transpose()?;
+        let input: Box<dyn BufRead> = if self.file == Path::new("-") {
+            Box::new(io::stdin().lock())
+        } else {
+            Box::new(BufReader::with_capacity(1 << 18, open_file(&self.file)?))
+        };
+        let repo = run.open_or_create()?;
+        let options = self.options(format)?;
+        let name = self.file.display();
+        let report = exchange::import(&repo, input, &options)
+            .map_err(|error| error.at(&name))
+            .hint(
+                ErrorKind::InvalidInput,
+                "'turntree import --help' lists the formats; --format names one",
+            )
+            .hint(
+                ErrorKind::Conflict,
+                "another process changed this session meanwhile: import again",
+            )?;
+        warn_of_notes(&name.to_string(), &report.notes);
+        print(&mut run.out, &report)?;
+        Ok(Answer::Yes)
+    }
+
+    fn options(&self, format: Option<&'static FormatSpec>) -> Result<ImportOptions> {
+        Ok(ImportOptions {
+            format,
+            session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
+            stamp: stamp()?,
+            switch: self.switch,
+        })
+    }
+}
+
+fn format_parser() -> clap::builder::PossibleValuesParser {
+    let values = FORMATS
+        .iter()
+        .map(|format| clap::builder::PossibleValue::new(format.name).help(format.title));
+    clap::builder::PossibleValuesParser::new(values)
+}
+
+fn warn_of_notes(name: &str, notes: &[ImportNote]) {
+    for note in notes.iter().take(MAX_SHOWN_NOTES) {
+        let ImportNote { line, offset, what } = note;
+        warn(&format!("{name}:{line} (byte {offset}): {what}; kept as it is"));
+    }
+    if let Some(more) = notes.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
+        warn(&format!("{name}: {} more like these", count(more as u64, "record")));
+    }
+}
+
+fn print(out: &mut output::Output, report: &ImportReport) -> Result<()> {
+    if out.json {
+        out.record(&json::Imported {
+            session: report.branch.session().to_owned(),
+            branch: report.branch.branch().to_owned(),
+            format: report.format,
+            turns: report.turns,
+            messages: report.messages,
+            head: report.head.to_string(),
+            input_bytes: report.input_bytes,
+            new_bytes: report.new_bytes,
+        })?;
+        return Ok(());
+    }
+    let branch = out.paint.paint(NAME, &report.branch);
+    if report.turns == 0 {
+        writeln!(out, "{branch} has all of this already")?;
+        return Ok(());
+    }
+    let turns = count(report.turns, "turn");
+    let turns = out.paint.paint(STRONG, turns);
+    writeln!(
+        out,
+        "{branch}: {turns} with {} from {}; {} read, {} written",
+        count(report.messages, "message"),
+        report.format,
+        size(report.input_bytes),
+        size(report.new_bytes),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `init`: makes a store.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, STORE_DIR, create, stamp};
+use crate::json;
+
+/// Make a store
+///
+/// Makes the directory .turntree in DIR, or what --store names. Commands that run in DIR, or below
+/// it, find it there.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree init
+  turntree init ~/work/project
+  turntree --store /srv/agents.turntree init")]
+pub(crate) struct Init {
+    /// The directory that gets a store; the working directory by default
+    #[arg(value_hint = clap::ValueHint::DirPath)]
+    dir: Option<PathBuf>,
+}
+
+impl Init {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let store = match (&self.dir, run.named_store()) {
+            (None, Some(store)) => store.to_owned(),
+            (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
+        };
+        create(&store, &stamp()?)?;
+        let store = store.display().to_string();
+        if run.out.json {
+            run.out.record(&json::Initialised { store })?;
+        } else {
+            writeln!(run.out, "made an empty store in {store}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,260 @@
+//! `log`: snapshots, newest first.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::Context;
+use turntree::object::{ObjectId, RefValue, Time};
+use turntree::repo::{BranchName, HEAD, LogEntry, Repository};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, NAME, Palette, STRONG};
+use crate::render::graph::{Graph, Row};
+use crate::render::{ID_DIGITS, count, one_line};
+use crate::revision::{resolve, with_resolver};
+use crate::{clock, json};
+
+/// Characters of a message on a line of its own.
+const MESSAGE_WIDTH: usize = 76;
+
+/// Characters of a message and the names before it on one line, and the fewest a message gets.
+const ONELINE_WIDTH: usize = 80;
+const MIN_WIDTH: usize = 30;
+
+/// Show snapshots, newest first
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree log -n 5
+  turntree log --graph --all
+  turntree log nightly~10..nightly --oneline
+  turntree log nightly --json | jq -r .message")]
+pub(crate) struct Log {
+    /// Begin here, or A..B for what B has and A has not; HEAD by default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: Option<String>,
+    /// Stop after this many
+    #[arg(short = 'n', long, value_name = "N")]
+    max_count: Option<usize>,
+    /// Draw which snapshot continues which
+    #[arg(long)]
+    graph: bool,
+    /// One line each
+    #[arg(long)]
+    oneline: bool,
+    /// Begin at every branch
+    #[arg(long, conflicts_with = "revision")]
+    all: bool,
+}
+
+/// Where a walk begins and what it leaves out.
+pub(crate) struct Walk {
+    starts: Vec<ObjectId>,
+    hide: Vec<ObjectId>,
+    /// The branch that a commit was come to along, for those about to be met.
+    along: HashMap<ObjectId, BranchName>,
+}
+
+/// How snapshots look.
+pub(crate) struct Style {
+    pub(crate) paint: Palette,
+    pub(crate) now: Time,
+    pub(crate) graph: bool,
+    pub(crate) oneline: bool,
+}
+
+impl Log {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let walk = match &self.revision {
+            None if self.all => Walk::all(&repo)?,
+            revision => Self::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
+        };
+        let limit = self.max_count.unwrap_or(usize::MAX);
+        if run.out.json {
+            walk.write_records(&mut run.out, &repo, limit)?;
+            return Ok(Answer::Yes);
+        }
+        run.out.page();
+        let (paint, now) = (run.out.paint, clock::now()?);
+        let style = Style { paint, now, graph: self.graph, oneline: self.oneline };
+        walk.write_text(&mut run.out, &repo, limit, &style)?;
+        Ok(Answer::Yes)
+    }
+
+    fn range(repo: &Repository, text: &str) -> Result<Walk> {
+        let range = with_resolver(repo, |resolver| resolver.resolve_range(text))?;
+        let right = text.split_once("..").map_or(text, |(_, right)| right);
+        let right = if right.is_empty() { HEAD } else { right };
+        let mut along = HashMap::new();
+        if let Some(start) = range.include.first() {
+            let named = resolve(repo, right)?.branch;
+            let branch = named.map_or_else(|| branch_with(repo, start), |name| Ok(Some(name)))?;
+            along.extend(branch.map(|branch| (*start, branch)));
+        }
+        Ok(Walk { starts: range.include, hide: range.exclude, along })
+    }
+}
+
+impl Walk {
+    /// Everything that any branch has.
+    pub(crate) fn all(repo: &Repository) -> Result<Self> {
+        let branches = repo.branches();
+        let starts = branches.iter().map(|(_, id)| *id).collect();
+        let along = branches.into_iter().map(|(name, id)| (id, name)).collect();
+        Ok(Self { starts, hide: Vec::new(), along })
+    }
+
+    /// Only branches of one session.
+    pub(crate) fn keep_session(&mut self, session: &str) {
+        self.along.retain(|_, name| name.session() == session);
+        self.starts.retain(|start| self.along.contains_key(start));
+    }
+
+    /// Everything that one branch has.
+    pub(crate) fn of(branch: &BranchName, tip: ObjectId) -> Self {
+        let along = HashMap::from([(tip, branch.clone())]);
+        Self { starts: vec![tip], hide: Vec::new(), along }
+    }
+
+    /// The branch a commit was come to along; its parents are then come to along the same.
+    fn pass(&mut self, entry: &LogEntry) -> Option<BranchName> {
+        let branch = self.along.remove(&entry.id);
+        if let Some(branch) = &branch {
+            for parent in &entry.commit.parents {
+                self.along.entry(*parent).or_insert_with(|| branch.clone());
+            }
+        }
+        branch
+    }
+
+    fn write_records(
+        mut self,
+        out: &mut crate::output::Output,
+        repo: &Repository,
+        limit: usize,
+    ) -> Result<()> {
+        for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
+            let entry = entry?;
+            let branch = self.pass(&entry).map(|name| name.branch().to_owned());
+            let LogEntry { id, commit } = entry;
+            let context = Context::open(repo.store(), &commit.tree)?;
+            out.record(&json::LogLine {
+                id: id.to_string(),
+                parents: commit.parents.iter().map(ToString::to_string).collect(),
+                session: commit.session,
+                branch,
+                turn: commit.turn,
+                time: clock::rfc3339(commit.time),
+                trigger: commit.trigger.name(),
+                message: commit.message,
+                messages: context.message_count(repo.store())?,
+                author: json::Author { agent: commit.author.agent, model: commit.author.model },
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes snapshots for people.
+    pub(crate) fn write_text(
+        self,
+        out: &mut dyn Write,
+        repo: &Repository,
+        limit: usize,
+        style: &Style,
+    ) -> Result<()> {
+        let names = names_by_commit(repo)?;
+        let mut graph = Graph::new();
+        for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
+            let entry = entry?;
+            let names = names.get(&entry.id).map_or(&[][..], Vec::as_slice);
+            let lines = style.lines(repo, &entry, names)?;
+            if style.graph {
+                write_beside(out, &graph.add(entry.id, &entry.commit.parents), &lines)?;
+            } else {
+                for line in &lines {
+                    writeln!(out, "{line}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Style {
+    fn lines(&self, repo: &Repository, entry: &LogEntry, names: &[String]) -> Result<Vec<String>> {
+        let LogEntry { id, commit } = entry;
+        let id = self.paint.paint(ID, id.short(ID_DIGITS));
+        let shown = names.join(", ");
+        let names = match names {
+            [] => String::new(),
+            _ => format!(" ({})", self.paint.paint(NAME, &shown)),
+        };
+        if self.oneline {
+            let width = ONELINE_WIDTH.saturating_sub(shown.chars().count()).max(MIN_WIDTH);
+            return Ok(vec![format!("{id}{names} {}", one_line(&commit.message, width))]);
+        }
+        let context = Context::open(repo.store(), &commit.tree)?;
+        let messages = context.message_count(repo.store())?;
+        let about = format!(
+            "  {}  {}  {}",
+            clock::relative(commit.time, self.now),
+            count(messages, "message"),
+            one_line(&commit.author.agent, 30),
+        );
+        let turn = self.paint.paint(STRONG, format!("turn {}", commit.turn));
+        let head = format!("{id} {turn}{names}{}", self.paint.paint(FAINT, about));
+        Ok(vec![head, format!("  {}", one_line(&commit.message, MESSAGE_WIDTH))])
+    }
+}
+
+/// Writes lines of text to the right of a commit in the graph.
+fn write_beside(out: &mut dyn Write, row: &Row, lines: &[String]) -> io::Result<()> {
+    if let Some(joins) = &row.joins {
+        writeln!(out, "{joins}")?;
+    }
+    let mut lines = lines.iter().map(String::as_str);
+    writeln!(out, "{} {}", row.node, lines.next().unwrap_or_default())?;
+    if let Some(forks) = &row.forks {
+        writeln!(out, "{forks} {}", lines.next().unwrap_or_default())?;
+    }
+    for line in lines {
+        writeln!(out, "{} {line}", row.rest)?;
+    }
+    Ok(())
+}
+
+/// The names that each commit has: branches, tags and pins, HEAD's first.
+fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> {
+    let head = repo.head()?;
+    let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
+    for (full, value) in &repo.refs().values {
+        let RefValue::Object(id) = value else { continue };
+        let id = repo.peel(id)?;
+        let named = names.entry(id).or_default();
+        match BranchName::from_full(full) {
+            Some(branch) if branch == head.branch => named.insert(0, format!("HEAD -> {branch}")),
+            Some(branch) => named.push(branch.to_string()),
+            None => named.push(full.strip_prefix("refs/").unwrap_or(full).to_owned()),
+        }
+    }
+    Ok(names)
+}
+
+/// A branch of its session that has the commit: HEAD's if that does, else the first by name.
+fn branch_with(repo: &Repository, id: &ObjectId) -> Result<Option<BranchName>> {
+    let session = repo.commit(id)?.session;
+    let head = repo.head()?.branch;
+    let mut branches = repo.branches();
+    branches.retain(|(name, _)| name.session() == session);
+    branches.sort_by_key(|(name, _)| *name != head);
+    for (name, tip) in branches {
+        if repo.history(&[*id], &[tip])?.next().transpose()?.is_none() {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}

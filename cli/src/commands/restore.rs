@@ -1,0 +1,119 @@
+//! `restore`: lays a context out as files.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
+use turntree::object::ObjectId;
+use turntree::workspace::{Action, RestorePlan, Restored, plan};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::Invocation;
+use crate::json;
+use crate::output::{ADDED, FAINT, Output, REMOVED};
+use crate::render::{count, size};
+use crate::revision::resolve;
+
+/// Lay a context out as files in a directory
+///
+/// Conversations become agents/NAME/messages.jsonl, entries of other sections files below
+/// scratchpad, memory, files and so on. Nothing is written before everything was looked at, and
+/// nothing that is there is overwritten without --overwrite.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree restore turn:12 --to /tmp/look
+  turntree restore nightly~3 --to . --only files --dry-run
+  turntree restore nightly~3 --to . --only files/src --overwrite")]
+pub(crate) struct Restore {
+    /// The snapshot
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// The directory, which is made if need be
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    to: PathBuf,
+    /// Only sections and entries below this path; may be given several times
+    #[arg(long, value_name = "PATH")]
+    only: Vec<String>,
+    /// Print what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Overwrite files that differ
+    #[arg(long)]
+    overwrite: bool,
+}
+
+impl Restore {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let id = resolve(&repo, &self.revision)?.commit;
+        let plan = plan(repo.store(), &repo.context(&id)?, &self.to, &self.only)?;
+        let restored = if self.dry_run {
+            Restored::default()
+        } else {
+            plan.apply(repo.store(), self.overwrite).hint(
+                ErrorKind::InvalidInput,
+                "--dry-run shows which files differ, --overwrite replaces them",
+            )?
+        };
+        if run.out.json {
+            run.out.record(&self.record(&id, &plan, &restored))?;
+        } else {
+            self.write_text(&mut run.out, &plan, &restored)?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn record(&self, id: &ObjectId, plan: &RestorePlan, restored: &Restored) -> json::Restored {
+        let files = plan.files.iter().map(|file| json::RestoredFile {
+            path: file.path.display().to_string(),
+            action: name(file.action),
+        });
+        json::Restored {
+            commit: id.to_string(),
+            target: plan.target.display().to_string(),
+            dry_run: self.dry_run,
+            files: files.collect(),
+            written: restored.written,
+            kept: restored.kept,
+            bytes: restored.bytes,
+        }
+    }
+
+    fn write_text(&self, out: &mut Output, plan: &RestorePlan, restored: &Restored) -> Result<()> {
+        let paint = out.paint;
+        for file in &plan.files {
+            let style = match file.action {
+                Action::Create => ADDED,
+                Action::Overwrite => REMOVED,
+                Action::Keep => FAINT,
+            };
+            let action = paint.paint(style, format!("{:<9}", name(file.action)));
+            writeln!(out, "{action} {}", file.path.display())?;
+        }
+        let target = plan.target.display();
+        if self.dry_run {
+            let n = |action| plan.files.iter().filter(|file| file.action == action).count() as u64;
+            let (create, overwrite) = (n(Action::Create), n(Action::Overwrite));
+            let (create, keep) = (count(create, "file"), n(Action::Keep));
+            writeln!(
+                out,
+                "would create {create}, overwrite {overwrite} and keep {keep} in {target}; nothing was done"
+            )?;
+            return Ok(());
+        }
+        let (written, bytes) = (count(restored.written, "file"), size(restored.bytes));
+        writeln!(out, "wrote {written} ({bytes}) to {target}, kept {}", restored.kept)?;
+        Ok(())
+    }
+}
+
+fn name(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Overwrite => "overwrite",
+        Action::Keep => "keep",
+    }
+}

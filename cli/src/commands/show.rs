@@ -1,0 +1,182 @@
+//! `show`: a snapshot at a glance, or one entry of it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Context, MAIN_AGENT, MessageEntry, Place, split};
+use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
+use turntree::repo::Repository;
+use turntree::tree::Item;
+
+use super::ls;
+use crate::complete::revisions;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, NAME, Output, STRONG};
+use crate::render::{ID_DIGITS, count, harmless, message, size};
+use crate::revision::resolve;
+use crate::{clock, json};
+
+/// Messages that an overview ends with.
+const LAST_MESSAGES: u64 = 5;
+
+/// Show a snapshot, or one entry of it
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree show
+  turntree show nightly~3
+  turntree show HEAD:agents/main/messages/12
+  turntree show turn:12:scratchpad/todos")]
+pub(crate) struct Show {
+    /// A revision, perhaps with a path into it
+    #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+}
+
+impl Show {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let revision = resolve(&repo, &self.revision)?;
+        let id = revision.commit;
+        let commit = repo.commit(&id)?;
+        let context = Context::open(repo.store(), &commit.tree)?;
+        match revision.path {
+            None if run.out.json => {
+                let record = overview(&id, &commit, &context, repo.store())?;
+                run.out.record(&record)?;
+            }
+            None => write_overview(&mut run.out, &repo, &id, &commit, &context)?,
+            Some(path) => show_path(&mut run.out, &repo, id, &context, &path)?,
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn overview(
+    id: &ObjectId,
+    commit: &Commit,
+    context: &Context,
+    source: &dyn ObjectSource,
+) -> Result<json::Overview> {
+    let mut agents = BTreeMap::new();
+    for agent in context.agents(source)? {
+        let messages = context.messages(source, &agent)?.len();
+        agents.insert(agent, json::Agent { messages });
+    }
+    Ok(json::Overview {
+        id: id.to_string(),
+        session: commit.session.clone(),
+        turn: commit.turn,
+        time: clock::rfc3339(commit.time),
+        agents,
+        files: context.count(source, "files")?,
+        scratchpad: context.count(source, "scratchpad")?,
+        memory: context.count(source, "memory")?,
+        vfs: context.count(source, "vfs")?,
+    })
+}
+
+fn write_overview(
+    out: &mut Output,
+    repo: &Repository,
+    id: &ObjectId,
+    commit: &Commit,
+    context: &Context,
+) -> Result<()> {
+    let (paint, source) = (out.paint, repo.store());
+    let age = clock::relative(commit.time, clock::now()?);
+    let author = [commit.author.agent.as_str(), &commit.author.model];
+    let author: Vec<&str> = author.into_iter().filter(|name| !name.is_empty()).collect();
+    let parents: Vec<String> = commit.parents.iter().map(|id| id.short(ID_DIGITS)).collect();
+    writeln!(out, "{} {}", paint.paint(STRONG, "snapshot"), paint.paint(ID, id))?;
+    writeln!(out, "session  {}, turn {}", paint.paint(NAME, &commit.session), commit.turn)?;
+    writeln!(out, "time     {} ({age})", clock::rfc3339(commit.time))?;
+    writeln!(out, "author   {} ({})", harmless(&author.join(", ")), commit.trigger)?;
+    if !parents.is_empty() {
+        writeln!(out, "parents  {}", paint.paint(ID, parents.join(" ")))?;
+    }
+    for (name, value) in &commit.metadata {
+        writeln!(out, "{}  {}", harmless(name), harmless(value))?;
+    }
+    writeln!(out)?;
+    for line in harmless(&commit.message).lines() {
+        writeln!(out, "    {line}")?;
+    }
+    writeln!(out)?;
+    let sections = context.sections(source)?;
+    let width = sections.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, section) in &sections {
+        let entries = count(section.len(source)?, ls::entries_of(name));
+        writeln!(out, "{}  {entries}", paint.paint(NAME, format_args!("{name:<width$}")))?;
+    }
+    write_last_messages(out, context, source)
+}
+
+fn write_last_messages(
+    out: &mut Output,
+    context: &Context,
+    source: &dyn ObjectSource,
+) -> Result<()> {
+    let messages = context.messages(source, MAIN_AGENT)?;
+    let first = messages.len().saturating_sub(LAST_MESSAGES);
+    if !messages.is_empty() {
+        writeln!(out)?;
+    }
+    for (index, item) in (first..).zip(messages.iter(source, first..messages.len())) {
+        let entry = MessageEntry::from_item(&item?)?;
+        let summary = message::summary(source, &entry)?;
+        let about = out.paint.paint(FAINT, format!("{index:>5}  {:<9}", entry.role.name()));
+        writeln!(out, "{about}  {summary}")?;
+    }
+    Ok(())
+}
+
+fn show_path(
+    out: &mut Output,
+    repo: &Repository,
+    commit: ObjectId,
+    context: &Context,
+    path: &str,
+) -> Result<()> {
+    let source = repo.store();
+    let (section, _) = split(path);
+    let item = match context.lookup(source, path)? {
+        Place::Entry(item) => item,
+        Place::Section(found) if found.shape == turntree::context::Shape::Blob => {
+            Item::new(Kind::Blob, found.id)
+        }
+        Place::Section(_) | Place::Folder => {
+            return ls::print(out, commit, path.to_owned(), ls::list(source, context, path)?);
+        }
+    };
+    let bytes = source.read_as(Kind::Blob, &item.link.id)?;
+    let mut record = json::Entry {
+        commit: commit.to_string(),
+        path: path.to_owned(),
+        id: item.link.id.to_string(),
+        size: bytes.len() as u64,
+        role: None,
+        format: None,
+        text: std::str::from_utf8(&bytes).ok().map(str::to_owned),
+    };
+    if section.ends_with("/messages") {
+        let entry = MessageEntry::from_item(&item)?;
+        record.text = Some(message::full(&message::read(source, &entry)?));
+        record.role = Some(entry.role.name());
+        record.format = Some(entry.media);
+    }
+    if out.json {
+        out.record(&record)?;
+        return Ok(());
+    }
+    let role = record.role.map(|role| format!(", {role}")).unwrap_or_default();
+    let about = format!("{path}{role}, {}, {}", size(record.size), item.link.id.short(ID_DIGITS));
+    writeln!(out, "{}\n", out.paint.paint(FAINT, about))?;
+    match record.text {
+        Some(text) => writeln!(out, "{}", harmless(&text).trim_end_matches('\n'))?,
+        None => writeln!(out, "(not text: 'turntree cat' prints the bytes)")?,
+    }
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `show-ref`: every ref and what it holds.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::object::RefValue;
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::json;
+
+/// Print every ref: what it holds, and its full name
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree show-ref
+  turntree show-ref --json | jq -r '.refs[].name'")]
+pub(crate) struct ShowRef {}
+
+impl ShowRef {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let table = repo.refs();
+        if !run.out.json {
+            for (name, value) in &table.values {
+                match value {
+                    RefValue::Object(id) => writeln!(run.out, "{id} {name}")?,
+                    RefValue::Symbolic(target) => writeln!(run.out, "ref:{target} {name}")?,
+                }
+            }
+            return Ok(Answer::Yes);
+        }
+        let refs = table.values.iter().map(|(name, value)| {
+            let (id, target) = match value {
+                RefValue::Object(id) => (Some(id.to_string()), None),
+                RefValue::Symbolic(target) => (None, Some(target.clone())),
+            };
+            json::Ref { name: name.clone(), id, target }
+        });
+        run.out.record(&json::Refs { refs: refs.collect() })?;
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,107 @@
+//! `snapshot`: puts a context on a branch; what a framework calls once a turn.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use turntree::context::{Builder, Context};
+use turntree::exchange::apply_state;
+use turntree::object::Trigger;
+use turntree::repo::Snapshot as Draft;
+use turntree::{ErrorKind, workspace};
+
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, read_input, stamp};
+use crate::json;
+use crate::output::{ID, NAME, warn};
+use crate::render::ID_DIGITS;
+use crate::revision::branch_of;
+
+/// Take a snapshot of a context
+///
+/// The snapshot continues the newest one of the branch: a section that the state names is replaced,
+/// null drops it, and all others carry over. The state is a JSON object whose keys are sections:
+///
+///   {"agents": {"main": {"messages": [{"role": "user", "content": "hi"}]}},
+///    "scratchpad": {"note": {"content": "look at the tests"}}}
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree snapshot -m 'before the refactoring' --workspace .
+  turntree snapshot -m 'turn 12' --state state.json --session nightly
+  agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn")]
+pub(crate) struct Snapshot {
+    /// Why it is taken, in words
+    #[arg(short, long, value_name = "TEXT")]
+    message: String,
+    /// Take sections from this JSON document, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    state: Option<PathBuf>,
+    /// Make the section files what this directory holds
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
+    /// Put it on a branch of this session; main by default
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Put it on this branch; HEAD's by default
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+    /// Why it is taken: manual, turn, before-tool, threshold, emergency, before-compaction,
+    /// compaction, mode-change, before-restore, merge or rollback
+    #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger)]
+    trigger: Trigger,
+    /// Who acts; TURNTREE_ACTOR or the user by default
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The model that spoke
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+}
+
+impl Snapshot {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let state = self.state.as_deref().map(read_input).transpose()?;
+        let repo = run.open_or_create()?;
+        let stamp = stamp()?;
+        let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        let parent = match repo.tip(&branch) {
+            Some(tip) => repo.context(&tip)?,
+            None => Context::default(),
+        };
+        let mut change = repo.begin();
+        let mut builder = Builder::from(parent.clone());
+        if let Some((path, state)) = self.state.as_ref().zip(state) {
+            apply_state(&mut change, &mut builder, &state)
+                .map_err(|error| error.at(path.display()))?;
+        }
+        if let Some(dir) = &self.workspace {
+            let captured = workspace::capture(&mut change, &parent, &mut builder, dir)?;
+            for skipped in &captured.skipped {
+                warn(&format!("{} is left out: {}", skipped.path.display(), skipped.reason));
+            }
+        }
+        let mut draft = Draft::new(builder.write(&mut change)?, &self.message, &stamp);
+        draft.trigger = self.trigger;
+        if let Some(agent) = &self.agent {
+            draft.author.agent.clone_from(agent);
+        }
+        draft.author.model = self.model.clone().unwrap_or_default();
+        let id = change.snapshot(&branch, draft)?;
+        let turn = change.commit(&id)?.turn;
+        change.finish(&stamp, "snapshot").hint(
+            ErrorKind::Conflict,
+            "another process put a snapshot on this branch meanwhile: try again",
+        )?;
+        if run.out.json {
+            run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
+        } else {
+            let paint = run.out.paint;
+            let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
+            writeln!(run.out, "{id} turn {turn} of {branch}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn trigger(text: &str) -> Result<Trigger, turntree::Error> {
+    text.parse()
+}

@@ -1,0 +1,68 @@
+//! `status`: where HEAD is.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::Args;
+use turntree::context::Context;
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, NAME};
+use crate::render::{ID_DIGITS, count, one_line};
+use crate::{clock, json};
+
+/// Show where HEAD is
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree status
+  turntree status --json")]
+pub(crate) struct Status {}
+
+impl Status {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let (head, store) = (repo.head()?, run.store_dir()?.display().to_string());
+        let branches = repo.branches();
+        let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
+        let (n_sessions, n_branches) = (sessions.len() as u64, branches.len() as u64);
+        let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
+        let messages = match &commit {
+            Some(commit) => {
+                Context::open(repo.store(), &commit.tree)?.message_count(repo.store())?
+            }
+            None => 0,
+        };
+        if run.out.json {
+            run.out.record(&json::Status {
+                store,
+                session: head.branch.session().to_owned(),
+                branch: head.branch.branch().to_owned(),
+                head: head.commit.map(|id| id.to_string()),
+                turn: commit.as_ref().map(|commit| commit.turn),
+                time: commit.as_ref().map(|commit| clock::rfc3339(commit.time)),
+                messages,
+                sessions: n_sessions,
+                branches: n_branches,
+            })?;
+            return Ok(Answer::Yes);
+        }
+        let paint = run.out.paint;
+        writeln!(run.out, "HEAD is at {}", paint.paint(NAME, &head.branch))?;
+        match head.commit.zip(commit) {
+            None => writeln!(run.out, "nothing was snapshotted on it yet")?,
+            Some((id, commit)) => writeln!(
+                run.out,
+                "{} turn {}, {}, {}: {}",
+                paint.paint(ID, id.short(ID_DIGITS)),
+                commit.turn,
+                count(messages, "message"),
+                clock::relative(commit.time, clock::now()?),
+                one_line(&commit.message, 60),
+            )?,
+        }
+        let held = format!("{} of {}", count(n_branches, "branch"), count(n_sessions, "session"));
+        writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,47 @@
+//! `switch`: points HEAD at another branch.
+
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+
+use crate::complete::revisions;
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::NAME;
+use crate::revision::with_resolver;
+
+/// Point HEAD at another branch
+///
+/// HEAD is the branch that snapshot, fork and revisions without a name act on. Nothing else changes.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree switch nightly
+  turntree switch nightly/fix-parser
+  turntree switch -")]
+pub(crate) struct Switch {
+    /// A branch of HEAD's session, session/branch, a session, or - for the one before
+    #[arg(add = ArgValueCandidates::new(revisions), allow_hyphen_values = true)]
+    branch: String,
+}
+
+impl Switch {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let name = if self.branch == "-" { "@{-1}" } else { &self.branch };
+        let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;
+        let mut change = repo.begin();
+        change.switch(&branch);
+        change.finish(&stamp()?, &format!("switch {branch}"))?;
+        let tip =
+            repo.tip(&branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
+        if run.out.json {
+            run.out.record(&json::Moved::new(tip.transpose()?, &branch))?;
+        } else {
+            let branch = run.out.paint.paint(NAME, &branch);
+            writeln!(run.out, "HEAD is at {branch}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}

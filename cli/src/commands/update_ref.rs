@@ -1,0 +1,85 @@
+//! `update-ref`: sets a ref if it still holds what the caller saw.
+
+use clap::Args;
+use turntree::object::{ID_HEX_DIGITS, ObjectId, RefValue};
+use turntree::repo::{BranchName, HEAD, Repository, check_full_name};
+use turntree::store::Expected;
+use turntree::{Error, ErrorKind};
+
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::revision::object;
+
+/// Set or delete a ref, if it still holds what it held
+///
+/// NAME is a full name, as show-ref prints it. With OLD, nothing changes unless the ref holds it;
+/// 64 zeros mean that it must not exist. Losing the race ends with 3.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree update-ref refs/heads/nightly/main 3f2a91c0
+  turntree update-ref refs/heads/nightly/main HEAD~1 $(turntree rev-parse nightly)
+  turntree update-ref HEAD ref:refs/heads/nightly/main
+  turntree update-ref -d refs/heads/nightly/old")]
+pub(crate) struct UpdateRef {
+    /// The full name of the ref
+    name: String,
+    /// What it shall hold: a revision, or ref:NAME for HEAD; with -d what it must hold now
+    #[arg(value_name = "NEW", required_unless_present = "delete")]
+    new: Option<String>,
+    /// What it must hold now
+    #[arg(value_name = "OLD", conflicts_with = "delete")]
+    old: Option<String>,
+    /// Delete it
+    #[arg(short, long)]
+    delete: bool,
+}
+
+impl UpdateRef {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        check_full_name(&self.name)?;
+        let repo = run.open()?;
+        let (new, old) = match (&self.new, self.delete) {
+            (old, true) => (None, old.as_deref()),
+            (new, false) => {
+                let new = new.as_deref().map(|text| self.value(&repo, text)).transpose()?;
+                (new, self.old.as_deref())
+            }
+        };
+        let expected = match old {
+            None if new.is_none() && repo.refs().value(&self.name).is_none() => {
+                return Err(Error::not_found(format!("ref {} does not exist", self.name)).into());
+            }
+            None => Expected::Any,
+            Some(zeros) if zeros.len() == ID_HEX_DIGITS && zeros.bytes().all(|b| b == b'0') => {
+                Expected::Absent
+            }
+            Some(old) => Expected::Value(self.value(&repo, old)?),
+        };
+        if self.name == HEAD && new.is_none() {
+            return Err(Error::invalid("HEAD cannot be deleted").into());
+        }
+        let mut change = repo.begin();
+        change.set_ref(&self.name, expected, new);
+        change
+            .finish(&stamp()?, &format!("update-ref {}", self.name))
+            .hint(ErrorKind::Conflict, "'turntree show-ref' shows what it holds now")?;
+        Ok(Answer::Yes)
+    }
+
+    fn value(&self, repo: &Repository, text: &str) -> Result<RefValue> {
+        if let Some(target) = text.strip_prefix("ref:") {
+            if self.name != HEAD || BranchName::from_full(target).is_none() {
+                let expected = "only HEAD holds the name of a ref, and it is a branch's full name";
+                return Err(Error::invalid(format!("'{text}': {expected}")).into());
+            }
+            return Ok(RefValue::Symbolic(target.to_owned()));
+        }
+        if self.name == HEAD {
+            let expected = "HEAD holds the name of a branch: expected ref:refs/heads/S/B";
+            return Err(Error::invalid(format!("'{text}': {expected}")).into());
+        }
+        let id: ObjectId = object(repo, text)?;
+        repo.peel(&id)?;
+        Ok(RefValue::Object(id))
+    }
+}

@@ -1,0 +1,34 @@
+//! `version`: of the program, the store format and the records.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::store::FORMAT_VERSION;
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::json;
+
+/// Print versions of the program, the store format and the JSON records
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree version
+  turntree version --json")]
+pub(crate) struct Version {}
+
+impl Version {
+    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+        let record = json::Version {
+            version: env!("CARGO_PKG_VERSION"),
+            format: FORMAT_VERSION,
+            schema: json::SCHEMA,
+        };
+        if run.out.json {
+            run.out.record(&record)?;
+        } else {
+            let json::Version { version, format, schema } = record;
+            writeln!(run.out, "turntree {version} (store format {format}, JSON schema {schema})")?;
+        }
+        Ok(Answer::Yes)
+    }
+}

@@ -1,0 +1,35 @@
+//! Completion of names in the shell: the shell asks this program, which looks into the store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::CompleteEnv;
+use turntree::repo::Repository;
+use turntree::store::RealIo;
+
+use crate::args::command;
+use crate::invocation::{open_options, user_or_nearest};
+
+/// Set by the shell when it asks for completions.
+pub(crate) const VARIABLE: &str = "COMPLETE";
+
+/// Answers the shell and ends the process, when the shell asked.
+pub(crate) fn answer_shell() {
+    if std::env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    }
+}
+
+/// Names of branches and sessions. Nothing when there is no store to look into.
+pub(crate) fn revisions() -> Vec<CompletionCandidate> {
+    let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
+    let repo = dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok());
+    let Some(repo) = repo else { return Vec::new() };
+    let mut candidates = vec![CompletionCandidate::new("HEAD")];
+    candidates.extend(repo.branches().into_iter().map(|(branch, id)| {
+        let about = repo.commit(&id).map(|commit| commit.message.into()).ok();
+        CompletionCandidate::new(branch.to_string()).help(about)
+    }));
+    candidates
+}

@@ -1,0 +1,243 @@
+//! Failures as people and programs see them: messages, hints, exit codes.
+
+use std::error::Error as _;
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use turntree::{Error, ErrorKind};
+
+use crate::output::stderr_line;
+
+/// How the program ends. The numbers are a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Success = 0,
+    /// Done, and the answer is no: differences with `--exit-code`.
+    Negative = 1,
+    /// The arguments or the input are not what the command takes.
+    Usage = 2,
+    /// Another process was faster; the same command may work now.
+    Conflict = 3,
+    /// Stored bytes are damaged.
+    Corrupt = 4,
+    /// Another process holds what is needed.
+    Locked = 5,
+    /// What was named does not exist, or was dropped by retention.
+    NotFound = 6,
+    /// The system refused, or turntree is wrong.
+    Internal = 70,
+}
+
+/// What a command that worked has to say beside its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing more.
+    Yes,
+    /// The question was answered with no.
+    No,
+}
+
+impl From<Answer> for Exit {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Yes => Self::Success,
+            Answer::No => Self::Negative,
+        }
+    }
+}
+
+/// Why a command did not work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library or the arguments.
+    Library {
+        /// What went wrong.
+        error: Error,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// Stdout did not take what was written.
+    Output(io::Error),
+}
+
+/// Result of everything in this crate that may fail.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Library { error, hint: None }
+    }
+}
+
+/// Only writing to stdout is converted by `?`; other I/O names its file and becomes [`Error`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Adds a hint to an error.
+pub(crate) trait Hint<T> {
+    /// The same result, and for an error of `kind` what to do about it.
+    fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T>;
+}
+
+impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
+    fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T> {
+        self.map_err(|failure| match failure.into() {
+            Failure::Library { error, hint: None } if error.kind() == kind => {
+                Failure::Library { error, hint: Some(hint.into()) }
+            }
+            failure => failure,
+        })
+    }
+}
+
+/// An error as one JSON object on stderr.
+#[derive(Serialize)]
+struct ErrorRecord<'a> {
+    error: &'a str,
+    message: &'a str,
+}
+
+impl Failure {
+    /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
+    /// read has read enough.
+    pub(crate) fn report(&self, json: bool) -> Exit {
+        match self {
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+            Self::Output(error) => {
+                report("io", &format!("write to stdout: {error}"), &[], None, json);
+                Exit::Internal
+            }
+            Self::Library { error, .. } if is_closed_pipe(error) => Exit::Success,
+            Self::Library { error, hint } => {
+                let mut causes = Vec::new();
+                let mut next = error.source();
+                while let Some(cause) = next {
+                    causes.push(cause.to_string());
+                    next = cause.source();
+                }
+                report(name(error.kind()), error.message(), &causes, hint.as_deref(), json);
+                exit_of(error.kind())
+            }
+        }
+    }
+}
+
+/// Whether the library could not write because nobody reads any more.
+fn is_closed_pipe(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
+pub(crate) fn report_usage(error: &clap::Error, json: bool) -> Exit {
+    if !error.use_stderr() {
+        // A closed pipe: whoever read the help has read enough.
+        let _ = error.print();
+        return Exit::Success;
+    }
+    if json {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default();
+        report("usage", message.trim_start_matches("error: "), &[], None, true);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}
+
+fn report(kind: &str, message: &str, causes: &[String], hint: Option<&str>, json: bool) {
+    if json {
+        let message = [&[message.to_owned()], causes].concat().join(": ");
+        let record = ErrorRecord { error: kind, message: &message };
+        stderr_line(Style::new(), "", &serde_json::to_string(&record).unwrap_or(message));
+        return;
+    }
+    stderr_line(AnsiColor::Red.on_default().bold(), "error: ", message);
+    for cause in causes {
+        stderr_line(Style::new().bold(), "  caused by: ", cause);
+    }
+    if let Some(hint) = hint {
+        stderr_line(AnsiColor::Cyan.on_default().bold(), "hint: ", hint);
+    }
+}
+
+/// The kind of an error as `--json` names it.
+fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotFound => "not-found",
+        ErrorKind::Expired => "expired",
+        ErrorKind::Ambiguous => "ambiguous",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Corrupt => "corrupt",
+        ErrorKind::Locked => "locked",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::LimitExceeded => "limit-exceeded",
+        ErrorKind::InvalidInput => "invalid-input",
+        ErrorKind::Io => "io",
+        _ => "internal",
+    }
+}
+
+/// How the program ends after an error. A limit is about the input, and an unsupported store is
+/// about the choice of program, so both are the caller's to change.
+fn exit_of(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::NotFound | ErrorKind::Expired => Exit::NotFound,
+        ErrorKind::Conflict => Exit::Conflict,
+        ErrorKind::Corrupt => Exit::Corrupt,
+        ErrorKind::Locked => Exit::Locked,
+        ErrorKind::Ambiguous
+        | ErrorKind::InvalidInput
+        | ErrorKind::LimitExceeded
+        | ErrorKind::Unsupported => Exit::Usage,
+        _ => Exit::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_exit_code() {
+        for (kind, code) in [
+            (ErrorKind::InvalidInput, 2),
+            (ErrorKind::Ambiguous, 2),
+            (ErrorKind::LimitExceeded, 2),
+            (ErrorKind::Unsupported, 2),
+            (ErrorKind::Conflict, 3),
+            (ErrorKind::Corrupt, 4),
+            (ErrorKind::Locked, 5),
+            (ErrorKind::NotFound, 6),
+            (ErrorKind::Expired, 6),
+            (ErrorKind::Io, 70),
+        ] {
+            assert_eq!(exit_of(kind) as u8, code, "{kind:?}");
+        }
+        assert_eq!(Exit::from(Answer::Yes) as u8, 0);
+        assert_eq!(Exit::from(Answer::No) as u8, 1);
+    }
+
+    #[test]
+    fn a_hint_goes_only_to_the_kind_it_is_for() {
+        let failed = |kind| Err::<(), _>(Error::new(kind, "x"));
+        let hinted = failed(ErrorKind::NotFound).hint(ErrorKind::NotFound, "look again");
+        assert!(
+            matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again")
+        );
+        let other = failed(ErrorKind::Io).hint(ErrorKind::NotFound, "look again");
+        assert!(matches!(other, Err(Failure::Library { hint: None, .. })));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(closed.report(false), Exit::Success);
+    }
+}

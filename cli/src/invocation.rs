@@ -1,0 +1,244 @@
+//! One run of the program: which store, whose name, and where output goes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcetera::BaseStrategy;
+use turntree::repo::{Repository, Stamp};
+use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
+use turntree::{Error, ErrorKind};
+
+use crate::args::Global;
+use crate::clock;
+use crate::error::{Hint, Result};
+use crate::output::{Output, warn};
+
+/// The store of a directory, when it is not named otherwise.
+pub(crate) const STORE_DIR: &str = ".turntree";
+
+/// Overrides who acts, for results that can be repeated.
+const ACTOR: &str = "TURNTREE_ACTOR";
+
+const NO_STORE: &str = "make one with 'turntree init', or begin with 'turntree import FILE'";
+
+/// One run of the program.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    /// Stdout.
+    pub(crate) out: Output,
+    global: Global,
+}
+
+/// Where the store is, and how it was found.
+#[derive(Debug, PartialEq, Eq)]
+struct Location {
+    dir: PathBuf,
+    /// What to call it in a message.
+    found: &'static str,
+}
+
+impl Invocation {
+    /// A run with these options.
+    pub(crate) fn new(global: Global) -> Self {
+        let out = Output::new(global.json, global.color, !global.no_pager);
+        Self { out, global }
+    }
+
+    /// Opens the store, which must be there.
+    pub(crate) fn open(&self) -> Result<Repository> {
+        open(&self.locate()?)
+    }
+
+    /// Opens the store, or makes it where it would be.
+    pub(crate) fn open_or_create(&self) -> Result<Repository> {
+        let location = self.locate()?;
+        if is_absent(&location.dir)? {
+            return create(&location.dir, &stamp()?);
+        }
+        open(&location)
+    }
+
+    /// The directory of the store.
+    pub(crate) fn store_dir(&self) -> Result<PathBuf> {
+        Ok(self.locate()?.dir)
+    }
+
+    /// The store that options or environment name.
+    pub(crate) fn named_store(&self) -> Option<&Path> {
+        self.global.store.as_deref().filter(|dir| !dir.as_os_str().is_empty())
+    }
+
+    /// The store that options and environment name, else the nearest one above the working
+    /// directory, else the user's.
+    fn locate(&self) -> Result<Location> {
+        if let Some(dir) = self.named_store() {
+            return Ok(Location {
+                dir: dir.to_owned(),
+                found: "named by --store or TURNTREE_STORE",
+            });
+        }
+        default_location()
+    }
+}
+
+/// The nearest store above the working directory, else the user's.
+fn default_location() -> Result<Location> {
+    let here =
+        std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
+    if let Some(dir) = nearest(&here) {
+        return Ok(Location { dir, found: "found above the working directory" });
+    }
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    let dir = base.data_dir().join("turntree").join("store");
+    Ok(Location { dir, found: "no .turntree above the working directory, so the user's own" })
+}
+
+/// Where the store is when nobody names one, for completion.
+pub(crate) fn user_or_nearest() -> Option<PathBuf> {
+    default_location().ok().map(|location| location.dir)
+}
+
+/// Who acts, and when.
+pub(crate) fn stamp() -> Result<Stamp> {
+    let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
+    Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+}
+
+/// Makes a store in `dir`.
+pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)
+            .map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
+    }
+    let new = NewStore { id: random_bytes() };
+    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options(), stamp)?)
+}
+
+/// The bytes of a file, or of stdin for `-`.
+pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin()
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::io("read standard input", error))?;
+    } else {
+        open_file(path)?
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+    }
+    Ok(bytes.into())
+}
+
+/// Opens a file that must be one.
+pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::invalid(format!("{shown} is a directory: expected a file")).into())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Error::not_found(format!("file {shown} does not exist")).into())
+        }
+        _ => Ok(fs::File::open(path).map_err(|error| Error::io(format!("open {shown}"), error))?),
+    }
+}
+
+/// The nearest store at or above `from`.
+fn nearest(from: &Path) -> Option<PathBuf> {
+    from.ancestors().map(|folder| folder.join(STORE_DIR)).find(|dir| dir.is_dir())
+}
+
+fn open(location: &Location) -> Result<Repository> {
+    let Location { dir, found } = location;
+    if is_absent(dir)? {
+        let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
+        return Err(missing).hint(ErrorKind::NotFound, NO_STORE);
+    }
+    let repo = Repository::open(Arc::new(RealIo), dir, open_options())
+        .hint(ErrorKind::NotFound, NO_STORE)?;
+    // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
+    let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
+    for Finding { place, message, .. } in repo.store().findings().into_iter().filter(damage) {
+        warn(&format!("the store is damaged: {place}: {message}"));
+    }
+    Ok(repo)
+}
+
+/// Whether nothing is at `dir`, or an empty directory: a store can be made there.
+fn is_absent(dir: &Path) -> Result<bool> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Error::io(format!("open {}", dir.display()), error).into()),
+    }
+}
+
+/// How every command opens a store.
+pub(crate) fn open_options() -> OpenOptions {
+    OpenOptions::new(random_bytes())
+}
+
+/// Bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
+fn random_bytes() -> [u8; 16] {
+    let [high, low] =
+        [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
+    let mut id = [0; 16];
+    let (front, back) = id.split_at_mut(8);
+    front.copy_from_slice(&high.to_le_bytes());
+    back.copy_from_slice(&low.to_le_bytes());
+    id
+}
+
+/// A name for a session, from that of a file: what names may not hold becomes `-`.
+pub(crate) fn session_name(path: &Path) -> String {
+    let stem: OsString = path.file_stem().unwrap_or_default().to_owned();
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+    let name: String = stem.to_string_lossy().chars().take(80).map(safe).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "session".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::repo::BranchName;
+
+    use super::*;
+
+    #[test]
+    fn every_file_name_gives_a_name_that_sessions_may_have() {
+        for (path, expected) in [
+            ("a/b/ironclaw__bdf-1.jsonl", "ironclaw__bdf-1"),
+            ("my chat (2).json", "my-chat--2"),
+            ("..", "session"),
+            ("-", "session"),
+            ("sitzung ä.jsonl", "sitzung-ä"),
+            ("a..b.json", "a--b"),
+            (".hidden", "hidden"),
+        ] {
+            let name = session_name(Path::new(path));
+            assert_eq!(name, expected, "{path}");
+            assert!(BranchName::main(&name).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_store_above_wins() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("a/b/c");
+        fs::create_dir_all(&deep).unwrap();
+        fs::create_dir(root.path().join("a/.turntree")).unwrap();
+        assert_eq!(nearest(&deep), Some(root.path().join("a/.turntree")));
+    }
+
+    #[test]
+    fn random_bytes_do_not_repeat() {
+        assert_ne!(random_bytes(), random_bytes());
+    }
+}

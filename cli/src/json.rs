@@ -1,0 +1,325 @@
+//! The records that `--json` prints: one type each, specified in `format-spec/json.md`.
+//!
+//! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
+//! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+
+/// Version of the records.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// `version`.
+#[derive(Serialize)]
+pub(crate) struct Version {
+    /// Version of the program.
+    pub(crate) version: &'static str,
+    /// Version of the store format it writes.
+    pub(crate) format: u32,
+    /// Version of these records.
+    pub(crate) schema: u32,
+}
+
+/// `demo`.
+#[derive(Serialize)]
+pub(crate) struct Demo {
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    /// Bytes of the transcript.
+    pub(crate) input_bytes: u64,
+    /// Bytes the store grew by.
+    pub(crate) store_bytes: u64,
+    /// Bytes of a full copy of the context of every turn.
+    pub(crate) full_bytes: u64,
+}
+
+/// `init`.
+#[derive(Serialize)]
+pub(crate) struct Initialised {
+    /// Directory of the store.
+    pub(crate) store: String,
+}
+
+/// `import`.
+#[derive(Serialize)]
+pub(crate) struct Imported {
+    pub(crate) session: String,
+    /// Branch in the session.
+    pub(crate) branch: String,
+    /// Name of the transcript format.
+    pub(crate) format: &'static str,
+    /// Commits made: turns and compactions.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
+    /// Bytes of the transcript.
+    pub(crate) input_bytes: u64,
+    /// Bytes the store grew by.
+    pub(crate) new_bytes: u64,
+}
+
+/// `snapshot`, `fork`, `switch`: where a branch is now.
+#[derive(Serialize)]
+pub(crate) struct Moved {
+    /// The commit; `null` on a branch without one.
+    pub(crate) id: Option<String>,
+    pub(crate) session: String,
+    /// Branch in the session.
+    pub(crate) branch: String,
+    /// Turn of the commit.
+    pub(crate) turn: Option<u64>,
+}
+
+impl Moved {
+    /// `branch` is at this commit, which is of this turn.
+    pub(crate) fn new(tip: Option<(ObjectId, u64)>, branch: &BranchName) -> Self {
+        Self {
+            id: tip.map(|(id, _)| id.to_string()),
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            turn: tip.map(|(_, turn)| turn),
+        }
+    }
+}
+
+/// Who made a snapshot.
+#[derive(Serialize)]
+pub(crate) struct Author {
+    pub(crate) agent: String,
+    pub(crate) model: String,
+}
+
+/// One line of `log`.
+#[derive(Serialize)]
+pub(crate) struct LogLine {
+    pub(crate) id: String,
+    pub(crate) parents: Vec<String>,
+    pub(crate) session: String,
+    /// Branch the walk came along; `null` when no branch has the commit.
+    pub(crate) branch: Option<String>,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) trigger: &'static str,
+    pub(crate) message: String,
+    /// Messages of all agents in the context.
+    pub(crate) messages: u64,
+    pub(crate) author: Author,
+}
+
+/// `show` of a revision.
+#[derive(Serialize)]
+pub(crate) struct Overview {
+    pub(crate) id: String,
+    pub(crate) session: String,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) files: u64,
+    pub(crate) scratchpad: u64,
+    pub(crate) memory: u64,
+    pub(crate) vfs: u64,
+}
+
+/// An agent of a context.
+#[derive(Serialize)]
+pub(crate) struct Agent {
+    pub(crate) messages: u64,
+}
+
+/// `show` of one entry.
+#[derive(Serialize)]
+pub(crate) struct Entry {
+    /// Commit it was read from.
+    pub(crate) commit: String,
+    pub(crate) path: String,
+    /// Blob with the content.
+    pub(crate) id: String,
+    pub(crate) size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<&'static str>,
+    /// Format of the record, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<String>,
+    /// The content, or for messages what is said; `null` when it is not text.
+    pub(crate) text: Option<String>,
+}
+
+/// `ls`.
+#[derive(Serialize)]
+pub(crate) struct Listing {
+    /// Commit it was read from.
+    pub(crate) commit: String,
+    pub(crate) path: String,
+    pub(crate) entries: Vec<Listed>,
+}
+
+/// One thing in a folder or section.
+#[derive(Serialize)]
+pub(crate) struct Listed {
+    /// Name below the path; for items of a list the index.
+    pub(crate) name: String,
+    /// `folder`, `section`, `file`, `link`, `entry` or `message`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// Blob with the content, or root of the section; not for folders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Bytes, for files and links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u64>,
+    /// Entries, for sections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<&'static str>,
+    /// One line, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+}
+
+/// One section of `diff`, whose record maps names of sections to these.
+#[derive(Serialize, Default)]
+pub(crate) struct SectionDiff {
+    pub(crate) added: Vec<Changed>,
+    pub(crate) removed: Vec<Changed>,
+    pub(crate) changed: Vec<Changed>,
+}
+
+/// What changed: an entry by its key, an item of a list by index and blob.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Changed {
+    Key(String),
+    Item { index: u64, id: String },
+}
+
+/// `status`.
+#[derive(Serialize)]
+pub(crate) struct Status {
+    pub(crate) store: String,
+    pub(crate) session: String,
+    /// HEAD's branch in the session.
+    pub(crate) branch: String,
+    /// Its newest commit; `null` while it has none.
+    pub(crate) head: Option<String>,
+    pub(crate) turn: Option<u64>,
+    pub(crate) time: Option<String>,
+    /// Messages of all agents in the context.
+    pub(crate) messages: u64,
+    pub(crate) sessions: u64,
+    pub(crate) branches: u64,
+}
+
+/// `branch`.
+#[derive(Serialize)]
+pub(crate) struct Branches {
+    pub(crate) branches: Vec<Branch>,
+}
+
+/// One branch.
+#[derive(Serialize)]
+pub(crate) struct Branch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) message: String,
+    /// Whether HEAD is on it.
+    pub(crate) head: bool,
+}
+
+/// `restore`.
+#[derive(Serialize)]
+pub(crate) struct Restored {
+    pub(crate) commit: String,
+    pub(crate) target: String,
+    pub(crate) dry_run: bool,
+    pub(crate) files: Vec<RestoredFile>,
+    /// Files written.
+    pub(crate) written: u64,
+    /// Files that were there just so.
+    pub(crate) kept: u64,
+    /// Bytes written.
+    pub(crate) bytes: u64,
+}
+
+/// One file of `restore`.
+#[derive(Serialize)]
+pub(crate) struct RestoredFile {
+    pub(crate) path: String,
+    /// `create`, `overwrite` or `keep`.
+    pub(crate) action: &'static str,
+}
+
+/// `export` into a file.
+#[derive(Serialize)]
+pub(crate) struct Exported {
+    pub(crate) commit: String,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+}
+
+/// `hash-object` and `cat-object`.
+#[derive(Serialize)]
+pub(crate) struct ObjectInfo {
+    pub(crate) id: String,
+    pub(crate) kind: &'static str,
+    pub(crate) size: u64,
+}
+
+/// `ls-tree`.
+#[derive(Serialize)]
+pub(crate) struct Tree {
+    pub(crate) id: String,
+    /// `map` or `list`.
+    pub(crate) shape: &'static str,
+    pub(crate) entries: Vec<TreeEntry>,
+}
+
+/// One item of a tree.
+#[derive(Serialize)]
+pub(crate) struct TreeEntry {
+    /// Key, or index in a list.
+    pub(crate) key: String,
+    pub(crate) kind: &'static str,
+    pub(crate) id: String,
+    /// Bytes beside the link, in hex.
+    pub(crate) meta: String,
+}
+
+/// `rev-parse`.
+#[derive(Serialize)]
+pub(crate) struct Parsed {
+    pub(crate) revisions: Vec<ParsedRevision>,
+}
+
+/// One revision of `rev-parse`; both sides of a range.
+#[derive(Serialize)]
+pub(crate) struct ParsedRevision {
+    pub(crate) revision: String,
+    pub(crate) id: String,
+    /// Whether it is the left side of a range.
+    pub(crate) exclude: bool,
+}
+
+/// `show-ref`.
+#[derive(Serialize)]
+pub(crate) struct Refs {
+    pub(crate) refs: Vec<Ref>,
+}
+
+/// One ref: it holds an id, or the name of another ref.
+#[derive(Serialize)]
+pub(crate) struct Ref {
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<String>,
+}

@@ -1,0 +1,62 @@
+//! The command line of turntree: arguments in, library calls, records or text out.
+//!
+//! The library below reads no clock, environment, terminal or randomness; this crate brings all of
+//! them. A command is one file in `commands/`: its arguments, its `run`, and how its result looks.
+//! What `--json` prints is in [`json`](self), one type a record, and is a promise.
+//!
+//! | file | job |
+//! |---|---|
+//! | `args.rs` | the commands, the options they share, the help |
+//! | `invocation.rs` | which store, and whose name: one run of the program |
+//! | `revision.rs`, `clock.rs` | names and times that people write |
+//! | `output.rs` | stdout, pager, colour, warnings |
+//! | `error.rs` | failures, hints and exit codes |
+//! | `json.rs` | the records of `--json` |
+//! | `render/` | text for people: graph, diff, one-liners |
+//! | `commands/` | one file a verb |
+
+mod args;
+mod clock;
+mod commands;
+mod complete;
+mod error;
+mod invocation;
+mod json;
+mod output;
+mod render;
+mod revision;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+
+use crate::args::{Cli, command};
+use crate::error::{Exit, Failure};
+use crate::invocation::Invocation;
+
+/// Runs the program with the arguments and environment of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    complete::answer_shell();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let parsed = command()
+        .try_get_matches_from(&arguments)
+        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
+    let exit = match parsed {
+        Ok(cli) => run(cli),
+        Err(error) => error::report_usage(&error, arguments.iter().any(|arg| arg == "--json")),
+    };
+    ExitCode::from(exit as u8)
+}
+
+fn run(cli: Cli) -> Exit {
+    let json = cli.global.json;
+    let mut invocation = Invocation::new(cli.global);
+    let result = cli.command.run(&mut invocation);
+    let flushed = invocation.out.finish();
+    match result.and_then(|answer| flushed.map(|()| answer).map_err(Failure::from)) {
+        Ok(answer) => answer.into(),
+        Err(failure) => failure.report(json),
+    }
+}

@@ -1,0 +1,5 @@
+//! The `turntree` program.
+
+fn main() -> std::process::ExitCode {
+    turntree_cli::main()
+}

@@ -128,11 +128,20 @@ fn stories() -> PathBuf {
 }
 
 fn play(story: &str) {
-    let path = stories().join(story);
+    play_page(&stories().join(story));
+}
+
+/// Plays a page in a directory with two transcripts, of which one is a longer version of the other.
+fn play_page(path: &Path) {
     let shell = Shell::new();
     fs::write(shell.work().join("session.jsonl"), claude_code(9)).unwrap();
     fs::write(shell.work().join("longer.jsonl"), claude_code(11)).unwrap();
-    check(&path, &replay(&fs::read_to_string(&path).unwrap(), &shell));
+    check(path, &replay(&fs::read_to_string(path).unwrap(), &shell));
+}
+
+#[test]
+fn the_tour_of_the_readme() {
+    play_page(&Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md"));
 }
 
 #[test]

@@ -131,6 +131,7 @@ fn play(story: &str) {
     play_page(&stories().join(story));
 }
 
+/// Plays a page in a directory with two transcripts, of which one is a longer version of the other.
 fn play_page(path: &Path) {
     let shell = Shell::new();
     fs::write(shell.work().join("session.jsonl"), claude_code(9)).unwrap();
@@ -139,8 +140,8 @@ fn play_page(path: &Path) {
 }
 
 #[test]
-fn the_tour_in_the_readme() {
-    play_page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"));
+fn the_tour_of_the_readme() {
+    play_page(&Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md"));
 }
 
 #[test]

@@ -23,8 +23,10 @@ fi
 say() { printf '== %s\n' "$*" >&2; }
 
 say "harness: $harness, in $scratch"
-mkdir -p "$scratch"
-cp -r --update=none --no-preserve=mode "$harness"/. "$scratch"
+if [ ! -f "$scratch/bench.py" ]; then
+    mkdir -p "$scratch"
+    cp -r --no-preserve=mode "$harness"/. "$scratch"
+fi
 cd "$scratch"
 if [ ! -x venv/bin/python ]; then
     python3 -m venv venv

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessageEntry, Shape};
-use turntree::exchange::detect::{HEAD_BYTES, detect};
-use turntree::exchange::formats::{FORMATS, FormatSpec, view};
+use turntree::exchange::formats::{FORMATS, view};
+use turntree::exchange::{Format, HEAD_BYTES, detect};
 use turntree::exchange::{ImportOptions, apply_state, export_messages, export_source, import};
 use turntree::object::{Kind, Memory, ObjectId, ObjectSource};
 use turntree::repo::Repository;
@@ -36,7 +36,7 @@ pub fn transcript(bytes: &[u8]) {
     }
 }
 
-fn import_as(repo: &Repository, format: Option<&'static FormatSpec>, bytes: &[u8]) {
+fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
     let session = format.map_or("detected", |format| format.name).to_owned();
     let options = ImportOptions { format, session, stamp: stamp(1), switch: false };
     let before = repo.refs();

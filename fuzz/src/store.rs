@@ -103,7 +103,8 @@ pub fn sample() -> &'static Sample {
         let files = disk.files();
         let holds = |path: &Path, id: &[u8]| files[path].windows(id.len()).any(|part| part == id);
         let named = |name: &str| {
-            let found = files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
+            let found =
+                files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
             found.last().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
         };
         let manifest = named("manifest-");
@@ -206,7 +207,8 @@ fn mend_segment(file: &mut Vec<u8>) {
     let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     mend_end(header, "turntree v1 segment header");
     let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
-    while let Some((next, trailer)) = file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
+    while let Some((next, trailer)) =
+        file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
     {
         at += next;
         previous = trailer;
@@ -214,7 +216,10 @@ fn mend_segment(file: &mut Vec<u8>) {
 }
 
 /// Mends the record at the beginning of `bytes`; gives its length and its trailer.
-fn mend_record(bytes: &mut [u8], previous: [u8; CHECKSUM_BYTES]) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
+fn mend_record(
+    bytes: &mut [u8],
+    previous: [u8; CHECKSUM_BYTES],
+) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
     let header = bytes.get_mut(..RECORD_HEADER_BYTES)?;
     header[56..88].copy_from_slice(&previous);
     mend_end(header, "turntree v1 record header");

@@ -15,7 +15,7 @@ use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
 use turntree::store::{Durability, NewStore, OpenOptions, RealIo};
 
 use crate::Result;
-use crate::workload::{Change, Part, State, Turn};
+use crate::workload::{Change, Entry, Part, State, Turn};
 
 const SESSION: &str = "workload";
 
@@ -114,19 +114,23 @@ impl Contestant {
         let context = self.repo.context(&commit)?;
         let store = self.repo.store();
         let list = context.messages(store, MAIN_AGENT)?;
-        let messages = list.iter(store, 0..list.len());
-        let messages = messages.map(|item| store.read_as(Kind::Blob, &item?.link.id));
-        let mut state =
-            State { messages: messages.collect::<turntree::Result<_>>()?, ..State::default() };
-        for part in Part::ALL {
-            let map = context.map(store, part.section())?;
-            let entries = map.iter(store).map(|entry| {
-                let (key, item) = entry?;
-                Ok((key, store.read_as(Kind::Blob, &item.link.id)?))
-            });
-            state.parts.push((part, entries.collect::<turntree::Result<_>>()?));
+        let mut blobs = Vec::new();
+        for item in list.iter(store, 0..list.len()) {
+            blobs.push(item?.link.id);
         }
-        Ok(state)
+        let mut keys = Vec::new();
+        for part in Part::ALL {
+            for entry in context.map(store, part.section())?.iter(store) {
+                let (key, item) = entry?;
+                keys.push((part, key));
+                blobs.push(item.link.id);
+            }
+        }
+        let mut contents = store.read_all(Kind::Blob, &blobs)?.into_iter();
+        let messages = contents.by_ref().take(blobs.len() - keys.len()).collect();
+        let entries = keys.into_iter().zip(contents);
+        let entries = entries.map(|((part, key), content)| Entry { part, key, content }).collect();
+        Ok(State { messages, entries })
     }
 
     /// Every snapshot of every branch, newest first.

@@ -10,6 +10,9 @@ use turntree::context::Role;
 
 use crate::Result;
 
+/// What the keys of messages begin with.
+const MESSAGE_PREFIX: &str = "m/";
+
 /// A turn, parsed.
 pub(crate) struct Turn {
     /// Its number, from 1.
@@ -37,7 +40,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// In the order in which the digest takes them; messages come between memory and payloads.
+    /// In the order in which the digest takes them.
     pub(crate) const ALL: [Self; 4] = [Self::Files, Self::Memory, Self::Payloads, Self::Scratchpad];
 
     /// The section of the context that holds it.
@@ -129,41 +132,54 @@ fn role(json: &str) -> Result<Role> {
 }
 
 /// Everything a context holds, in memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) messages: Vec<Bytes>,
-    /// The other parts, their keys rising.
-    pub(crate) parts: Vec<(Part, Vec<(Bytes, Bytes)>)>,
+    /// The entries of the other parts: the parts in the order of [`Part::ALL`], their keys rising.
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// A key of a part, and what it holds.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) part: Part,
+    pub(crate) key: Bytes,
+    pub(crate) content: Bytes,
 }
 
 impl State {
     /// Messages and keys.
     pub(crate) fn items(&self) -> usize {
-        self.messages.len() + self.parts.iter().map(|(_, entries)| entries.len()).sum::<usize>()
+        self.messages.len() + self.entries.len()
     }
 
     /// SHA-256 over all keys in byte order, each with its content.
     pub(crate) fn digest(&self) -> String {
+        let messages_at =
+            self.entries.partition_point(|entry| entry.part.prefix() < MESSAGE_PREFIX);
+        let (before, after) = self.entries.split_at(messages_at);
         let mut digest = Sha256::new();
-        let mut take = |key: &[u8], content: &[u8]| {
-            digest.update(key);
-            digest.update(format!("\0{}\0", content.len()));
-            digest.update(content);
-        };
-        for (part, entries) in &self.parts {
-            if *part == Part::Payloads {
-                for (index, message) in self.messages.iter().enumerate() {
-                    take(format!("m/{index:08}").as_bytes(), message);
-                }
-            }
-            for (key, content) in entries {
-                take(&[part.prefix().as_bytes(), key].concat(), content);
-            }
+        take_entries(&mut digest, before);
+        for (index, message) in self.messages.iter().enumerate() {
+            take(&mut digest, format!("{MESSAGE_PREFIX}{index:08}").as_bytes(), message);
         }
+        take_entries(&mut digest, after);
         digest.finalize().iter().fold(String::new(), |mut hex, byte| {
             // Writing into a string cannot fail.
             let _ = write!(hex, "{byte:02x}");
             hex
         })
     }
+}
+
+fn take_entries(digest: &mut Sha256, entries: &[Entry]) {
+    for Entry { part, key, content } in entries {
+        take(digest, &[part.prefix().as_bytes(), key].concat(), content);
+    }
+}
+
+fn take(digest: &mut Sha256, key: &[u8], content: &[u8]) {
+    digest.update(key);
+    digest.update(format!("\0{}\0", content.len()));
+    digest.update(content);
 }

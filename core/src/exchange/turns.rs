@@ -47,8 +47,12 @@ struct Pending {
     messages: u64,
     time: Option<Time>,
     model: String,
+    /// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
+    /// called, and of the first result.
     prompt: String,
     answer: String,
+    calls: String,
+    result: String,
 }
 
 impl<'r> TurnWriter<'r> {
@@ -194,14 +198,17 @@ impl<'r> TurnWriter<'r> {
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
         }
-        if message.agent != MAIN_AGENT || message.summary.is_empty() {
+        if message.agent != MAIN_AGENT {
             return;
         }
-        let title =
-            if message.role == Role::User { &mut pending.prompt } else { &mut pending.answer };
-        let calls = |text: &str| text.starts_with('[');
-        if title.is_empty() || (calls(title) && !calls(&message.summary)) {
-            title.clone_from(&message.summary);
+        let line = match message.role {
+            Role::User => &mut pending.prompt,
+            Role::Assistant if message.summary.starts_with('[') => &mut pending.calls,
+            Role::Assistant => &mut pending.answer,
+            Role::System | Role::Tool | Role::Other => &mut pending.result,
+        };
+        if line.is_empty() {
+            line.clone_from(&message.summary);
         }
     }
 
@@ -285,12 +292,15 @@ fn agent_name(name: &str) -> String {
     if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
 }
 
+/// One line for people: the prompt, else the answer, else what was called and what came of it.
 fn title(trigger: Trigger, pending: &Pending) -> String {
-    let title = match (trigger, pending.prompt.as_str(), pending.answer.as_str()) {
-        (Trigger::Compaction, _, _) => "compaction",
-        (_, "", "") => "records without messages",
-        (_, "", answer) => answer,
-        (_, prompt, _) => prompt,
+    let Pending { prompt, answer, calls, result, .. } = pending;
+    let title = match trigger {
+        Trigger::Compaction => "compaction".to_owned(),
+        _ if !prompt.is_empty() => prompt.clone(),
+        _ if !answer.is_empty() => answer.clone(),
+        _ => format!("{calls} {result}").trim().to_owned(),
     };
+    let title = if title.is_empty() { "records without messages" } else { &title };
     title.chars().take(MAX_TITLE_CHARS).collect()
 }

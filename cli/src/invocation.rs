@@ -15,7 +15,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::args::Global;
 use crate::clock;
-use crate::error::{Hint, Result};
+use crate::error::{Failure, Hint, Result};
 use crate::output::{Output, warn};
 
 /// The store of a directory, when it is not named otherwise.
@@ -161,7 +161,7 @@ fn open(location: &Location) -> Result<Repository> {
     let Location { dir, found } = location;
     if is_absent(dir)? {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
-        return Err(missing).hint(ErrorKind::NotFound, NO_STORE);
+        return Err(Failure::hinted(missing, NO_STORE));
     }
     let repo = Repository::open(Arc::new(RealIo), dir, open_options())
         .hint(ErrorKind::NotFound, NO_STORE)?;

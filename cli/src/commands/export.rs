@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use turntree::Error;
 use turntree::context::{Context, MAIN_AGENT};
 use turntree::exchange::{export_messages, export_source};
 use turntree::object::ObjectSource;
-use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::render::size;
@@ -106,10 +107,14 @@ fn write_file(
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     if path.exists() && !replace {
         let there = Error::invalid(format!("{} exists already", path.display()));
-        return Err(there).hint(ErrorKind::InvalidInput, "--force replaces it");
+        return Err(Failure::hinted(there, "--force replaces it"));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let part = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    // A temporary file is private by default; this one is to be a file like any other.
+    let part = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
     let mut out = BufWriter::new(part.as_file());
     write(&mut out)?;
     out.flush().map_err(failed)?;

@@ -84,7 +84,7 @@ impl Export {
             Format::Source => export_source(source, context, out)?,
             Format::Jsonl => {
                 let agents = context.agents(source)?;
-                if !agents.contains(&self.agent) {
+                if self.agent != MAIN_AGENT && !agents.contains(&self.agent) {
                     let (agent, agents) = (&self.agent, agents.join(", "));
                     let missing =
                         format!("there is no agent '{agent}' in this snapshot: it has {agents}");
@@ -105,6 +105,13 @@ fn write_file(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {
     let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if special {
+        // A pipe or a device is written to as it is.
+        let mut out = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+        write(&mut out)?;
+        return Ok(0);
+    }
     if path.exists() && !replace {
         let there = Error::invalid(format!("{} exists already", path.display()));
         return Err(Failure::hinted(there, "--force replaces it"));

@@ -63,6 +63,8 @@ impl Snapshot {
         let repo = run.open_or_create()?;
         let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        let begins = repo.tip(&branch).is_none()
+            && repo.branches().iter().any(|(other, _)| other.session() == branch.session());
         let parent = match repo.tip(&branch) {
             Some(tip) => repo.context(&tip)?,
             None => Context::default(),
@@ -96,7 +98,8 @@ impl Snapshot {
         } else {
             let paint = run.out.paint;
             let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
-            writeln!(run.out, "{id} turn {turn} of {branch}")?;
+            let begins = if begins { ", which begins with it" } else { "" };
+            writeln!(run.out, "{id} turn {turn} of {branch}{begins}")?;
         }
         Ok(Answer::Yes)
     }

@@ -126,7 +126,7 @@ pub(crate) fn new_repository() -> (SimDisk, Repository) {
     let options = OpenOptions { durability: Durability::None, ..options(1) };
     let io = Arc::new(disk.clone());
     let new = NewStore { id: [7; 16] };
-    let repo = Repository::init(io, Path::new(DIR), &new, options, &stamp(0)).unwrap();
+    let repo = Repository::init(io, Path::new(DIR), &new, options).unwrap();
     (disk, repo)
 }
 

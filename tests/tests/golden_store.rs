@@ -64,7 +64,7 @@ fn document(turn: usize) -> String {
 fn make(dir: &Path) {
     fs::create_dir_all(dir.parent().unwrap()).unwrap();
     let (io, new) = (Arc::new(RealIo), NewStore { id: [0x11; 16] });
-    let first = Repository::init(io, dir, &new, OpenOptions::new([1; 16]), &stamp(0)).unwrap();
+    let first = Repository::init(io, dir, &new, OpenOptions::new([1; 16])).unwrap();
     for turn in 1..=24 {
         snapshot(&first, "golden/main", i64::try_from(turn).unwrap(), &document(turn));
     }
@@ -87,14 +87,14 @@ fn make(dir: &Path) {
     change.finish(&stamp(32), "delete").unwrap();
     // Writers that are open at once have a segment each; the next one finds them idle and seals.
     let mut writers = vec![first];
-    for seed in 2..8 {
+    for seed in 2..12 {
         let writer = open(dir, seed);
         snapshot(&writer, "golden/writers", 40 + i64::from(seed), r#"{"memory":{"a":"b"}}"#);
         writers.push(writer);
     }
     drop(writers);
-    snapshot(&open(dir, 8), "golden/fork", 50, r#"{"goals":{"next":"the end"}}"#);
-    let last = open(dir, 9);
+    snapshot(&open(dir, 12), "golden/fork", 50, r#"{"goals":{"next":"the end"}}"#);
+    let last = open(dir, 13);
     snapshot(&last, "golden/fork", 51, r#"{"goals":{"next":"really"}}"#);
     assert!(last.store().summary().unwrap().sealed_segments > 0, "no segment was sealed");
 }
@@ -182,7 +182,7 @@ fn the_same_calls_make_the_same_objects_and_refs() {
     let dir = folder.path().join("store");
     make(&dir);
     let text = fs::read_to_string(golden().join("expected.json")).unwrap();
-    assert_eq!(expected(&open(&dir, 100)), text);
+    assert!(expected(&open(&dir, 100)) == text, "other objects or refs than the golden store's");
 }
 
 #[test]

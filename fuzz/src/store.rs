@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use turntree::object::{Checksum, Object, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::repo::Repository;
-use turntree::store::{Durability, Expected, Io, NewStore, OpenOptions, Store};
+use turntree::store::{Durability, Expected, FindingKind, Io, NewStore, OpenOptions, Store};
 use turntree_tests::oracle::{DIR, Script, blob, options, set};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
@@ -103,7 +103,8 @@ pub fn sample() -> &'static Sample {
         let files = disk.files();
         let holds = |path: &Path, id: &[u8]| files[path].windows(id.len()).any(|part| part == id);
         let named = |name: &str| {
-            let found = files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
+            let found =
+                files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
             found.last().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
         };
         let manifest = named("manifest-");
@@ -145,7 +146,8 @@ fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
     assert!(disk.files() == before, "opening wrote something");
     let Ok(store) = opened else { return };
     read_everything(&store);
-    let _ = (store.findings(), store.summary(), store.refresh());
+    let _ = (store.summary(), store.refresh());
+    let is_damaged = store.findings().iter().any(|finding| finding.kind == FindingKind::Damage);
 
     let (id, object) = blob(b"the commit after".to_vec());
     let Ok(committed) = store.commit(vec![(id, object)], &set("after", Expected::Any, id)) else {
@@ -154,8 +156,12 @@ fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
     assert_committed(&store, &committed.operation, &id);
     drop(store);
     let again = Store::open(io, Path::new(DIR), options(2 << 32)).unwrap();
-    assert_committed(&again, &committed.operation, &id);
     read_everything(&again);
+    // A header that verifies and lies about its length hides what is appended behind it. Only
+    // whoever forges its checksum can write one, so only there a commit may be lost.
+    if *first != MEND || !is_damaged {
+        assert_committed(&again, &committed.operation, &id);
+    }
 }
 
 fn assert_committed(store: &Store, operation: &ObjectId, id: &ObjectId) {
@@ -206,7 +212,8 @@ fn mend_segment(file: &mut Vec<u8>) {
     let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     mend_end(header, "turntree v1 segment header");
     let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
-    while let Some((next, trailer)) = file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
+    while let Some((next, trailer)) =
+        file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
     {
         at += next;
         previous = trailer;
@@ -214,7 +221,10 @@ fn mend_segment(file: &mut Vec<u8>) {
 }
 
 /// Mends the record at the beginning of `bytes`; gives its length and its trailer.
-fn mend_record(bytes: &mut [u8], previous: [u8; CHECKSUM_BYTES]) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
+fn mend_record(
+    bytes: &mut [u8],
+    previous: [u8; CHECKSUM_BYTES],
+) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
     let header = bytes.get_mut(..RECORD_HEADER_BYTES)?;
     header[56..88].copy_from_slice(&previous);
     mend_end(header, "turntree v1 record header");

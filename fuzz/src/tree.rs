@@ -60,14 +60,17 @@ fn read_map(objects: &mut Memory, root: &ObjectId) {
     let most = usize::try_from(MAX_ITEMS).unwrap();
     let read: Result<Vec<_>, _> = map.iter(objects).take(most).collect();
     let mut changed = map.clone();
-    let _ = changed.apply(objects, BTreeMap::from([(Bytes::from_static(b"key/02"), Some(item(7)))]));
+    let _ =
+        changed.apply(objects, BTreeMap::from([(Bytes::from_static(b"key/02"), Some(item(7)))]));
     let _ = diff_maps(&map, &changed, objects).take(most).count();
     let Ok(entries) = read else { return };
     assert!(entries.is_sorted_by(|a, b| a.0 < b.0), "keys do not rise");
     if map.len() < MAX_ITEMS {
         assert_eq!(entries.len() as u64, map.len());
         let mut again = Map::new();
-        again.apply(objects, entries.into_iter().map(|(key, item)| (key, Some(item))).collect()).unwrap();
+        again
+            .apply(objects, entries.into_iter().map(|(key, item)| (key, Some(item))).collect())
+            .unwrap();
         assert_eq!(again.write(objects).unwrap(), *root, "one content, two roots");
     }
 }
@@ -125,20 +128,24 @@ pub fn edits(bytes: &[u8]) {
         let [what, a, b, c] = *edit;
         match what % 5 {
             0 => {
-                let new: Vec<Item> = (0..u32::from(a)).map(|n| item(n / 4 + u32::from(b))).collect();
+                let new: Vec<Item> =
+                    (0..u32::from(a)).map(|n| item(n / 4 + u32::from(b))).collect();
                 items.extend_from_slice(&new);
                 list.extend(&mut objects, new).unwrap();
             }
             1 => {
                 let start = (usize::from(a) * 16 + usize::from(b)) % (items.len() + 1);
                 let end = (start + usize::from(c % 64)).min(items.len());
-                let new: Vec<Item> = (0..u32::from(c / 64)).map(|n| item(n + u32::from(b))).collect();
+                let new: Vec<Item> =
+                    (0..u32::from(c / 64)).map(|n| item(n + u32::from(b))).collect();
                 list.splice(&mut objects, start as u64..end as u64, new.clone()).unwrap();
                 items.splice(start..end, new);
             }
             2 | 3 => {
-                let keys = (0..u32::from(c) * 2).map(|n| key(u32::from(a) * 8 + n * u32::from(b % 4 + 1)));
-                let new = keys.map(|key| (key, (what % 5 == 2).then(|| item(u32::from(b))))).collect();
+                let keys =
+                    (0..u32::from(c) * 2).map(|n| key(u32::from(a) * 8 + n * u32::from(b % 4 + 1)));
+                let new =
+                    keys.map(|key| (key, (what % 5 == 2).then(|| item(u32::from(b))))).collect();
                 map.apply(&mut objects, BTreeMap::clone(&new)).unwrap();
                 for (key, item) in new {
                     match item {

@@ -49,7 +49,7 @@ pub fn manifest(bytes: &[u8]) {
 /// # Panics
 /// When a promise of the store is broken.
 pub fn active_segment(bytes: &[u8]) {
-    run(bytes, &sample().active, mend_segment);
+    run(bytes, &sample().active, |file| mend_segment(file));
 }
 
 /// A store one of whose sealed segments is `bytes`.
@@ -57,7 +57,7 @@ pub fn active_segment(bytes: &[u8]) {
 /// # Panics
 /// When a promise of the store is broken.
 pub fn sealed_segment(bytes: &[u8]) {
-    run(bytes, &sample().sealed, mend_segment);
+    run(bytes, &sample().sealed, |file| mend_segment(file));
 }
 
 /// A good store with every kind of file in it.
@@ -103,9 +103,9 @@ pub fn sample() -> &'static Sample {
         let files = disk.files();
         let holds = |path: &Path, id: &[u8]| files[path].windows(id.len()).any(|part| part == id);
         let named = |name: &str| {
-            let found =
+            let mut found =
                 files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
-            found.last().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
+            found.next_back().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
         };
         let manifest = named("manifest-");
         let segments: Vec<&PathBuf> =
@@ -208,7 +208,7 @@ fn mend_end(file: &mut [u8], context: &str) {
 }
 
 /// Makes every checksum good, and the chain of records, as far as their lengths lead.
-fn mend_segment(file: &mut Vec<u8>) {
+fn mend_segment(file: &mut [u8]) {
     let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     mend_end(header, "turntree v1 segment header");
     let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);

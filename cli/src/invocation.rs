@@ -15,7 +15,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::args::Global;
 use crate::clock;
-use crate::error::{Hint, Result};
+use crate::error::{Failure, Hint, Result};
 use crate::output::{Output, warn};
 
 /// The store of a directory, when it is not named otherwise.
@@ -124,16 +124,18 @@ pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
 /// The bytes of a file, or of stdin for `-`.
 pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io("read standard input", error))?;
+    let read = if path == Path::new("-") {
+        io::stdin().read_to_end(&mut bytes)
     } else {
-        open_file(path)?
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
-    }
+        open_file(path)?.read_to_end(&mut bytes)
+    };
+    read.map_err(|error| Error::io(format!("read {}", input_name(path)), error))?;
     Ok(bytes.into())
+}
+
+/// What a file of input is called in messages.
+pub(crate) fn input_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Opens a file that must be one.
@@ -159,7 +161,7 @@ fn open(location: &Location) -> Result<Repository> {
     let Location { dir, found } = location;
     if is_absent(dir)? {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
-        return Err(missing).hint(ErrorKind::NotFound, NO_STORE);
+        return Err(Failure::hinted(missing, NO_STORE));
     }
     let repo = Repository::open(Arc::new(RealIo), dir, open_options())
         .hint(ErrorKind::NotFound, NO_STORE)?;

@@ -146,6 +146,15 @@ pub trait ObjectSource {
             None => Err(Error::not_found(format!("{kind} {id} is not in the store"))),
         }
     }
+
+    /// The bytes of many objects, in the order of `ids`: what [`ObjectSource::read_as`] gives for each.
+    /// A store reads them in the order in which they lie, on all processors.
+    ///
+    /// # Errors
+    /// Those of [`ObjectSource::read_as`], for one of the objects that fail.
+    fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        ids.iter().map(|id| self.read_as(kind, id)).collect()
+    }
 }
 
 /// Where objects are written to. What is written can be read back at once.
@@ -164,6 +173,10 @@ impl<T: ObjectSource + ?Sized> ObjectSource for &T {
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {
         (**self).contains(id)
+    }
+
+    fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        (**self).read_all(kind, ids)
     }
 }
 

@@ -104,10 +104,14 @@ impl Store {
             let _ = self.write_batch(&[], None, &mut writer);
         }
         let outcome = outcome?;
+        // The next commit reads the nodes and the commit of this one. Its blobs are seldom read soon,
+        // and would push out what is.
         for (id, Object { kind, bytes }) in fresh {
-            // A copy, since the caller's bytes may be a slice that keeps a whole file alive.
-            let bytes = Bytes::copy_from_slice(&bytes);
-            self.cache.insert(id, Object { kind, bytes });
+            if kind != Kind::Blob {
+                // A copy, since the caller's bytes may be a slice that keeps a whole file alive.
+                let bytes = Bytes::copy_from_slice(&bytes);
+                self.cache.insert(id, Object { kind, bytes });
+            }
         }
         Ok(outcome)
     }

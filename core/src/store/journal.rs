@@ -200,12 +200,15 @@ impl Journal {
 
     /// Applies the operations whose turn it is.
     fn attach(&mut self, view: &mut View) {
-        loop {
-            let next = self.waiting.iter().position(|found| view.refs.precedes(&found.operation));
-            let Some(next) = next else { break };
-            let found = self.waiting.swap_remove(next);
-            view.apply(&found);
-        }
+        // A child has a higher sequence than its parent, so one pass finds the whole chain.
+        self.waiting.sort_by_key(|found| found.operation.sequence);
+        self.waiting.retain(|found| {
+            let next = view.refs.precedes(&found.operation);
+            if next {
+                view.apply(found);
+            }
+            !next
+        });
         // What is as old as the refs is in them, or was never acknowledged.
         let sequence = view.refs.sequence;
         self.waiting.retain(|found| found.operation.sequence > sequence);

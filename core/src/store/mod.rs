@@ -64,6 +64,7 @@ mod index;
 mod io;
 mod journal;
 mod manifest;
+mod many;
 mod ownership;
 mod refs;
 mod scan;
@@ -78,6 +79,8 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 pub use commit::MAX_COMMIT_BYTES;
 pub use io::{Access, Identity, Io, IoFile, RealIo};
@@ -351,6 +354,10 @@ impl ObjectSource for Store {
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {
         Ok(read(&self.view).contains(id))
+    }
+
+    fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        self.read_many(kind, ids)
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::index::Sealed;
 use super::refs::RefTable;
 use super::scan::FoundOperation;
-use super::segment::{SegmentFile, Stored};
+use super::segment::{SegmentFile, SegmentId, Stored};
 use super::{Finding, codec};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, verify};
@@ -102,6 +102,11 @@ impl Place {
                 Ok(bytes.into())
             }
         }
+    }
+
+    /// The file and the offset in it: what is read in this order is read from front to back.
+    pub(super) fn position(&self) -> (SegmentId, u64) {
+        (self.segment().id, self.stored().offset)
     }
 
     fn stored(&self) -> &Stored {

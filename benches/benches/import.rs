@@ -1,0 +1,57 @@
+//! The import of a session of 1,500 messages, and of the longest recorded one, each made durable.
+//!
+//! The recorded one is measured when the folder of recorded sessions is there: `TURNTREE_SESSIONS`,
+//! else `shared/sessions` beside the repository.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use turntree::exchange::{ImportOptions, import};
+use turntree::store::Durability;
+use turntree_benches::store::{TempStore, stamp};
+use turntree_benches::transcript::claude_code;
+
+/// The file system of the target directory: a disk, unlike many a `/tmp`.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+const MESSAGES: usize = 1_500;
+
+const RECORDED: &str = "claude-code/ironclaw__bdf40454b1a2-1.jsonl";
+
+fn imports(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("import");
+    group.sample_size(10);
+    let mut sessions = vec![("1,500 messages", claude_code(MESSAGES))];
+    sessions.extend(fs::read(recorded()).ok().map(|bytes| ("recorded session", bytes)));
+    for (name, bytes) in sessions {
+        group.throughput(Throughput::Bytes(bytes.len() as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || TempStore::new(Path::new(FOLDER)).expect("a store"),
+                |store| {
+                    let options = ImportOptions {
+                        format: None,
+                        session: "recorded".into(),
+                        stamp: stamp(0),
+                        switch: false,
+                    };
+                    let repo = store.open(Durability::Full).expect("the store opens");
+                    black_box(import(&repo, &*bytes, &options).expect("an import"));
+                    store
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+fn recorded() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
+    std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from).join(RECORDED)
+}
+
+criterion_group!(benches, imports);
+criterion_main!(benches);

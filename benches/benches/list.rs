@@ -1,0 +1,52 @@
+//! A list of 1,000,000 entries, in memory: an entry at the end, and changes in the middle.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use turntree::object::{Kind, Memory, ObjectId};
+use turntree::tree::{Item, List};
+
+const ENTRIES: u32 = 1_000_000;
+
+fn item(number: u32) -> Item {
+    Item::new(Kind::Blob, ObjectId::of(Kind::Blob, &number.to_le_bytes()))
+}
+
+fn lists(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("list of 1,000,000");
+    let mut objects = Memory::new();
+    let mut list = List::new();
+    list.extend(&mut objects, (0..ENTRIES).map(item).collect()).expect("a list");
+    let mut next = ENTRIES;
+    group.bench_function("append", |bencher| {
+        bencher.iter_batched(
+            || {
+                next += 1;
+                (list.clone(), item(next))
+            },
+            |(mut list, item)| {
+                list.push(&mut objects, item).expect("one more");
+                black_box(list.write(&mut objects).expect("the root"))
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("splice in the middle", |bencher| {
+        bencher.iter_batched(
+            || {
+                next += 1;
+                (list.clone(), item(next))
+            },
+            |(mut list, item)| {
+                let middle = u64::from(ENTRIES / 2);
+                list.splice(&mut objects, middle..middle + 1, vec![item]).expect("a change");
+                black_box(list.write(&mut objects).expect("the root"))
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(benches, lists);
+criterion_main!(benches);

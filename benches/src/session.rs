@@ -1,0 +1,112 @@
+//! An agent at work: each turn has messages, a scratchpad entry, and an edit of one file.
+//!
+//! The shape is that of the recorded workload `M` that `compare` runs: three or four messages of
+//! 0.3 to 5 KB, and a file of about 10 KB written whole among 300.
+
+use bytes::Bytes;
+use serde_json::json;
+
+use crate::text::Text;
+
+/// Files in the workspace.
+pub const FILES: u64 = 300;
+
+/// Lines in a file, some 10 KB.
+const FILE_LINES: u64 = 250;
+
+/// Most lines that an edit replaces.
+const EDITED_LINES: u64 = 12;
+
+/// Names in the scratchpad.
+const NOTES: u64 = 40;
+
+/// What one turn changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Its messages, as JSON.
+    pub messages: Vec<Message>,
+    /// The scratchpad entry it writes: name and content.
+    pub note: (String, Bytes),
+    /// The files it writes, with their whole content: all of them in the first turn, then one.
+    pub files: Vec<(String, Bytes)>,
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Who speaks: `user`, `assistant` or `tool`.
+    pub role: &'static str,
+    /// The JSON text.
+    pub json: Bytes,
+}
+
+/// An agent with a workspace. Its turns differ in every message and edit.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    text: Text,
+    files: Vec<Vec<String>>,
+    turns: u64,
+}
+
+impl Agent {
+    /// An agent before its first turn.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut text = Text::new(20);
+        let mut file = || (0..FILE_LINES).map(|_| text.code_line()).collect();
+        let files = (0..FILES).map(|_| file()).collect();
+        Self { text, files, turns: 0 }
+    }
+
+    /// What the agent does next.
+    pub fn next_turn(&mut self) -> Turn {
+        self.turns += 1;
+        let mut messages = Vec::new();
+        if self.turns % 2 == 1 {
+            messages.push(self.message("user", 300, 1500));
+        }
+        messages.push(self.message("assistant", 300, 2500));
+        messages.push(self.message("tool", 300, 5000));
+        messages.push(self.message("assistant", 300, 1500));
+        let number = self.text.below(NOTES);
+        let name = format!("{}-{number}", self.text.word());
+        let note = (name, self.text.prose(400).into());
+        let files = if self.turns == 1 { self.all_files() } else { vec![self.edit()] };
+        Turn { messages, note, files }
+    }
+
+    fn message(&mut self, role: &'static str, low: u64, high: u64) -> Message {
+        let bytes = low + self.text.below(high - low);
+        let content = self.text.prose(bytes);
+        let id = format!("msg-{:016x}", self.text.below(u64::MAX));
+        let json = json!({ "role": role, "id": id, "content": content });
+        Message { role, json: json.to_string().into() }
+    }
+
+    fn all_files(&self) -> Vec<(String, Bytes)> {
+        let named = self.files.iter().zip(0..);
+        named.map(|(lines, index)| (path(index), lines.concat().into())).collect()
+    }
+
+    fn edit(&mut self) -> (String, Bytes) {
+        let index = self.text.below(FILES);
+        let first = self.text.below(FILE_LINES - EDITED_LINES);
+        let count = 1 + self.text.below(EDITED_LINES);
+        let lines = usize::try_from(index).ok().and_then(|index| self.files.get_mut(index));
+        let Some(lines) = lines else { return (path(index), Bytes::new()) };
+        let edited =
+            lines.iter_mut().zip(0..).filter(|(_, at)| (first..first + count).contains(at));
+        edited.for_each(|(line, _)| *line = self.text.code_line());
+        (path(index), lines.concat().into())
+    }
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn path(index: u64) -> String {
+    format!("src/part-{:02}/module-{index:03}.rs", index % 20)
+}

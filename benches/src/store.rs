@@ -1,0 +1,231 @@
+//! Stores in folders of their own, and a session recorded in one, turn by turn.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Shape};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
+use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+use turntree::store::{Committed, Durability, NewStore, OpenOptions, RealIo};
+use turntree::tree::{List, Map};
+use turntree::{Error, Result};
+
+use crate::session::{Agent, Turn};
+
+/// An empty store that goes away with this value.
+#[derive(Debug)]
+pub struct TempStore {
+    dir: TempDir,
+}
+
+impl TempStore {
+    /// A new store in a new folder below `parent`, which decides the file system.
+    ///
+    /// # Errors
+    /// When the folder or the store cannot be made.
+    pub fn new(parent: &Path) -> Result<Self> {
+        let dir = TempDir::new_in(parent).map_err(|e| Error::io("make a folder", e))?;
+        let store = Self { dir };
+        let options = OpenOptions { durability: Durability::None, ..OpenOptions::new([1; 16]) };
+        let new = NewStore { id: [7; 16] };
+        Repository::init(Arc::new(RealIo), &store.path(), &new, options, &stamp(0))?;
+        Ok(store)
+    }
+
+    /// The folder of the store.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.dir.path().join(".turntree")
+    }
+
+    /// Waits until everything that was written is on the disk, so that no measurement pays for it.
+    fn sync(&self) -> Result<()> {
+        let failed = |error| Error::io("sync the store", error);
+        for entry in fs::read_dir(self.path().join("journal")).map_err(failed)? {
+            let file = entry.and_then(|entry| File::open(entry.path())).map_err(failed)?;
+            file.sync_all().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(&self, durability: Durability) -> Result<Repository> {
+        let options = OpenOptions { durability, ..OpenOptions::new([2; 16]) };
+        Repository::open(Arc::new(RealIo), &self.path(), options)
+    }
+}
+
+/// The moment of turn `turn`, and who acts.
+#[must_use]
+pub fn stamp(turn: i64) -> Stamp {
+    let micros = 1_767_225_600_000_000 + turn * 60_000_000;
+    Stamp { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() }
+}
+
+/// Records turns on a branch, as a framework would: the builder stays open between them.
+#[derive(Debug, Clone)]
+pub struct Recorder<'r> {
+    repo: &'r Repository,
+    branch: BranchName,
+    builder: Builder,
+    turns: i64,
+}
+
+impl<'r> Recorder<'r> {
+    /// A recorder of a new branch of session `bench`.
+    ///
+    /// # Errors
+    /// For a name that is not allowed.
+    pub fn new(repo: &'r Repository, branch: &str) -> Result<Self> {
+        let branch = BranchName::new("bench", branch)?;
+        Ok(Self { repo, branch, builder: Builder::new(), turns: 0 })
+    }
+
+    /// The branch.
+    #[must_use]
+    pub fn branch(&self) -> &BranchName {
+        &self.branch
+    }
+
+    /// Takes a snapshot of the context after `turn`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn record(&mut self, turn: &Turn) -> Result<Committed> {
+        self.turns += 1;
+        let stamp = stamp(self.turns);
+        let mut change = self.repo.begin();
+        for message in &turn.messages {
+            let blob = change.write(Kind::Blob, message.json.clone())?;
+            let role = Role::from_name(message.role);
+            let entry = MessageEntry { blob, role, media: "json".into() };
+            self.builder.push_message(&mut change, MAIN_AGENT, &entry)?;
+        }
+        let (name, content) = &turn.note;
+        self.builder.set_entry(&mut change, "scratchpad", name, Some(content.clone()))?;
+        for (path, content) in &turn.files {
+            let file = Some((FileMode::Regular, content.clone()));
+            self.builder.set_file(&mut change, path, file)?;
+        }
+        let tree = self.builder.write(&mut change)?;
+        let snapshot = Snapshot { trigger: Trigger::Turn, ..Snapshot::new(tree, "", &stamp) };
+        change.snapshot(&self.branch, snapshot)?;
+        change.finish(&stamp, "snapshot")
+    }
+}
+
+/// A store with a session of `turns` turns on `bench/main`.
+#[derive(Debug)]
+pub struct History {
+    /// The store.
+    pub store: TempStore,
+    /// The agent, about to do its next turn.
+    pub agent: Agent,
+    /// The builder after the last turn.
+    pub builder: Builder,
+    /// The commits, oldest first.
+    pub commits: Vec<ObjectId>,
+    /// Bytes each turn added to the store.
+    pub stored_bytes: Vec<u64>,
+}
+
+impl History {
+    /// Records `turns` turns without waiting for the disk.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn build(parent: &Path, turns: usize) -> Result<Self> {
+        let store = TempStore::new(parent)?;
+        let repo = store.open(Durability::None)?;
+        let mut agent = Agent::new();
+        let mut recorder = Recorder::new(&repo, "main")?;
+        let (mut commits, mut stored_bytes) = (Vec::new(), Vec::new());
+        for _ in 0..turns {
+            stored_bytes.push(recorder.record(&agent.next_turn())?.written.stored_bytes);
+            commits.extend(repo.tip(recorder.branch()));
+        }
+        let builder = recorder.builder;
+        drop(repo);
+        store.sync()?;
+        Ok(Self { store, agent, builder, commits, stored_bytes })
+    }
+
+    /// The commit of turn `turn`, counted from 1.
+    ///
+    /// # Errors
+    /// `NotFound` when there are fewer turns.
+    pub fn commit(&self, turn: usize) -> Result<ObjectId> {
+        let found = turn.checked_sub(1).and_then(|index| self.commits.get(index));
+        found.copied().ok_or_else(|| Error::not_found(format!("turn {turn}")))
+    }
+
+    /// A recorder that goes on from the last turn on a branch of its own.
+    ///
+    /// # Errors
+    /// When the branch cannot be made.
+    pub fn fork<'r>(&self, repo: &'r Repository, branch: &str) -> Result<Recorder<'r>> {
+        let mut recorder = Recorder::new(repo, branch)?;
+        recorder.builder = self.builder.clone();
+        recorder.reset(self)?;
+        Ok(recorder)
+    }
+}
+
+impl Recorder<'_> {
+    /// Goes back to the last turn of `history`, so that every measurement starts from the same one.
+    ///
+    /// # Errors
+    /// When the branch cannot be moved.
+    pub fn reset(&mut self, history: &History) -> Result<()> {
+        self.builder = history.builder.clone();
+        let mut change = self.repo.begin();
+        change.move_branch(&self.branch, history.commits.last().copied());
+        change.finish(&stamp(0), "reset")?;
+        Ok(())
+    }
+}
+
+/// Reads every section and every blob under the commit `id`; returns how many bytes they have.
+///
+/// # Errors
+/// When something is missing or damaged.
+pub fn read_everything(repo: &Repository, id: &ObjectId) -> Result<usize> {
+    let store = repo.store();
+    let mut bytes = 0;
+    for section in repo.context(id)?.sections(store)?.into_values() {
+        match section.shape {
+            Shape::Blob => bytes += store.read_as(Kind::Blob, &section.id)?.len(),
+            Shape::List => {
+                let list = List::open(store, &section.id)?;
+                for item in list.iter(store, 0..list.len()) {
+                    bytes += store.read_as(Kind::Blob, &item?.link.id)?.len();
+                }
+            }
+            Shape::Map => {
+                for entry in Map::open(store, &section.id)?.iter(store) {
+                    bytes += store.read_as(Kind::Blob, &entry?.1.link.id)?.len();
+                }
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// The last `count` messages of the main agent at the commit `id`.
+///
+/// # Errors
+/// When something is missing or damaged.
+pub fn last_messages(repo: &Repository, id: &ObjectId, count: u64) -> Result<Vec<Bytes>> {
+    let store = repo.store();
+    let list = repo.context(id)?.messages(store, MAIN_AGENT)?;
+    let first = list.len().saturating_sub(count);
+    list.iter(store, first..list.len())
+        .map(|item| store.read_as(Kind::Blob, &item?.link.id))
+        .collect()
+}

@@ -1,0 +1,99 @@
+//! Reading many objects at once: front to back, on all processors.
+//!
+//! A context is thousands of small objects, and most of the work is to decompress and verify them.
+//! They are read in the order in which they lie, so that the disk is read in one direction.
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::view::Place;
+use super::{Store, read};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId};
+
+/// Objects that one thread takes at a time; fewer are not worth waking another one.
+const OBJECTS_PER_TASK: usize = 64;
+
+/// An object to read: its position among those asked for, its id, and where it lies.
+type Missing = (usize, ObjectId, Place);
+
+impl Store {
+    /// The bytes of the objects `ids`, which must be there and be of `kind`, in the order of `ids`.
+    pub(super) fn read_many(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        let mut all = vec![Bytes::new(); ids.len()];
+        let mut missing: Vec<Missing> = Vec::new();
+        for (at, (id, slot)) in ids.iter().zip(&mut all).enumerate() {
+            match self.cache.find(id) {
+                Some(object) => *slot = of_kind(kind, id, object)?,
+                None => {
+                    let place = read(&self.view).place(id);
+                    let absent = || Error::not_found(format!("{kind} {id} is not in the store"));
+                    missing.push((at, *id, place.ok_or_else(absent)?));
+                }
+            }
+        }
+        missing.sort_unstable_by_key(|(_, _, place)| place.position());
+        let read = |(at, id, place): Missing| -> Result<(usize, Bytes)> {
+            let object = place.read(&id)?;
+            self.cache.insert(id, object.clone());
+            Ok((at, of_kind(kind, &id, object)?))
+        };
+        let found: Vec<(usize, Bytes)> = if missing.len() <= OBJECTS_PER_TASK {
+            missing.into_iter().map(read).collect::<Result<_>>()?
+        } else {
+            let tasks = missing.into_par_iter().with_min_len(OBJECTS_PER_TASK);
+            tasks.map(read).collect::<Result<_>>()?
+        };
+        for (at, bytes) in found {
+            if let Some(slot) = all.get_mut(at) {
+                *slot = bytes;
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn of_kind(kind: Kind, id: &ObjectId, object: Object) -> Result<Bytes> {
+    match object.kind == kind {
+        true => Ok(object.bytes),
+        false => Err(Error::corrupt(id, kind, object.kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::ErrorKind;
+    use crate::object::ObjectSource;
+    use crate::store::{NewStore, OpenOptions, RealIo};
+
+    #[test]
+    fn many_are_read_as_each_alone_in_the_order_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("store");
+        Store::create(&RealIo, &dir, &NewStore { id: [1; 16] }).unwrap();
+        let open = |seed| Store::open(Arc::new(RealIo), &dir, OpenOptions::new([seed; 16]));
+        let objects = (0..500_u32).map(|n| {
+            let bytes = Bytes::from(format!("{n} ").repeat(100));
+            (ObjectId::of(Kind::Blob, &bytes), Object { kind: Kind::Blob, bytes })
+        });
+        let objects: Vec<_> = objects.collect();
+        open(2).unwrap().append(objects.clone()).unwrap();
+
+        let store = open(3).unwrap();
+        let mut ids: Vec<_> = objects.iter().rev().map(|(id, _)| *id).collect();
+        ids.extend_from_within(..7);
+        for cached in [false, true] {
+            let all = store.read_all(Kind::Blob, &ids).unwrap();
+            for (id, bytes) in ids.iter().zip(all) {
+                assert_eq!(store.read_as(Kind::Blob, id).unwrap(), bytes, "cached: {cached}");
+            }
+        }
+        ids.push(ObjectId::of(Kind::Blob, b"absent"));
+        let error = |kind| store.read_all(kind, &ids).unwrap_err().kind();
+        assert_eq!(error(Kind::Blob), ErrorKind::NotFound);
+        assert_eq!(error(Kind::Node), ErrorKind::Corrupt);
+    }
+}

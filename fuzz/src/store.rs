@@ -12,7 +12,6 @@ use turntree::repo::Repository;
 use turntree::store::{Durability, Expected, FindingKind, Io, NewStore, OpenOptions, Store};
 use turntree_tests::oracle::{DIR, Script, blob, options, set};
 use turntree_tests::sim::{Keep, SimDisk};
-use turntree_tests::stamp;
 
 /// The first byte of an input whose checksums are made good.
 pub const MEND: u8 = b'+';

@@ -155,7 +155,8 @@ impl Store {
             // The last owner may have died in the middle of a batch.
             scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found)?;
         }
-        let usable = matches!(segment.tail.end, End::Clean | End::Index);
+        let ended = matches!(segment.tail.end, End::Clean | End::Index);
+        let usable = ended && !segment.tail.damaged;
         segment.closed |= !usable;
         journal.apply(&self.view, found);
         Ok(usable.then_some(owned))

@@ -31,7 +31,7 @@ impl TempStore {
         let store = Self { dir };
         let options = OpenOptions { durability: Durability::None, ..OpenOptions::new([1; 16]) };
         let new = NewStore { id: [7; 16] };
-        Repository::init(Arc::new(RealIo), &store.path(), &new, options, &stamp(0))?;
+        Repository::init(Arc::new(RealIo), &store.path(), &new, options)?;
         Ok(store)
     }
 
@@ -197,24 +197,24 @@ impl Recorder<'_> {
 /// When something is missing or damaged.
 pub fn read_everything(repo: &Repository, id: &ObjectId) -> Result<usize> {
     let store = repo.store();
-    let mut bytes = 0;
+    let mut blobs = Vec::new();
     for section in repo.context(id)?.sections(store)?.into_values() {
         match section.shape {
-            Shape::Blob => bytes += store.read_as(Kind::Blob, &section.id)?.len(),
+            Shape::Blob => blobs.push(section.id),
             Shape::List => {
                 let list = List::open(store, &section.id)?;
                 for item in list.iter(store, 0..list.len()) {
-                    bytes += store.read_as(Kind::Blob, &item?.link.id)?.len();
+                    blobs.push(item?.link.id);
                 }
             }
             Shape::Map => {
                 for entry in Map::open(store, &section.id)?.iter(store) {
-                    bytes += store.read_as(Kind::Blob, &entry?.1.link.id)?.len();
+                    blobs.push(entry?.1.link.id);
                 }
             }
         }
     }
-    Ok(bytes)
+    Ok(store.read_all(Kind::Blob, &blobs)?.iter().map(Bytes::len).sum())
 }
 
 /// The last `count` messages of the main agent at the commit `id`.

@@ -57,10 +57,16 @@ impl Invocation {
     /// Opens the store, or makes it where it would be.
     pub(crate) fn open_or_create(&self) -> Result<Repository> {
         let location = self.locate()?;
-        if is_absent(&location.dir)? {
-            return create(&location.dir, &stamp()?);
+        if !is_absent(&location.dir)? {
+            return open(&location);
         }
-        open(&location)
+        match create(&location.dir) {
+            // Somebody else has made it meanwhile.
+            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::InvalidInput => {
+                open(&location)
+            }
+            created => created,
+        }
     }
 
     /// The directory of the store.
@@ -112,13 +118,13 @@ pub(crate) fn stamp() -> Result<Stamp> {
 }
 
 /// Makes a store in `dir`.
-pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
+pub(crate) fn create(dir: &Path) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)
             .map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
     let new = NewStore { id: random_bytes() };
-    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options(), stamp)?)
+    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options())?)
 }
 
 /// The bytes of a file, or of stdin for `-`.
@@ -173,10 +179,18 @@ fn open(location: &Location) -> Result<Repository> {
     Ok(repo)
 }
 
-/// Whether nothing is at `dir`, or an empty directory: a store can be made there.
+/// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
+/// store can be made there.
 fn is_absent(dir: &Path) -> Result<bool> {
+    let unfinished = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            matches!(&*name, "journal" | "packs") || name.starts_with("superblock-")
+        })
+    };
     match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
+        Ok(mut entries) => Ok(entries.all(unfinished)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(Error::io(format!("open {}", dir.display()), error).into()),
     }

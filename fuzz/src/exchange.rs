@@ -121,9 +121,12 @@ pub(crate) fn read_back(objects: &dyn ObjectSource, tree: &ObjectId) -> Context 
         for id in blobs {
             objects.read_as(Kind::Blob, &id).unwrap();
         }
-        assert!(context.count(objects, &name).is_ok());
+        context.count(objects, &name).unwrap();
     }
     context.message_count(objects).unwrap();
+    if context.section(objects, "source").unwrap().is_some() {
+        export_source(objects, &context, &mut Vec::new()).unwrap();
+    }
     for agent in context.agents(objects).unwrap() {
         export_messages(objects, &context, &agent, &mut Vec::new()).unwrap();
     }

@@ -10,14 +10,6 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
-// A broken promise is a panic here.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a broken promise must end the run where it is noticed"
-)]
-
 mod exchange;
 pub mod mutation;
 mod object;

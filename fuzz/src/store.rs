@@ -9,10 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use turntree::object::{Checksum, Object, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::repo::Repository;
-use turntree::store::{Durability, Expected, Io, NewStore, OpenOptions, Store};
+use turntree::store::{Durability, Expected, FindingKind, Io, NewStore, OpenOptions, Store};
 use turntree_tests::oracle::{DIR, Script, blob, options, set};
 use turntree_tests::sim::{Keep, SimDisk};
-use turntree_tests::stamp;
 
 /// The first byte of an input whose checksums are made good.
 pub const MEND: u8 = b'+';
@@ -49,7 +48,7 @@ pub fn manifest(bytes: &[u8]) {
 /// # Panics
 /// When a promise of the store is broken.
 pub fn active_segment(bytes: &[u8]) {
-    run(bytes, &sample().active, mend_segment);
+    run(bytes, &sample().active, |file| mend_segment(file));
 }
 
 /// A store one of whose sealed segments is `bytes`.
@@ -57,7 +56,7 @@ pub fn active_segment(bytes: &[u8]) {
 /// # Panics
 /// When a promise of the store is broken.
 pub fn sealed_segment(bytes: &[u8]) {
-    run(bytes, &sample().sealed, mend_segment);
+    run(bytes, &sample().sealed, |file| mend_segment(file));
 }
 
 /// A good store with every kind of file in it.
@@ -103,9 +102,9 @@ pub fn sample() -> &'static Sample {
         let files = disk.files();
         let holds = |path: &Path, id: &[u8]| files[path].windows(id.len()).any(|part| part == id);
         let named = |name: &str| {
-            let found =
+            let mut found =
                 files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
-            found.last().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
+            found.next_back().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
         };
         let manifest = named("manifest-");
         let segments: Vec<&PathBuf> =
@@ -126,7 +125,7 @@ pub(crate) fn new_repository() -> (SimDisk, Repository) {
     let options = OpenOptions { durability: Durability::None, ..options(1) };
     let io = Arc::new(disk.clone());
     let new = NewStore { id: [7; 16] };
-    let repo = Repository::init(io, Path::new(DIR), &new, options, &stamp(0)).unwrap();
+    let repo = Repository::init(io, Path::new(DIR), &new, options).unwrap();
     (disk, repo)
 }
 
@@ -146,7 +145,8 @@ fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
     assert!(disk.files() == before, "opening wrote something");
     let Ok(store) = opened else { return };
     read_everything(&store);
-    let _ = (store.findings(), store.summary(), store.refresh());
+    let _ = (store.summary(), store.refresh());
+    let is_damaged = store.findings().iter().any(|finding| finding.kind == FindingKind::Damage);
 
     let (id, object) = blob(b"the commit after".to_vec());
     let Ok(committed) = store.commit(vec![(id, object)], &set("after", Expected::Any, id)) else {
@@ -155,8 +155,12 @@ fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
     assert_committed(&store, &committed.operation, &id);
     drop(store);
     let again = Store::open(io, Path::new(DIR), options(2 << 32)).unwrap();
-    assert_committed(&again, &committed.operation, &id);
     read_everything(&again);
+    // A header that verifies and lies about its length hides what is appended behind it. Only
+    // whoever forges its checksum can write one, so only there a commit may be lost.
+    if *first != MEND || !is_damaged {
+        assert_committed(&again, &committed.operation, &id);
+    }
 }
 
 fn assert_committed(store: &Store, operation: &ObjectId, id: &ObjectId) {
@@ -203,7 +207,7 @@ fn mend_end(file: &mut [u8], context: &str) {
 }
 
 /// Makes every checksum good, and the chain of records, as far as their lengths lead.
-fn mend_segment(file: &mut Vec<u8>) {
+fn mend_segment(file: &mut [u8]) {
     let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
     mend_end(header, "turntree v1 segment header");
     let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);

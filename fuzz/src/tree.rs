@@ -17,15 +17,9 @@ const PLACEHOLDER: [u8; ID_BYTES - 1] = [0xee; ID_BYTES - 1];
 /// # Panics
 /// When a tree is accepted whose content has another root.
 pub fn nodes(bytes: &[u8]) {
-    let mut objects = Memory::new();
-    let mut ids = Vec::new();
-    let mut rest = bytes;
-    while let Some((len, after)) = rest.split_first_chunk::<2>() {
-        let (object, after) = after.split_at(after.len().min(u16::from_le_bytes(*len).into()));
-        let object = Bytes::from(with_ids(object, &ids));
-        let _ = links(&object);
-        ids.push(objects.write(Kind::Node, object).unwrap());
-        rest = after;
+    let (mut objects, ids) = unpack(bytes);
+    for object in &ids {
+        let _ = links(&objects.read_as(Kind::Node, object).unwrap());
     }
     for root in &ids {
         read_list(&mut objects, root);
@@ -91,6 +85,18 @@ pub fn pack(objects: &[(ObjectId, Object)]) -> Vec<u8> {
         packed.extend_from_slice(&bytes);
     }
     packed
+}
+
+/// The objects of an input, and their ids in order.
+fn unpack(bytes: &[u8]) -> (Memory, Vec<ObjectId>) {
+    let (mut objects, mut ids, mut rest) = (Memory::new(), Vec::new(), bytes);
+    while let Some((len, after)) = rest.split_first_chunk::<2>() {
+        let (object, after) = after.split_at(after.len().min(u16::from_le_bytes(*len).into()));
+        let object = with_ids(object, &ids);
+        ids.push(objects.write(Kind::Node, object.into()).unwrap());
+        rest = after;
+    }
+    (objects, ids)
 }
 
 fn with_ids(bytes: &[u8], ids: &[ObjectId]) -> Vec<u8> {
@@ -217,4 +223,22 @@ pub fn item(number: u32) -> Item {
     let id = ObjectId::of(kind, &number.to_le_bytes());
     let meta = Bytes::from(vec![b'm'; (number / 3 % 3) as usize]);
     Item { link: Link { kind, id }, meta }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packed_tree_is_the_tree_again() {
+        let mut objects = Memory::new();
+        let mut list = List::new();
+        list.extend(&mut objects, (0..200).map(item).collect()).unwrap();
+        let root = list.write(&mut objects).unwrap();
+        let objects = objects.into_objects();
+        assert!(objects.len() > 10, "several levels");
+        let unpacked = unpack(&pack(&objects));
+        assert_eq!(List::open(&unpacked.0, &root).unwrap(), list);
+        assert_eq!(unpacked.1, objects.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+    }
 }

@@ -87,7 +87,7 @@ fn turn(builder: &mut Builder, sink: &mut dyn ObjectSink, turn: i64) {
 fn make(dir: &Path) {
     fs::create_dir_all(dir.parent().unwrap()).unwrap();
     let (io, new) = (Arc::new(RealIo), NewStore { id: [0x11; 16] });
-    let first = Repository::init(io, dir, &new, OpenOptions::new([1; 16]), &stamp(0)).unwrap();
+    let first = Repository::init(io, dir, &new, OpenOptions::new([1; 16])).unwrap();
     for second in 1..=24 {
         snapshot(&first, "golden/main", second, |builder, sink| turn(builder, sink, second));
     }
@@ -107,14 +107,14 @@ fn make(dir: &Path) {
     change.finish(&stamp(32), "delete").unwrap();
     // Writers that are open at once have a segment each; the next one finds them idle and seals.
     let mut writers = vec![first];
-    for seed in 2..8 {
+    for seed in 2..12 {
         let writer = open(dir, seed);
         note(&writer, "golden/writers", 40 + i64::from(seed), "a segment of my own");
         writers.push(writer);
     }
     drop(writers);
-    note(&open(dir, 8), "golden/fork", 50, "the end");
-    let last = open(dir, 9);
+    note(&open(dir, 12), "golden/fork", 50, "the end");
+    let last = open(dir, 13);
     note(&last, "golden/fork", 51, "really");
     assert!(last.store().summary().unwrap().sealed_segments > 0, "no segment was sealed");
 }

@@ -8,7 +8,7 @@ use std::io;
 
 use bytes::Bytes;
 use zstd::bulk::{Compressor, Decompressor};
-use zstd::zstd_safe;
+use zstd::zstd_safe::{self, CParameter};
 
 use crate::error::{Error, Result};
 use crate::object::Kind;
@@ -22,6 +22,9 @@ const MAX_RATIO: u64 = 1 << 16;
 /// On lines of recorded sessions of 0.5 to 20 KB: level 1 makes 2.00x at 290 MB/s, level 3 2.03x at
 /// half of that, level -1 1.56x at twice; so a turn of 35 KB costs as much as its fsync.
 const LEVEL: i32 = 1;
+
+/// Matches shorter than this are not looked for: a tenth faster for a fiftieth more bytes.
+const MIN_MATCH: u32 = 7;
 
 /// How the bytes of an object are stored. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +68,9 @@ pub(super) struct Encoder {
 
 impl Encoder {
     pub(super) fn new() -> Result<Self> {
-        let compressor = Compressor::new(LEVEL).map_err(|e| Error::io("start zstd", e))?;
+        let failed = |error| Error::io("start zstd", error);
+        let mut compressor = Compressor::new(LEVEL).map_err(failed)?;
+        compressor.set_parameter(CParameter::MinMatch(MIN_MATCH)).map_err(failed)?;
         Ok(Self { compressor })
     }
 

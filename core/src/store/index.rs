@@ -34,6 +34,7 @@ pub(super) struct Sealed {
     fan_out: Bytes,
     ids: Bytes,
     places: Bytes,
+    filter: Filter,
 }
 
 impl Sealed {
@@ -52,7 +53,8 @@ impl Sealed {
         };
         let fan_out = payload.slice(..FAN_OUT_BYTES);
         let ids = payload.slice(FAN_OUT_BYTES..places);
-        Ok(Self { segment, map, fan_out, ids, places: payload.slice(places..) })
+        let filter = Filter::new(&ids);
+        Ok(Self { segment, map, fan_out, ids, places: payload.slice(places..), filter })
     }
 
     pub(super) fn segment(&self) -> &SegmentFile {
@@ -71,6 +73,9 @@ impl Sealed {
 
     /// Where the object `id` lies.
     pub(super) fn find(&self, id: &ObjectId) -> Option<Stored> {
+        if !self.filter.may_hold(id) {
+            return None;
+        }
         let at = self.first_not_below(id);
         if self.id(at)? != *id {
             return None;
@@ -129,6 +134,44 @@ impl Sealed {
     fn id(&self, at: usize) -> Option<ObjectId> {
         let start = at.checked_mul(ID_BYTES)?;
         self.ids.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
+    }
+}
+
+/// Bits of the beginnings of ids, one for each that is there. A commit asks every sealed segment for
+/// each new object, and nearly every answer is no: this one costs one look at memory, where a search
+/// costs several at pages of the file.
+#[derive(Debug)]
+struct Filter {
+    words: Vec<u64>,
+}
+
+/// Bits for each object: about one question in so many is let through in vain.
+const FILTER_BITS: usize = 16;
+
+impl Filter {
+    fn new(ids: &[u8]) -> Self {
+        let (ids, _) = ids.as_chunks::<ID_BYTES>();
+        let words = (ids.len() * FILTER_BITS).div_ceil(64).next_power_of_two();
+        let mut filter = Self { words: vec![0; words] };
+        for id in ids {
+            let (word, bit) = filter.position(id);
+            if let Some(word) = filter.words.get_mut(word) {
+                *word |= bit;
+            }
+        }
+        filter
+    }
+
+    fn may_hold(&self, id: &ObjectId) -> bool {
+        let (word, bit) = self.position(id.as_bytes());
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    /// The word and the bit for an id, which is evenly spread already.
+    fn position(&self, id: &[u8; ID_BYTES]) -> (usize, u64) {
+        let [a, b, c, d, e, ..] = *id;
+        let word = u32::from_le_bytes([a, b, c, d]) as usize & (self.words.len() - 1);
+        (word, 1 << (e % 64))
     }
 }
 

@@ -28,8 +28,9 @@ const NEW_SEGMENT_BYTES: usize = 64 << 10;
 /// A segment with more than this is sealed.
 pub(super) const SEAL_BYTES: u64 = 16 << 20;
 
-/// Idle segments that are left for others to take over; the rest is sealed.
-const MAX_IDLE_SEGMENTS: usize = 4;
+/// Idle segments that are left for others to take over; the rest is sealed. As many as writers that
+/// commonly work at once, so that their coming and going makes no new files.
+const MAX_IDLE_SEGMENTS: usize = 8;
 
 /// Segment ids that are tried; a taken one means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;

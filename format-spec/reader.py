@@ -343,7 +343,7 @@ class Store:
     def resolve(self, text: str) -> bytes:
         """The id that a ref, or the beginning of an id, stands for."""
         for _ in range(16):
-            value = self.refs.get(text)
+            value = self.refs.get(text, "refs/heads/default/main" if text == "HEAD" else None)
             if isinstance(value, bytes):
                 return value
             text = value or text

@@ -3,14 +3,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
 use turntree::exchange::apply_state;
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::store::{Finding, FindingKind, OpenOptions, RealIo};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
+
+/// Damaged stores that are compared: each starts the reader once.
+const CASES: usize = 16;
 
 fn format_spec() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
@@ -85,6 +90,16 @@ fn store_of_every_kind_of_file() -> Sandbox {
     sandbox
 }
 
+/// One line for each ref, as the reader prints it.
+fn refs(repo: &Repository) -> String {
+    let refs = repo.refs();
+    let line = |(name, value): (&String, &RefValue)| match value {
+        RefValue::Object(id) => format!("{name}\t{id}\n"),
+        RefValue::Symbolic(target) => format!("{name}\t-> {target}\n"),
+    };
+    refs.values.iter().map(line).collect()
+}
+
 /// One line for each commit, as the reader prints it.
 fn log(repo: &Repository, start: &str) -> Vec<String> {
     let start = repo.resolve(start).unwrap().commit;
@@ -121,12 +136,7 @@ fn a_reader_from_the_pages_sees_what_the_library_wrote() {
     let summary = repo.store().summary().unwrap();
     assert!(summary.sealed_segments > 0 && summary.active_segments > 0, "{summary:?}");
 
-    let refs = repo.refs();
-    let values = refs.values.iter().map(|(name, value)| match value {
-        RefValue::Object(id) => format!("{name}\t{id}"),
-        RefValue::Symbolic(target) => format!("{name}\t-> {target}"),
-    });
-    assert_eq!(lines(&store, &["refs"]), values.collect::<Vec<_>>());
+    assert_eq!(String::from_utf8(read(&store, &["refs"])).unwrap(), refs(&repo));
     for (name, full) in [("HEAD", "HEAD"), ("task/fork", "refs/heads/task/fork")] {
         assert_eq!(log_without_times(&store, full), log(&repo, name));
     }
@@ -162,6 +172,54 @@ fn the_reader_reads_the_golden_store() {
         let (id, turn) = line.split_once('\t').unwrap();
         let turn = turn.split('\t').next().unwrap();
         assert!(expected.contains(&format!(r#"["{id}", {turn}, "#)), "{line}");
+    }
+}
+
+/// A copy of the golden store with one byte changed, somewhere in what is used.
+fn damaged_store(random: &mut Random, to: &Path) -> PathBuf {
+    let golden = format_spec().join("vectors/store-v1/store");
+    fs::create_dir_all(to.join("journal")).unwrap();
+    let mut files = Vec::new();
+    for folder in ["", "journal"] {
+        for entry in fs::read_dir(golden.join(folder)).unwrap().map(Result::unwrap) {
+            let target = to.join(folder).join(entry.file_name());
+            if entry.file_type().unwrap().is_file() {
+                fs::copy(entry.path(), &target).unwrap();
+                files.push(target);
+            }
+        }
+    }
+    files.sort();
+    let path = files.swap_remove(random.below(files.len()));
+    let mut bytes = fs::read(&path).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    bytes[random.below(used)] ^= 1 << random.below(8);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn what_is_left_of_a_damaged_store_is_the_same_to_both() {
+    if !reader_runs() {
+        return;
+    }
+    let mut random = Random(7);
+    for case in 0..CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let path = damaged_store(&mut random, folder.path());
+        let place = format!("case {case}: {}", path.file_name().unwrap().display());
+        let opened = Repository::open(Arc::new(RealIo), folder.path(), OpenOptions::new([9; 16]));
+        let Output { status, stdout, stderr } = reader(folder.path(), &["refs"]);
+        let told = String::from_utf8(stderr).unwrap();
+        match opened {
+            Ok(repo) => {
+                assert_eq!(String::from_utf8(stdout).unwrap(), refs(&repo), "{place}: {told}");
+                let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
+                let findings = repo.store().findings();
+                assert_eq!(findings.iter().any(damage), !told.is_empty(), "{place}: {told}");
+            }
+            Err(error) => assert_eq!(status.code(), Some(1), "{place}: {error}"),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 
 const VERSION: u64 = 1;
 const MAX_PARENTS: usize = 1024;
+/// Most fields of a structure of any version.
+const MAX_FIELDS: u64 = 64;
 const MAX_METADATA_ENTRIES: u64 = 4096;
 
 /// One snapshot: the tree of a context, its parents, and the facts about the moment it was taken.
@@ -151,8 +153,7 @@ impl Commit {
     /// newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("commit", bytes);
-        reader.array(10)?;
-        check_version(&mut reader, "commit", VERSION)?;
+        open_structure(&mut reader, "commit", VERSION, 10)?;
         let commit = Self {
             tree: read_id(&mut reader)?,
             parents: read_ids(&mut reader, MAX_PARENTS)?,
@@ -200,19 +201,25 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     Ok(metadata)
 }
 
-/// Refuses versions this build does not know.
-pub(super) fn check_version(
+/// Opens a structure of `fields` items, of which the first is its version. A newer version is
+/// unsupported, however many fields it has.
+pub(super) fn open_structure(
     reader: &mut Reader<'_>,
     what: &'static str,
     version: u64,
+    fields: u64,
 ) -> Result<()> {
+    let found_fields = reader.array_up_to(MAX_FIELDS)?;
     match reader.uint()? {
-        found if found == version => Ok(()),
         found if found > version => Err(Error::new(
             crate::ErrorKind::Unsupported,
             format!("{what} has version {found}: this build knows versions up to {version}"),
         )),
-        found => Err(reader.refuse(&format!("version {version}"), &found.to_string())),
+        found if found == version && found_fields == fields => Ok(()),
+        found => Err(reader.refuse(
+            &format!("version {version} with {fields} fields"),
+            &format!("version {found} with {found_fields}"),
+        )),
     }
 }
 
@@ -318,7 +325,7 @@ mod tests {
     #[test]
     fn a_newer_version_is_unsupported_not_corrupt() {
         let mut writer = Writer::new();
-        writer.array(10).uint(2);
+        writer.array(11).uint(2);
         let error = Commit::decode(&writer.finish()).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Unsupported);
     }

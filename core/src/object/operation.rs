@@ -2,7 +2,7 @@
 
 use super::ObjectId;
 use super::codec::{Reader, Writer};
-use super::commit::{check_version, read_id, read_ids, write_ids};
+use super::commit::{open_structure, read_id, read_ids, write_ids};
 use crate::error::Result;
 
 const VERSION: u64 = 1;
@@ -73,8 +73,7 @@ impl Operation {
     /// a newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("operation", bytes);
-        reader.array(7)?;
-        check_version(&mut reader, "operation", VERSION)?;
+        open_structure(&mut reader, "operation", VERSION, 7)?;
         let operation = Self {
             parents: read_ids(&mut reader, MAX_PARENTS)?,
             sequence: reader.uint()?,

@@ -1,7 +1,7 @@
 //! Tags: a name given to an object, with who gave it, when and why.
 
 use super::codec::{Reader, Writer};
-use super::commit::{check_version, read_id};
+use super::commit::{open_structure, read_id};
 use super::{Kind, ObjectId};
 use crate::error::Result;
 
@@ -42,8 +42,7 @@ impl Tag {
     /// newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("tag", bytes);
-        reader.array(7)?;
-        check_version(&mut reader, "tag", VERSION)?;
+        open_structure(&mut reader, "tag", VERSION, 7)?;
         let tag = Self {
             target: read_id(&mut reader)?,
             target_kind: {

@@ -81,8 +81,9 @@ impl RefTable {
                 return Err(Error::invalid(format!("ref '{}' is changed twice", a.name)));
             }
         }
-        let refs = self.values.len() + changes.len();
-        if refs > MAX_REFS {
+        let born = changes.iter().filter(|change| change.old.is_none() && change.new.is_some());
+        let refs = (self.values.len() + born.count()).max(changes.len());
+        if refs > MAX_REFS && changes.iter().any(|change| change.new.is_some()) {
             return Err(Error::limit("refs", MAX_REFS as u64, refs as u64));
         }
         let sequence = self.sequence.checked_add(1).ok_or_else(|| {

@@ -1,4 +1,11 @@
-//! The test kit: a disk that crashes and fails on demand, and the oracle that judges a store after.
+//! The test kit.
+//!
+//! | what | job |
+//! |---|---|
+//! | [`sim`] | a disk that crashes and fails on demand, by seed |
+//! | [`oracle`] | what a store must be after that, whatever happened |
+//! | [`Sandbox`] | a store of its own for a test |
+//! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
 pub mod oracle;
 mod sandbox;

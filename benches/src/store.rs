@@ -31,7 +31,7 @@ impl TempStore {
         let store = Self { dir };
         let options = OpenOptions { durability: Durability::None, ..OpenOptions::new([1; 16]) };
         let new = NewStore { id: [7; 16] };
-        Repository::init(Arc::new(RealIo), &store.path(), &new, options, &stamp(0))?;
+        Repository::init(Arc::new(RealIo), &store.path(), &new, options)?;
         Ok(store)
     }
 

@@ -41,7 +41,12 @@ Exit codes:
    3  lost a race: try again     70  the system refused, or an internal error
 
 The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
-working directory, else the user's store in the XDG data directory.";
+working directory, else the user's store in the XDG data directory.
+
+Environment:
+  TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
+  TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
+  NO_COLOR        no colour";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]

@@ -104,6 +104,11 @@ struct ErrorRecord<'a> {
 }
 
 impl Failure {
+    /// An error, and what to do about it.
+    pub(crate) fn hinted(error: Error, hint: impl Into<String>) -> Self {
+        Self::Library { error, hint: Some(hint.into()) }
+    }
+
     /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
     /// read has read enough.
     pub(crate) fn report(&self, json: bool) -> Exit {

@@ -15,7 +15,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::args::Global;
 use crate::clock;
-use crate::error::{Hint, Result};
+use crate::error::{Failure, Hint, Result};
 use crate::output::{Output, warn};
 
 /// The store of a directory, when it is not named otherwise.
@@ -57,10 +57,16 @@ impl Invocation {
     /// Opens the store, or makes it where it would be.
     pub(crate) fn open_or_create(&self) -> Result<Repository> {
         let location = self.locate()?;
-        if is_absent(&location.dir)? {
-            return create(&location.dir, &stamp()?);
+        if !is_absent(&location.dir)? {
+            return open(&location);
         }
-        open(&location)
+        match create(&location.dir) {
+            // Somebody else has made it meanwhile.
+            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::InvalidInput => {
+                open(&location)
+            }
+            created => created,
+        }
     }
 
     /// The directory of the store.
@@ -112,28 +118,30 @@ pub(crate) fn stamp() -> Result<Stamp> {
 }
 
 /// Makes a store in `dir`.
-pub(crate) fn create(dir: &Path, stamp: &Stamp) -> Result<Repository> {
+pub(crate) fn create(dir: &Path) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent)
             .map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
     let new = NewStore { id: random_bytes() };
-    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options(), stamp)?)
+    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options())?)
 }
 
 /// The bytes of a file, or of stdin for `-`.
 pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
-    if path == Path::new("-") {
-        io::stdin()
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io("read standard input", error))?;
+    let read = if path == Path::new("-") {
+        io::stdin().read_to_end(&mut bytes)
     } else {
-        open_file(path)?
-            .read_to_end(&mut bytes)
-            .map_err(|error| Error::io(format!("read {}", path.display()), error))?;
-    }
+        open_file(path)?.read_to_end(&mut bytes)
+    };
+    read.map_err(|error| Error::io(format!("read {}", input_name(path)), error))?;
     Ok(bytes.into())
+}
+
+/// What a file of input is called in messages.
+pub(crate) fn input_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// Opens a file that must be one.
@@ -159,7 +167,7 @@ fn open(location: &Location) -> Result<Repository> {
     let Location { dir, found } = location;
     if is_absent(dir)? {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
-        return Err(missing).hint(ErrorKind::NotFound, NO_STORE);
+        return Err(Failure::hinted(missing, NO_STORE));
     }
     let repo = Repository::open(Arc::new(RealIo), dir, open_options())
         .hint(ErrorKind::NotFound, NO_STORE)?;
@@ -171,10 +179,18 @@ fn open(location: &Location) -> Result<Repository> {
     Ok(repo)
 }
 
-/// Whether nothing is at `dir`, or an empty directory: a store can be made there.
+/// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
+/// store can be made there.
 fn is_absent(dir: &Path) -> Result<bool> {
+    let unfinished = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            matches!(&*name, "journal" | "packs") || name.starts_with("superblock-")
+        })
+    };
     match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
+        Ok(mut entries) => Ok(entries.all(unfinished)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(Error::io(format!("open {}", dir.display()), error).into()),
     }

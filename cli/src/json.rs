@@ -196,6 +196,7 @@ pub(crate) struct SectionDiff {
 pub(crate) enum Changed {
     Key(String),
     Item { index: u64, id: String },
+    Message { agent: String, index: u64, id: String },
 }
 
 /// `status`.

@@ -9,7 +9,7 @@
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs` | names and times that people write |
-//! | `output.rs` | stdout, pager, colour, warnings |
+//! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -23,6 +23,7 @@ mod error;
 mod invocation;
 mod json;
 mod output;
+mod progress;
 mod render;
 mod revision;
 

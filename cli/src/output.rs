@@ -71,15 +71,16 @@ impl Output {
         }
         let wanted = ["TURNTREE_PAGER", "PAGER"].iter().find_map(|name| std::env::var(name).ok());
         let wanted = wanted.unwrap_or_else(|| "less".to_owned());
-        if matches!(wanted.trim(), "" | "cat") {
-            return;
+        let mut words = wanted.split_whitespace();
+        let Some(program) = words.next().filter(|program| *program != "cat") else { return };
+        let mut pager = Command::new(program);
+        pager.args(words).stdin(Stdio::piped());
+        for (name, value) in [("LESS", "FRX"), ("LESSCHARSET", "utf-8")] {
+            if std::env::var_os(name).is_none() {
+                pager.env(name, value);
+            }
         }
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(&wanted).stdin(Stdio::piped());
-        if std::env::var_os("LESS").is_none() {
-            shell.env("LESS", "FRX");
-        }
-        match shell.spawn() {
+        match pager.spawn() {
             Ok(mut child) => {
                 if let Some(stdin) = child.stdin.take() {
                     self.sink = Sink::Pager { child, stdin: BufWriter::new(stdin) };

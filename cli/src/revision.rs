@@ -50,7 +50,7 @@ pub(crate) fn with_resolver<T>(
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
     let answer = ask(&Resolver::new(repo).with_times(&parse));
-    answer.hint(ErrorKind::NotFound, "'turntree branch' lists the names that exist")
+    answer.hint(ErrorKind::NotFound, "'turntree branch' and 'turntree log' show what there is")
 }
 
 /// The branch that `--session` and `--branch` name; HEAD says what they leave open.

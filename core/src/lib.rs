@@ -43,7 +43,7 @@
 //! // Clock, names and randomness come from the caller.
 //! let stamp = Stamp { time: Time { micros: 1_700_000_000_000_000, offset_minutes: 0 }, actor: "me".into() };
 //! let (io, new) = (Arc::new(RealIo), NewStore { id: store_id });
-//! let repo = Repository::init(io, &dir, &new, OpenOptions::new(writer_seed), &stamp)?;
+//! let repo = Repository::init(io, &dir, &new, OpenOptions::new(writer_seed))?;
 //!
 //! let branch = BranchName::main("refactoring")?;
 //! let mut context = Builder::new();

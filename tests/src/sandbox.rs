@@ -29,8 +29,8 @@ impl Sandbox {
         let io = Arc::new(RealIo);
         let new = NewStore { id: [7; 16] };
         let options = OpenOptions::new([1; 16]);
-        let repo = Repository::init(io, &folder.path().join("store"), &new, options, &stamp(0))
-            .expect("a new store");
+        let repo =
+            Repository::init(io, &folder.path().join("store"), &new, options).expect("a new store");
         Self { folder, repo }
     }
 

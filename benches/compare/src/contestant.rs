@@ -52,7 +52,7 @@ impl Contestant {
     pub(crate) fn create(dir: &Path) -> Result<()> {
         let new = NewStore { id: *b"turntree-compare" };
         let stamp = now()?;
-        Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([0; 16]), &stamp)?;
+        Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([0; 16]))?;
         Ok(())
     }
 

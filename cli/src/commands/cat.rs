@@ -4,14 +4,14 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::Error;
 use turntree::context::{Context, Place, Section, Shape, split};
 use turntree::exchange::{export_messages, export_source};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
-use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::revision::resolve;
 
@@ -38,7 +38,7 @@ impl Cat {
         let Some(path) = revision.path else {
             let missing =
                 Error::invalid(format!("'{}' names no entry: expected REV:PATH", self.path));
-            return Err(missing).hint(ErrorKind::InvalidInput, "'turntree ls' lists what there is");
+            return Err(Failure::hinted(missing, "'turntree ls' lists what there is"));
         };
         let context = repo.context(&revision.commit)?;
         match context.lookup(repo.store(), &path)? {
@@ -83,10 +83,7 @@ fn write_section(
     Ok(())
 }
 
-fn not_an_entry(path: &str) -> crate::error::Failure {
-    let folder = Error::invalid(format!("'{path}' holds entries and is none"));
-    match Err::<(), _>(folder).hint(ErrorKind::InvalidInput, "'turntree ls' lists them") {
-        Ok(()) => Error::invalid(path).into(),
-        Err(failure) => failure,
-    }
+fn not_an_entry(path: &str) -> Failure {
+    let error = Error::invalid(format!("'{path}' holds entries and is none"));
+    Failure::hinted(error, "'turntree ls' lists them")
 }

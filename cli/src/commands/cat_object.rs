@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, Tag};
+use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, Tag, Time};
 use turntree::{Error, tree};
 
 use crate::error::{Answer, Result};
@@ -65,10 +65,7 @@ fn write_pretty(out: &mut dyn Write, object: &Object) -> Result<()> {
             }
         }
         Kind::Commit => write_commit(out, &Commit::decode(&object.bytes)?)?,
-        Kind::Tag => {
-            let tag = Tag::decode(&object.bytes)?;
-            writeln!(out, "{tag:#?}")?;
-        }
+        Kind::Tag => write_tag(out, &Tag::decode(&object.bytes)?)?,
         Kind::Operation => write_operation(out, &Operation::decode(&object.bytes)?)?,
     }
     Ok(())
@@ -92,13 +89,21 @@ fn write_commit(out: &mut dyn Write, commit: &Commit) -> Result<()> {
     Ok(())
 }
 
+fn write_tag(out: &mut dyn Write, tag: &Tag) -> Result<()> {
+    writeln!(out, "{} {}", tag.target_kind, tag.target)?;
+    writeln!(out, "name {}", tag.name)?;
+    writeln!(out, "tagger {}", tag.tagger)?;
+    writeln!(out, "time {}", utc(tag.time_micros))?;
+    writeln!(out, "\n{}", tag.message)?;
+    Ok(())
+}
+
 fn write_operation(out: &mut dyn Write, operation: &Operation) -> Result<()> {
     for parent in &operation.parents {
         writeln!(out, "parent {parent}")?;
     }
-    let time = turntree::object::Time { micros: operation.time_micros, offset_minutes: 0 };
     writeln!(out, "sequence {}", operation.sequence)?;
-    writeln!(out, "time {}", clock::rfc3339(time))?;
+    writeln!(out, "time {}", utc(operation.time_micros))?;
     writeln!(out, "actor {}", operation.actor)?;
     for change in &operation.changes {
         let (old, new) = (value(change.old.as_ref()), value(change.new.as_ref()));
@@ -106,6 +111,11 @@ fn write_operation(out: &mut dyn Write, operation: &Operation) -> Result<()> {
     }
     writeln!(out, "\n{}", operation.reason)?;
     Ok(())
+}
+
+/// A moment that was kept without the offset of its clock.
+fn utc(micros: i64) -> String {
+    clock::rfc3339(Time { micros, offset_minutes: 0 })
 }
 
 /// What a ref holds, in one word.

@@ -85,7 +85,7 @@ impl Demo {
         let stamp = stamp()?;
         let repo = match run.named_store() {
             Some(_) => run.open_or_create()?,
-            None => create(&folder.path().join("store"), &stamp)?,
+            None => create(&folder.path().join("store"))?,
         };
         let (report, took) = self.import(&repo, &stamp)?;
         let mut show = Show { repo: &repo, out: &mut run.out, stamp, report };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{ContextDiff, SectionChange, SectionDiff, diff};
+use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff};
 use turntree::repo::{HEAD, Repository};
 use turntree::tree::Item;
 
@@ -96,26 +96,42 @@ fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
-    changed.iter().map(|(section, diff)| (section.as_str(), record(section, diff))).collect()
-}
+/// The sections that a record has whether they changed or not.
+const ALWAYS: [&str; 5] = ["files", "memory", "messages", "scratchpad", "state"];
 
-fn record(section: &str, diff: &SectionDiff) -> json::SectionDiff {
-    let is_list = diff.changes.iter().all(|change| change.key.parse::<u64>().is_ok());
-    let is_list = is_list && (section == "source" || section.ends_with("/messages"));
-    let named = |change: &SectionChange, item: &Item| match change.key.parse() {
-        Ok(index) if is_list => json::Changed::Item { index, id: item.link.id.to_string() },
-        _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
-        _ => json::Changed::Key(change.key.clone()),
-    };
-    let mut record = json::SectionDiff::default();
-    for change in &diff.changes {
-        match (&change.old, &change.new) {
-            (None, Some(new)) => record.added.push(named(change, new)),
-            (Some(old), None) => record.removed.push(named(change, old)),
-            (_, Some(new)) => record.changed.push(named(change, new)),
-            (None, None) => {}
+/// Conversations and states of all agents are one section each.
+fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
+    let mut records = BTreeMap::from(ALWAYS.map(|name| (name, json::SectionDiff::default())));
+    for (section, diff) in changed {
+        let (name, agent) = match agent_part(section) {
+            Some((agent, part)) if ALWAYS.contains(&part) => (part, agent),
+            _ => (section.as_str(), MAIN_AGENT),
+        };
+        let record = records.entry(name).or_default();
+        for change in &diff.changes {
+            match (&change.old, &change.new) {
+                (None, Some(new)) => record.added.push(named(name, agent, change, new)),
+                (Some(old), None) => record.removed.push(named(name, agent, change, old)),
+                (_, Some(new)) => record.changed.push(named(name, agent, change, new)),
+                (None, None) => {}
+            }
         }
     }
-    record
+    records
+}
+
+/// The agent and the part of it that a section is.
+fn agent_part(section: &str) -> Option<(&str, &str)> {
+    section.strip_prefix("agents/")?.split_once('/')
+}
+
+fn named(section: &str, agent: &str, change: &SectionChange, item: &Item) -> json::Changed {
+    let id = item.link.id.to_string();
+    match (section, change.key.parse()) {
+        ("messages", Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, id },
+        ("source", Ok(index)) => json::Changed::Item { index, id },
+        _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
+        _ if agent == MAIN_AGENT => json::Changed::Key(change.key.clone()),
+        _ => json::Changed::Key(format!("{agent}/{}", change.key)),
+    }
 }

@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use turntree::Error;
 use turntree::context::{Context, MAIN_AGENT};
 use turntree::exchange::{export_messages, export_source};
 use turntree::object::ObjectSource;
-use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::render::size;
@@ -83,7 +84,7 @@ impl Export {
             Format::Source => export_source(source, context, out)?,
             Format::Jsonl => {
                 let agents = context.agents(source)?;
-                if !agents.contains(&self.agent) {
+                if self.agent != MAIN_AGENT && !agents.contains(&self.agent) {
                     let (agent, agents) = (&self.agent, agents.join(", "));
                     let missing =
                         format!("there is no agent '{agent}' in this snapshot: it has {agents}");
@@ -104,12 +105,23 @@ fn write_file(
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {
     let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if special {
+        // A pipe or a device is written to as it is.
+        let mut out = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
+        write(&mut out)?;
+        return Ok(0);
+    }
     if path.exists() && !replace {
         let there = Error::invalid(format!("{} exists already", path.display()));
-        return Err(there).hint(ErrorKind::InvalidInput, "--force replaces it");
+        return Err(Failure::hinted(there, "--force replaces it"));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let part = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    // A temporary file is private by default; this one is to be a file like any other.
+    let part = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .map_err(failed)?;
     let mut out = BufWriter::new(part.as_file());
     write(&mut out)?;
     out.flush().map_err(failed)?;

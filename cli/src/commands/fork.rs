@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::Error;
 use turntree::repo::BranchName;
-use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{ID, NAME};
@@ -47,8 +47,8 @@ impl Fork {
         let branch = BranchName::new(self.session.as_deref().unwrap_or(named), &self.name)?;
         if repo.tip(&branch).is_some() {
             let taken = Error::invalid(format!("branch {branch} exists already"));
-            return Err(taken)
-                .hint(ErrorKind::InvalidInput, "choose another name, or 'turntree switch' to it");
+            let hint = "choose another name, or 'turntree switch' to it";
+            return Err(Failure::hinted(taken, hint));
         }
         let mut change = repo.begin();
         change.move_branch(&branch, Some(id));

@@ -9,7 +9,7 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSink, Operation, Tag, check
 use turntree::{Error, tree};
 
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, read_input};
+use crate::invocation::{Invocation, input_name, read_input};
 use crate::json;
 
 /// Print the id of bytes, and perhaps store them
@@ -36,7 +36,10 @@ pub(crate) struct HashObject {
 impl HashObject {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let bytes = read_input(&self.file)?;
-        check(self.kind, &bytes).map_err(|error| error.at(self.file.display()))?;
+        check(self.kind, &bytes).map_err(|error| {
+            let (file, kind) = (input_name(&self.file), self.kind);
+            Error::invalid(format!("{file} is not a {kind}")).with_source(error)
+        })?;
         let id = ObjectId::of(self.kind, &bytes);
         let size = bytes.len() as u64;
         if self.write {

@@ -4,18 +4,21 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::exchange::formats::{FORMATS, FormatSpec, named};
-use turntree::exchange::{ImportNote, ImportOptions, ImportReport};
-use turntree::{ErrorKind, exchange};
+use turntree::exchange::formats::{FORMATS, named};
+use turntree::exchange::{Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, detect};
+use turntree::{Error, ErrorKind, exchange};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, open_file, session_name, stamp};
+use crate::invocation::{Invocation, input_name, open_file, session_name, stamp};
 use crate::output::{NAME, STRONG, warn};
+use crate::progress::Progress;
 use crate::render::{count, size};
 use crate::{json, output};
 
 /// Most notes that are printed one by one.
 const MAX_SHOWN_NOTES: usize = 10;
+
+const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
 /// Import a recorded session, one snapshot a turn
 ///
@@ -45,30 +48,42 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let format = self.format.as_deref().map(named).transpose()?;
-        let input: Box<dyn BufRead> = if self.file == Path::new("-") {
-            Box::new(io::stdin().lock())
-        } else {
-            Box::new(BufReader::with_capacity(1 << 18, open_file(&self.file)?))
-        };
+        let name = input_name(&self.file);
+        let (mut input, total) = self.input()?;
+        if format.is_none() && total.is_some() {
+            // What is no transcript leaves no new store behind.
+            let head =
+                input.fill_buf().map_err(|error| Error::io(format!("read {name}"), error))?;
+            detect(head)
+                .map_err(|error| error.at(&name))
+                .hint(ErrorKind::InvalidInput, FORMATS_HINT)?;
+        }
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
-        let name = self.file.display();
-        let report = exchange::import(&repo, input, &options)
+        let report = exchange::import(&repo, Progress::new(input, &name, total), &options)
             .map_err(|error| error.at(&name))
-            .hint(
-                ErrorKind::InvalidInput,
-                "'turntree import --help' lists the formats; --format names one",
-            )
+            .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(
                 ErrorKind::Conflict,
                 "another process changed this session meanwhile: import again",
             )?;
-        warn_of_notes(&name.to_string(), &report.notes);
+        warn_of_notes(&name, &report.notes);
         print(&mut run.out, &report)?;
         Ok(Answer::Yes)
     }
 
-    fn options(&self, format: Option<&'static FormatSpec>) -> Result<ImportOptions> {
+    /// The transcript, and its size when it is a file.
+    fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+        if self.file == Path::new("-") {
+            return Ok((Box::new(io::stdin().lock()), None));
+        }
+        let file = open_file(&self.file)?;
+        let total =
+            file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+        Ok((Box::new(BufReader::with_capacity(HEAD_BYTES, file)), total))
+    }
+
+    fn options(&self, format: Option<&'static Format>) -> Result<ImportOptions> {
         Ok(ImportOptions {
             format,
             session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
@@ -88,7 +103,8 @@ fn format_parser() -> clap::builder::PossibleValuesParser {
 fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     for note in notes.iter().take(MAX_SHOWN_NOTES) {
         let ImportNote { line, offset, what } = note;
-        warn(&format!("{name}:{line} (byte {offset}): {what}; kept as it is"));
+        let what = what.strip_prefix(&format!("line {line}, ")).unwrap_or(what);
+        warn(&format!("{name}, line {line} (byte {offset}): {what}; kept as it is"));
     }
     if let Some(more) = notes.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
         warn(&format!("{name}: {} more like these", count(more as u64, "record")));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, STORE_DIR, create, stamp};
+use crate::invocation::{Invocation, STORE_DIR, create};
 use crate::json;
 
 /// Make a store
@@ -30,7 +30,7 @@ impl Init {
             (None, Some(store)) => store.to_owned(),
             (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
         };
-        create(&store, &stamp()?)?;
+        create(&store)?;
         let store = store.display().to_string();
         if run.out.json {
             run.out.record(&json::Initialised { store })?;

@@ -22,7 +22,7 @@ use crate::{clock, json};
 const MESSAGE_WIDTH: usize = 76;
 
 /// Characters of a message and the names before it on one line, and the fewest a message gets.
-const ONELINE_WIDTH: usize = 80;
+const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
 
 /// Show snapshots, newest first

@@ -11,7 +11,7 @@ use turntree::repo::Snapshot as Draft;
 use turntree::{ErrorKind, workspace};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, read_input, stamp};
+use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
 use crate::output::{ID, NAME, warn};
 use crate::render::ID_DIGITS;
@@ -63,6 +63,8 @@ impl Snapshot {
         let repo = run.open_or_create()?;
         let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        let begins = repo.tip(&branch).is_none()
+            && repo.branches().iter().any(|(other, _)| other.session() == branch.session());
         let parent = match repo.tip(&branch) {
             Some(tip) => repo.context(&tip)?,
             None => Context::default(),
@@ -71,7 +73,7 @@ impl Snapshot {
         let mut builder = Builder::from(parent.clone());
         if let Some((path, state)) = self.state.as_ref().zip(state) {
             apply_state(&mut change, &mut builder, &state)
-                .map_err(|error| error.at(path.display()))?;
+                .map_err(|error| error.at(input_name(path)))?;
         }
         if let Some(dir) = &self.workspace {
             let captured = workspace::capture(&mut change, &parent, &mut builder, dir)?;
@@ -96,7 +98,8 @@ impl Snapshot {
         } else {
             let paint = run.out.paint;
             let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
-            writeln!(run.out, "{id} turn {turn} of {branch}")?;
+            let begins = if begins { ", which begins with it" } else { "" };
+            writeln!(run.out, "{id} turn {turn} of {branch}{begins}")?;
         }
         Ok(Answer::Yes)
     }

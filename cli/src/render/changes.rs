@@ -157,6 +157,8 @@ impl Changes<'_> {
     }
 
     fn write_hunks(&self, out: &mut dyn Write, old: &str, new: &str) -> io::Result<()> {
+        // Entries of most sections end without one, so only a change of that is worth a line.
+        let told = old.ends_with('\n') != new.ends_with('\n') && !old.is_empty() && !new.is_empty();
         let diff = text_diff(old, new);
         for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
             writeln!(out, "{}", self.paint.paint(NAME, hunk.header()))?;
@@ -168,7 +170,7 @@ impl Changes<'_> {
                 };
                 let line = harmless(change.value().trim_end_matches(['\n', '\r']));
                 writeln!(out, "{}", self.paint.paint(style, format_args!("{sign}{line}")))?;
-                if change.missing_newline() {
+                if told && change.missing_newline() {
                     writeln!(out, "\\ no line end at the end")?;
                 }
             }

@@ -2,7 +2,8 @@
 
 use turntree::Result;
 use turntree::context::MessageEntry;
-use turntree::exchange::formats::{MessageView, view};
+use turntree::exchange::MessageView;
+use turntree::exchange::formats::view;
 use turntree::object::{Kind, ObjectSource};
 
 use super::one_line;

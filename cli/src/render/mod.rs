@@ -30,12 +30,11 @@ pub(crate) fn size(bytes: u64) -> String {
 
 /// A count with its noun.
 pub(crate) fn count(n: u64, noun: &str) -> String {
-    match (n, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (_, Some(stem)) => format!("{n} {stem}ies"),
-        (_, None) => {
-            format!("{n} {}{noun_s}", noun, noun_s = if noun.ends_with("ch") { "es" } else { "s" })
-        }
+    match noun.strip_suffix('y') {
+        _ if n == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{n} {stem}ies"),
+        None if noun.ends_with("ch") => format!("{n} {noun}es"),
+        None => format!("{n} {noun}s"),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which format a transcript has, from how it begins.
 //!
-//! The first value of a file, and then every line of the head, is reduced to its [`Shape`]: the names
-//! at its top and their texts. A head that ends inside a long first line still has a shape, so a few
-//! kilobytes are enough. File names play no part.
+//! The first value of a file, and then every line of the head, is reduced to its [`Shape`], and each
+//! format says whether it is its own. File names play no part.
 
-use super::formats::{self, FORMATS, FormatSpec};
+use super::format::Format;
+use super::formats::{self, FORMATS};
+use super::shape::Shape;
 use crate::error::{Error, Result};
 
 /// Bytes from the beginning of a file that [`detect`] looks at.
@@ -12,59 +13,11 @@ pub const HEAD_BYTES: usize = 64 << 10;
 
 const MAX_LINES: usize = 64;
 
-/// The names at the top of a JSON object, or of the first object in an array.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Shape<'a> {
-    /// Whether the object is the first in an array.
-    pub is_array: bool,
-    /// The names in file order with their values where these are text, as they stand in the file.
-    pub fields: Vec<(&'a str, Option<&'a str>)>,
-    /// All that is seen from the beginning of the value, for marks that lie deeper.
-    pub head: &'a str,
-}
-
-impl<'a> Shape<'a> {
-    /// The shape of the value at the beginning of `text`, as far as it can be seen. Nothing when it
-    /// is neither an object nor an array of objects.
-    #[must_use]
-    pub fn of(text: &'a str) -> Option<Self> {
-        let mut scan = Scan { rest: text };
-        let is_array = scan.eat('[');
-        if !scan.eat('{') {
-            return None;
-        }
-        let mut fields = Vec::new();
-        while let Some(name) = scan.string() {
-            if !scan.eat(':') {
-                break;
-            }
-            let value = scan.value();
-            fields.push((name, value));
-            if !scan.eat(',') {
-                break;
-            }
-        }
-        Some(Self { is_array, fields, head: text })
-    }
-
-    /// Whether there is a field called `name`.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.fields.iter().any(|(field, _)| *field == name)
-    }
-
-    /// The text of the field called `name`.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&'a str> {
-        self.fields.iter().find(|(field, _)| *field == name).and_then(|(_, text)| *text)
-    }
-}
-
 /// The format of a file that begins with `head`, of which [`HEAD_BYTES`] are enough.
 ///
 /// # Errors
 /// `InvalidInput` when there is nothing to see, or nothing that a known format begins with.
-pub fn detect(head: &[u8]) -> Result<&'static FormatSpec> {
+pub fn detect(head: &[u8]) -> Result<&'static Format> {
     let text = String::from_utf8_lossy(head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if text.is_empty() {
@@ -92,88 +45,11 @@ pub fn detect(head: &[u8]) -> Result<&'static FormatSpec> {
     )))
 }
 
-/// What is left of a text that may end anywhere.
-struct Scan<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Scan<'a> {
-    /// Passes white space and then `expected`, if it is there.
-    fn eat(&mut self, expected: char) -> bool {
-        self.rest = self.rest.trim_start();
-        match self.rest.strip_prefix(expected) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Passes a whole string and gives what stands between its quotes.
-    fn string(&mut self) -> Option<&'a str> {
-        if !self.eat('"') {
-            return None;
-        }
-        let mut escaped = false;
-        for (at, byte) in self.rest.bytes().enumerate() {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => {
-                    let (text, rest) = self.rest.split_at_checked(at)?;
-                    self.rest = rest.get(1..)?;
-                    return Some(text);
-                }
-                _ => {}
-            }
-        }
-        self.rest = "";
-        None
-    }
-
-    /// Passes a value and gives its text, if it is text and ends here.
-    fn value(&mut self) -> Option<&'a str> {
-        self.rest = self.rest.trim_start();
-        let mut depth = 0_usize;
-        loop {
-            match self.rest.chars().next() {
-                Some('"') if depth == 0 => return self.string(),
-                Some('"') => drop(self.string()),
-                Some(',' | '}' | ']') if depth == 0 => return None,
-                Some(other) => {
-                    self.rest = self.rest.get(other.len_utf8()..)?;
-                    match other {
-                        '{' | '[' => depth += 1,
-                        '}' | ']' => depth -= 1,
-                        _ => {}
-                    }
-                }
-                None => return None,
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn a_shape_is_seen_up_to_where_the_text_ends() {
-        let whole = r#" {"type":"a\"b","n":{"x":["}",1]}, "b" : true,"s":"t"} tail"#;
-        let shape = Shape::of(whole).unwrap();
-        assert_eq!(
-            shape.fields,
-            [("type", Some("a\\\"b")), ("n", None), ("b", None), ("s", Some("t"))]
-        );
-        let cut = Shape::of(r#"[{"role":"user","content":"a long te"#).unwrap();
-        assert!(cut.is_array && cut.has("content") && !cut.has("text"));
-        assert_eq!((cut.text("role"), cut.text("content")), (Some("user"), None));
-        assert_eq!(Shape::of("17"), None);
-    }
 
     #[test]
     fn every_lines_format_is_known_by_its_first_line() {
@@ -203,11 +79,6 @@ mod tests {
         #[test]
         fn any_head_is_answered(head in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = detect(&head);
-        }
-
-        #[test]
-        fn any_text_has_a_shape_or_not(text in r#"[\[{]?("[a\\"]{0,3}"?|[\[\]{}:,1 é])*"#) {
-            let _ = Shape::of(&text);
         }
     }
 }

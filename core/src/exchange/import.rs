@@ -16,7 +16,9 @@
 use std::io::{BufRead, BufReader, Cursor, Read};
 
 use super::detect::{HEAD_BYTES, detect};
-use super::formats::{Event, FormatSpec, Parser, Piece, PieceKind};
+use super::event::{Event, Parser};
+use super::format::Format;
+use super::piece::{Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
@@ -32,7 +34,7 @@ const MAX_NOTES: usize = 1000;
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// The format, when it is known; else it is detected from the content.
-    pub format: Option<&'static FormatSpec>,
+    pub format: Option<&'static Format>,
     /// The session it becomes, or continues.
     pub session: String,
     /// Who imports, and when. Records without a time get this one.
@@ -216,7 +218,7 @@ fn known(
     options: &ImportOptions,
     branch: BranchName,
     head: ObjectId,
-    format: &'static FormatSpec,
+    format: &'static Format,
     input_bytes: u64,
 ) -> Result<ImportReport> {
     let mut new_bytes = 0;

@@ -206,6 +206,11 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap_days + day_of_year - 719_468
 }
 
+/// The text of `value` at `path` (a JSON pointer).
+pub(super) fn text_at<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
+    value.pointer(path).and_then(Value::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

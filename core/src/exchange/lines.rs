@@ -12,8 +12,8 @@ use std::io::{BufRead, Read};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
-use super::formats::{Piece, PieceKind, Pieces};
 use super::json;
+use super::piece::{Piece, PieceKind, Pieces};
 use crate::error::{Error, Result};
 
 /// Longest line that is read, in bytes.

@@ -7,19 +7,30 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
-pub mod detect;
+mod detect;
 pub mod document;
+mod event;
 mod export;
+mod format;
 pub mod formats;
 mod import;
 mod json;
 pub mod lines;
+mod piece;
 mod rejoin;
+mod shape;
 mod source;
 mod state;
 mod turns;
+mod view;
 
+pub use detect::{HEAD_BYTES, detect};
+pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
+pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, import};
+pub use piece::{Piece, PieceKind, Pieces};
+pub use shape::Shape;
 pub use source::export_source;
 pub use state::{JSON_MEDIA, apply_state};
+pub use view::{MessageView, ToolCall, ToolResult};

@@ -5,7 +5,8 @@
 
 use std::iter::Peekable;
 
-use super::formats::{FormatSpec, Piece};
+use super::format::Format;
+use super::piece::Piece;
 use super::source::{SOURCE, entries};
 use super::turns::source_kind;
 use crate::context::{SourceEntry, SourceKind};
@@ -46,7 +47,7 @@ pub(super) struct Joint {
 pub(super) fn rejoin(
     repo: &Repository,
     session: &str,
-    format: &FormatSpec,
+    format: &Format,
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
@@ -318,7 +319,7 @@ fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
     }
 }
 
-fn describe(format: &FormatSpec, piece: &Piece) -> SourceEntry {
+fn describe(format: &Format, piece: &Piece) -> SourceEntry {
     let blob = ObjectId::of(Kind::Blob, &piece.bytes);
     SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() }
 }

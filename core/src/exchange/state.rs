@@ -18,6 +18,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::source::SOURCE;
 use crate::context::{Builder, FileMode, MessageEntry, Role, Shape, agent_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink};
@@ -47,7 +48,10 @@ pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]
                 }
             }
             "files" => apply_files(sink, builder, value)?,
-            _ => apply_section(sink, builder, &name, value)?,
+            _ => {
+                check_section_name("state", &name)?;
+                apply_section(sink, builder, &name, value)?;
+            }
         }
     }
     Ok(())
@@ -59,13 +63,29 @@ fn apply_agent(
     agent: &str,
     value: &RawValue,
 ) -> Result<()> {
-    for (part, value) in fields(&format!("agents.{agent}"), value)? {
+    let place = format!("agents.{agent}");
+    for (part, value) in fields(&place, value)? {
+        check_section_name(&place, &part)?;
         let section = agent_section(agent, &part)?;
         if part == "messages" && value.get() != "null" {
             apply_messages(sink, builder, &section, value)?;
         } else {
             apply_section(sink, builder, &section, value)?;
         }
+    }
+    Ok(())
+}
+
+/// A document says nothing about what only an import can write, and no name of its own leads into
+/// the sections of an agent.
+fn check_section_name(place: &str, name: &str) -> Result<()> {
+    if name == SOURCE && place == "state" {
+        return Err(Error::invalid("state: 'source' holds an imported transcript, and only that"));
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err(Error::invalid(format!(
+            "{place}: '{name}' cannot name a section: expected at least one byte and no '/'"
+        )));
     }
     Ok(())
 }
@@ -278,6 +298,9 @@ mod tests {
             (r#"{"agents":{"a/b":{"state":{}}}}"#, "'a/b'"),
             (r#"{"files":{"a":{"content":"x","mode":"odd"}}}"#, "files.a"),
             (r#"{"scratchpad":{"":1}}"#, "key ''"),
+            (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
+            (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
+            (r#"{"source":["x"]}"#, "state: 'source'"),
         ] {
             let mut builder = Builder::new();
             let error = apply_state(&mut Memory::new(), &mut builder, document.as_bytes());

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::formats::{Content, Event, FormatSpec, MessageEvent, Piece, PieceKind};
+use super::event::{Content, Event, MessageEvent};
+use super::format::Format;
+use super::piece::{Piece, PieceKind};
 use super::source::SOURCE;
 use crate::context::{
     Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
@@ -27,7 +29,7 @@ pub(super) struct TurnWriter<'r> {
     pub(super) transaction: Transaction<'r>,
     builder: Builder,
     branch: BranchName,
-    format: &'static FormatSpec,
+    format: &'static Format,
     stamp: Stamp,
     pending: Pending,
     /// Commits made.
@@ -45,8 +47,12 @@ struct Pending {
     messages: u64,
     time: Option<Time>,
     model: String,
+    /// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
+    /// called, and of the first result.
     prompt: String,
     answer: String,
+    calls: String,
+    result: String,
 }
 
 impl<'r> TurnWriter<'r> {
@@ -54,7 +60,7 @@ impl<'r> TurnWriter<'r> {
         transaction: Transaction<'r>,
         builder: Builder,
         branch: BranchName,
-        format: &'static FormatSpec,
+        format: &'static Format,
         stamp: Stamp,
     ) -> Self {
         Self {
@@ -96,7 +102,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// The format of the transcript.
-    pub(super) fn format(&self) -> &'static FormatSpec {
+    pub(super) fn format(&self) -> &'static Format {
         self.format
     }
 
@@ -192,14 +198,17 @@ impl<'r> TurnWriter<'r> {
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
         }
-        if message.agent != MAIN_AGENT || message.summary.is_empty() {
+        if message.agent != MAIN_AGENT {
             return;
         }
-        let title =
-            if message.role == Role::User { &mut pending.prompt } else { &mut pending.answer };
-        let calls = |text: &str| text.starts_with('[');
-        if title.is_empty() || (calls(title) && !calls(&message.summary)) {
-            title.clone_from(&message.summary);
+        let line = match message.role {
+            Role::User => &mut pending.prompt,
+            Role::Assistant if message.summary.starts_with('[') => &mut pending.calls,
+            Role::Assistant => &mut pending.answer,
+            Role::System | Role::Tool | Role::Other => &mut pending.result,
+        };
+        if line.is_empty() {
+            line.clone_from(&message.summary);
         }
     }
 
@@ -248,7 +257,7 @@ impl<'r> TurnWriter<'r> {
 /// Stores a piece and returns its entry in `source`.
 pub(super) fn write_piece(
     sink: &mut dyn ObjectSink,
-    format: &FormatSpec,
+    format: &Format,
     piece: &Piece,
 ) -> Result<SourceEntry> {
     let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
@@ -256,7 +265,7 @@ pub(super) fn write_piece(
 }
 
 /// What a piece counts as in `source`: a record is what the conversation grows by.
-pub(super) fn source_kind(format: &FormatSpec, piece: &Piece) -> SourceKind {
+pub(super) fn source_kind(format: &Format, piece: &Piece) -> SourceKind {
     debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
     match piece.kind {
         PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,
@@ -283,12 +292,15 @@ fn agent_name(name: &str) -> String {
     if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
 }
 
+/// One line for people: the prompt, else the answer, else what was called and what came of it.
 fn title(trigger: Trigger, pending: &Pending) -> String {
-    let title = match (trigger, pending.prompt.as_str(), pending.answer.as_str()) {
-        (Trigger::Compaction, _, _) => "compaction",
-        (_, "", "") => "records without messages",
-        (_, "", answer) => answer,
-        (_, prompt, _) => prompt,
+    let Pending { prompt, answer, calls, result, .. } = pending;
+    let title = match trigger {
+        Trigger::Compaction => "compaction".to_owned(),
+        _ if !prompt.is_empty() => prompt.clone(),
+        _ if !answer.is_empty() => answer.clone(),
+        _ => format!("{calls} {result}").trim().to_owned(),
     };
+    let title = if title.is_empty() { "records without messages" } else { &title };
     title.chars().take(MAX_TITLE_CHARS).collect()
 }

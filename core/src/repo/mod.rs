@@ -14,7 +14,7 @@
 //! # let random = || [7; 16];
 //! let stamp = Stamp { time: Time::default(), actor: "me".into() };
 //! let options = OpenOptions::new(random());
-//! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: random() }, options, &stamp)?;
+//! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: random() }, options)?;
 //!
 //! let branch = BranchName::main("session")?;
 //! let mut turn = repo.begin();
@@ -48,7 +48,7 @@ pub use transaction::{Snapshot, Transaction};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, RefValue, Tag, Time};
-use crate::store::{Expected, Io, NewStore, OpenOptions, RefTable, Store};
+use crate::store::{Io, NewStore, OpenOptions, RefTable, Store};
 
 /// Longest chain of tags and symbolic refs that is followed.
 const MAX_INDIRECTIONS: usize = 16;
@@ -78,24 +78,14 @@ pub struct Head {
 }
 
 impl Repository {
-    /// Makes a store in `dir`, which must not hold one, and points HEAD at `default/main`.
+    /// Makes a store in `dir`, which must not hold one. Its HEAD is at `default/main`, which has no
+    /// snapshot yet.
     ///
     /// # Errors
     /// `InvalidInput` when a store is there already, `Io` when it cannot be made.
-    pub fn init(
-        io: Arc<dyn Io>,
-        dir: &Path,
-        new: &NewStore,
-        options: OpenOptions,
-        stamp: &Stamp,
-    ) -> Result<Self> {
+    pub fn init(io: Arc<dyn Io>, dir: &Path, new: &NewStore, options: OpenOptions) -> Result<Self> {
         Store::create(&*io, dir, new)?;
-        let repo = Self::open(io, dir, options)?;
-        let mut transaction = repo.begin();
-        let unborn = BranchName::main(DEFAULT_SESSION)?;
-        transaction.set_ref(HEAD, Expected::Absent, Some(RefValue::Symbolic(unborn.full())));
-        transaction.finish(stamp, "init")?;
-        Ok(repo)
+        Self::open(io, dir, options)
     }
 
     /// Opens the store in `dir`.
@@ -130,10 +120,10 @@ impl Repository {
     /// # Errors
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
     pub fn head(&self) -> Result<Head> {
-        let refs = self.refs();
-        let branch = match refs.value(HEAD) {
+        let branch = match self.refs().value(HEAD) {
+            None => BranchName::main(DEFAULT_SESSION).ok(),
             Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
-            _ => None,
+            Some(RefValue::Object(_)) => None,
         };
         let branch = branch
             .ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))?;
@@ -208,7 +198,7 @@ impl Repository {
     /// `NotFound`, naming the ref, when it or what it names is not there.
     pub fn read_ref(&self, name: &str) -> Result<ObjectId> {
         let refs = self.refs();
-        let mut at = name.to_owned();
+        let mut at = if name == HEAD { self.head()?.branch.full() } else { name.to_owned() };
         for _ in 0..MAX_INDIRECTIONS {
             match refs.value(&at) {
                 Some(RefValue::Object(id)) => return Ok(*id),

@@ -231,10 +231,12 @@ impl<'r> Resolver<'r> {
         let parent = usize::try_from(index).ok().and_then(|index| commit.parents.get(index));
         parent.copied().ok_or_else(|| {
             let (id, turn) = (id.short(12), commit.turn);
-            Error::not_found(format!(
-                "{id} (turn {turn}) has {} parents, no {n}.",
-                commit.parents.len()
-            ))
+            match commit.parents.len() {
+                0 => Error::not_found(format!("{id} (turn {turn}) has nothing before it")),
+                parents => Error::not_found(format!(
+                    "{id} (turn {turn}) has {parents} parents: there is no parent {n}"
+                )),
+            }
         })
     }
 

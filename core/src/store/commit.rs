@@ -205,7 +205,8 @@ impl Store {
             writer.owned = None;
             return Err(error);
         }
-        segment.tail = Tail { offset: end, sequence, last: offset, trailer, end: End::Clean };
+        segment.tail =
+            Tail { offset: end, sequence, last: offset, trailer, end: End::Clean, damaged: false };
         let file = &owned.segment;
         let located = |(id, stored)| (id, Location { segment: Arc::clone(file), stored });
         let change = operation.as_ref().map(|(id, operation, _)| (*id, operation.sequence));

@@ -28,8 +28,9 @@ const NEW_SEGMENT_BYTES: usize = 64 << 10;
 /// A segment with more than this is sealed.
 pub(super) const SEAL_BYTES: u64 = 16 << 20;
 
-/// Idle segments that are left for others to take over; the rest is sealed.
-const MAX_IDLE_SEGMENTS: usize = 4;
+/// Idle segments that are left for others to take over; the rest is sealed. As many as writers that
+/// commonly work at once, so that their coming and going makes no new files.
+const MAX_IDLE_SEGMENTS: usize = 8;
 
 /// Segment ids that are tried; a taken one means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;
@@ -72,20 +73,30 @@ impl SegmentIds {
 impl Store {
     /// A segment to write to. Seals what has become too large or too many on the way.
     pub(super) fn acquire(&self, ids: &mut SegmentIds) -> Result<Owned> {
-        let mut idle = {
+        let candidates: Vec<Arc<SegmentFile>> = {
             let mut journal = lock(&self.journal);
             journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-            self.lock_idle(&mut journal)?
+            let open = journal.segments.iter().filter(|segment| !segment.closed && !segment.owned);
+            open.map(|segment| Arc::clone(&segment.file)).collect()
         };
-        let (full, mut usable): (Vec<_>, Vec<_>) =
-            idle.drain(..).partition(|owned| self.is_full(owned));
-        let surplus = usable.split_off(usable.len().min(MAX_IDLE_SEGMENTS + 1));
-        for owned in full.into_iter().chain(surplus) {
-            // Sealing only saves others some reading; whoever comes next tries again.
-            let _ = self.take_over(owned).and_then(|owned| self.seal(owned));
+        let mut taken = None;
+        let mut left = candidates.len();
+        // One lock at a time: whoever else looks for a segment meanwhile finds the others idle.
+        for file in &candidates {
+            if taken.is_some() && left <= MAX_IDLE_SEGMENTS {
+                break;
+            }
+            left -= 1;
+            let Some(owned) = self.lock_idle(file)? else { continue };
+            if taken.is_none() && !self.is_full(&owned) {
+                taken = Some(self.take_over(owned)?);
+            } else {
+                // Sealing only saves others some reading; whoever comes next tries again.
+                let _ = self.take_over(owned).and_then(|owned| self.seal(owned));
+            }
         }
-        match usable.into_iter().next() {
-            Some(owned) => self.take_over(owned),
+        match taken {
+            Some(owned) => Ok(owned),
             None => self.create_segment(ids),
         }
     }
@@ -134,28 +145,21 @@ impl Store {
         segment.owned = false;
     }
 
-    /// Every segment that nobody owns and that has not ended in rubbish, locked and read to its
-    /// end.
-    fn lock_idle(&self, journal: &mut Journal) -> Result<Vec<Owned>> {
-        let mut idle = Vec::new();
+    /// The segment, locked and read to its end, unless somebody owns it or it has ended in rubbish.
+    fn lock_idle(&self, file: &Arc<SegmentFile>) -> Result<Option<Owned>> {
+        let mut journal = lock(&self.journal);
+        let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
+        let Some(segment) = journal.segment(file) else { return Ok(None) };
         let mut found = Found::default();
-        for at in 0..journal.segments.len() {
-            let Some(segment) = journal.segments.get(at).filter(|s| !s.closed && !s.owned) else {
-                continue;
-            };
-            let Some(owned) = self.try_lock(journal, &segment.file)? else { continue };
-            let Some(segment) = journal.segments.get_mut(at) else { continue };
-            if segment.tail.end != End::Index {
-                // The last owner may have died in the middle of a batch.
-                scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found)?;
-            }
-            match segment.tail.end {
-                End::Clean | End::Index => idle.push(owned),
-                End::Torn | End::Unknown => segment.closed = true,
-            }
+        if segment.tail.end != End::Index {
+            // The last owner may have died in the middle of a batch.
+            scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found)?;
         }
+        let ended = matches!(segment.tail.end, End::Clean | End::Index);
+        let usable = ended && !segment.tail.damaged;
+        segment.closed |= !usable;
         journal.apply(&self.view, found);
-        Ok(idle)
+        Ok(usable.then_some(owned))
     }
 
     /// The segment, locked, unless somebody owns it or it is no longer in the journal.

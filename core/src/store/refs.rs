@@ -69,7 +69,7 @@ impl RefTable {
     ///
     /// # Errors
     /// `Conflict` when a ref does not hold what is expected, `InvalidInput` for a ref named twice
-    /// or a bad name, `LimitExceeded` for too many refs.
+    /// or a bad name, `LimitExceeded` for too many refs, `Corrupt` when the last number is taken.
     pub(super) fn operation(&self, draft: &OperationDraft) -> Result<Operation> {
         let mut changes =
             draft.changes.iter().map(|update| self.change(update)).collect::<Result<Vec<_>>>()?;
@@ -85,9 +85,12 @@ impl RefTable {
         if refs > MAX_REFS {
             return Err(Error::limit("refs", MAX_REFS as u64, refs as u64));
         }
+        let sequence = self.sequence.checked_add(1).ok_or_else(|| {
+            Error::corrupt("the newest operation", "a number that has a next one", self.sequence)
+        })?;
         Ok(Operation {
             parents: self.operation.into_iter().collect(),
-            sequence: self.sequence + 1,
+            sequence,
             time_micros: draft.time_micros,
             actor: draft.actor.clone(),
             reason: draft.reason.clone(),

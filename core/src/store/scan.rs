@@ -43,6 +43,9 @@ pub(super) struct Tail {
     pub(super) trailer: Digest,
     /// What follows.
     pub(super) end: End,
+    /// Whether something before it is damaged. Nothing is appended then: what is behind damage is
+    /// found by searching, and must lie where the search found it.
+    pub(super) damaged: bool,
 }
 
 /// What follows the last good record.
@@ -61,7 +64,7 @@ pub(super) enum End {
 impl Default for Tail {
     fn default() -> Self {
         let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
-        Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown }
+        Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown, damaged: false }
     }
 }
 
@@ -198,6 +201,7 @@ impl Scan<'_> {
             last: offset,
             trailer,
             end: if header.record == RecordType::Index { End::Index } else { End::Unknown },
+            damaged: self.tail.damaged,
         };
         let segment = self.segment;
         self.found.objects.extend(
@@ -238,6 +242,7 @@ impl Scan<'_> {
     }
 
     fn report_damage(&mut self, from: u64, next: u64) {
+        self.tail.damaged = true;
         self.found.findings.push(Finding {
             kind: FindingKind::Damage,
             place: self.segment.place(from),

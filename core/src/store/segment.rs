@@ -188,7 +188,8 @@ impl Header {
         self.directory_bytes == directory
             && (self.objects as usize <= MAX_BATCH_OBJECTS || self.record == RecordType::Index)
             && self.payload_bytes <= MAX_PAYLOAD_BYTES
-            && self.sequence > 0
+            // There is always a next one.
+            && (1..u64::MAX).contains(&self.sequence)
     }
 
     /// Where the payload starts, from the start of the record.

@@ -143,12 +143,16 @@ pub(super) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
     let file = io.create(&temporary).map_err(failed)?;
     file.write_at(&encode(store), 0).map_err(failed)?;
     file.sync_data().map_err(failed)?;
-    io.publish(&temporary, &path).map_err(|source| match source.kind() {
-        IoErrorKind::AlreadyExists => {
-            Error::invalid(format!("there is a store in {} already", dir.display()))
-        }
-        _ => failed(source),
-    })?;
+    if let Err(source) = io.publish(&temporary, &path) {
+        // What is left would only puzzle people; the first error is the one to report.
+        let _ = io.remove(&temporary);
+        return Err(match source.kind() {
+            IoErrorKind::AlreadyExists => {
+                Error::invalid(format!("there is a store in {} already", dir.display()))
+            }
+            _ => failed(source),
+        });
+    }
     io.sync_dir(dir).map_err(failed)
 }
 

@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use turntree::exchange::document::{Document, Rules};
-//! use turntree::exchange::formats::PieceKind;
+//! use turntree::exchange::PieceKind;
 //!
 //! static RULES: Rules = Rules { cuts: &["messages[*]"], fields: &["id"] };
 //! let file = br#"{"id": "s1", "messages": [{"n": 1}, {"n": 2}]}"#;
@@ -45,7 +45,7 @@ use bytes::BytesMut;
 pub use self::rules::Rules;
 use self::rules::{Matcher, Target};
 use self::scanner::{Scanner, Step};
-use super::formats::{Piece, PieceKind};
+use super::piece::{Piece, PieceKind};
 use crate::error::{Error, Result};
 
 /// Most containers that may be open at once.

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Document, MAX_FIELD_BYTES, MAX_GLUE_BYTES, MAX_SUFFIX_BYTES, Rules};
-use crate::exchange::formats::{Piece, PieceKind};
+use crate::exchange::piece::{Piece, PieceKind};
 
 const RULES: Rules = Rules {
     cuts: &["", "a[*]", "b", "c[*].a[*]", "c[*]", "[*]", "[*].x"],

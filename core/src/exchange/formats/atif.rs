@@ -8,14 +8,19 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
+use crate::context::Role;
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
 
 /// How to read them.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "atif",
     title: "ATIF trajectory",
     recognise,

@@ -10,15 +10,20 @@ use std::io::BufRead;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
-use super::super::{json, lines};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
-use super::{Content, Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, text_at};
+use crate::context::Role;
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Content, Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
+use crate::exchange::{json, lines};
 
 /// Messages of the Anthropic interface.
-pub(super) const ANTHROPIC: FormatSpec = FormatSpec {
+pub(super) const ANTHROPIC: Format = Format {
     name: "anthropic-chat",
     title: "chat of the Anthropic interface",
     recognise: |shape| is_chat(shape) && has_blocks(shape),
@@ -29,7 +34,7 @@ pub(super) const ANTHROPIC: FormatSpec = FormatSpec {
 };
 
 /// Messages of the OpenAI interface.
-pub(super) const OPENAI: FormatSpec = FormatSpec {
+pub(super) const OPENAI: Format = Format {
     name: "openai-chat",
     title: "chat of the OpenAI interface",
     recognise: is_chat,
@@ -40,7 +45,7 @@ pub(super) const OPENAI: FormatSpec = FormatSpec {
 };
 
 /// Results of tau2-bench.
-pub(super) const TAU2: FormatSpec = FormatSpec {
+pub(super) const TAU2: Format = Format {
     name: "tau2",
     title: "tau2-bench results",
     recognise: |shape| {

@@ -12,16 +12,19 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::{json, lines};
 use super::files::{Change, Files};
-use super::session::Session;
-use super::{
-    Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
-};
+use super::session::{Session, record};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::event::{Content, Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::Piece;
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
+use crate::exchange::{json, lines};
 
 /// Claude Code.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "claude-code",
     title: "Claude Code session log",
     recognise,
@@ -99,7 +102,7 @@ fn sub_agent_line(line: &Value) -> Option<&Value> {
 fn sub_agent(id: Option<&str>) -> String {
     let id = id.filter(|id| !id.is_empty()).unwrap_or("sidechain");
     let id: String = id.chars().take(json::SUMMARY_CHARS).collect();
-    format!("{}@{MAIN}", id.replace(|c: char| c == '/' || c == '@' || c.is_control(), "_"))
+    format!("{}@{MAIN_AGENT}", id.replace(|c: char| c == '/' || c == '@' || c.is_control(), "_"))
 }
 
 #[derive(Debug, Default)]
@@ -175,19 +178,19 @@ impl ClaudeCode {
             });
             return;
         }
-        if agent == MAIN {
+        if agent == MAIN_AGENT {
             self.has_main = true;
             self.compact_without_summary(events);
             self.session.fact("model", model, events);
         }
-        if (agent == MAIN || !self.has_main) && self.begins_turn(line, &view) {
+        if (agent == MAIN_AGENT || !self.has_main) && self.begins_turn(line, &view) {
             events.push(Event::Turn);
         }
         events.push(Event::Message(message));
         if let Some(result) = line.get("toolUseResult") {
             self.result(agent, result, events);
         }
-        if agent != MAIN {
+        if agent != MAIN_AGENT {
             sub_agent_todos(agent, line, events);
         }
     }
@@ -218,7 +221,10 @@ impl ClaudeCode {
     /// What a tool did, as its result tells.
     fn result(&mut self, agent: &str, result: &Value, events: &mut Vec<Event>) {
         if let Some(todos) = result.get("newTodos") {
-            events.push(Event::Scratchpad { key: todos_key(agent), content: Some(own(todos)) });
+            events.push(Event::Scratchpad {
+                key: todos_key(agent),
+                content: Some(Content::own(todos)),
+            });
         }
         let file = result.get("file").unwrap_or(result);
         let Some(path) = text_at(file, "/filePath") else { return };
@@ -229,7 +235,7 @@ impl ClaudeCode {
 
     fn compact_without_summary(&mut self, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.at_boundary) {
-            let agent = MAIN.to_owned();
+            let agent = MAIN_AGENT.to_owned();
             events.push(Event::Compact { agent, summary: Vec::new(), keep: 0..0 });
         }
     }
@@ -245,7 +251,11 @@ fn reply_of(line: &Value) -> String {
 
 /// Whose line it is.
 fn agent_of(line: &Value) -> String {
-    if is(line, "isSidechain") { sub_agent(text_at(line, "/agentId")) } else { MAIN.to_owned() }
+    if is(line, "isSidechain") {
+        sub_agent(text_at(line, "/agentId"))
+    } else {
+        MAIN_AGENT.to_owned()
+    }
 }
 
 /// What the program adds to the conversation by itself.
@@ -268,13 +278,16 @@ fn sub_agent_todos(agent: &str, line: &Value, events: &mut Vec<Event>) {
     for block in blocks.into_iter().flatten() {
         let is_call = text_at(block, "/name") == Some("TodoWrite");
         if let Some(todos) = block.pointer("/input/todos").filter(|_| is_call) {
-            events.push(Event::Scratchpad { key: todos_key(agent), content: Some(own(todos)) });
+            events.push(Event::Scratchpad {
+                key: todos_key(agent),
+                content: Some(Content::own(todos)),
+            });
         }
     }
 }
 
 fn todos_key(agent: &str) -> String {
-    if agent == MAIN { "todos".to_owned() } else { format!("todos/{agent}") }
+    if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") }
 }
 
 /// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a

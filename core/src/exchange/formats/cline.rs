@@ -9,15 +9,21 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
-use super::super::json;
+use super::chat;
 use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
-use super::{Event, FormatSpec, MessageView, Parser, Piece, Pieces, Role, chat, text_at};
+use crate::context::Role;
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
 
 /// How to read `api_conversation_history.json`.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "cline",
     title: "Cline conversation",
     recognise,
@@ -28,7 +34,7 @@ pub(super) const FORMAT: FormatSpec = FormatSpec {
 };
 
 /// How to read `ui_messages.json`.
-pub(super) const WINDOW: FormatSpec = FormatSpec {
+pub(super) const WINDOW: Format = Format {
     name: "cline-ui",
     title: "Cline messages of the window",
     recognise: |shape| shape.is_array && shape.has("ts") && (shape.has("say") || shape.has("ask")),

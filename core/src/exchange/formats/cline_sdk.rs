@@ -7,18 +7,21 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
-use super::super::json;
 use super::chat;
 use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
 use super::editor::Editor;
 use super::files::Change;
 use super::session::Session;
-use super::{Event, FormatSpec, Parser, Piece, Pieces, text_at};
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
 
 /// How to read them.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "cline-sdk",
     title: "Cline SDK session",
     recognise,

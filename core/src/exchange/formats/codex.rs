@@ -15,18 +15,20 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::super::detect::Shape;
-use super::super::{json, lines};
 use super::files::{Change, Files};
-use super::session::Session;
-use super::{
-    Content, Event, FormatSpec, MAIN, MessageEvent, MessageView, Parser, Piece, Role, own, record,
-    text_at,
-};
+use super::session::{Session, record};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::event::{Content, Event, MessageEvent, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::Piece;
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
+use crate::exchange::{json, lines};
 use crate::object::Time;
 
 /// Codex CLI.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "codex",
     title: "Codex CLI rollout",
     recognise,
@@ -161,7 +163,10 @@ impl Codex {
             self.session.fact(key, text_at(payload, path), events);
         }
         if let Some(prompt) = payload.pointer("/base_instructions/text") {
-            events.push(Event::SystemPrompt { agent: MAIN.to_owned(), content: own(prompt) });
+            events.push(Event::SystemPrompt {
+                agent: MAIN_AGENT.to_owned(),
+                content: Content::own(prompt),
+            });
         }
     }
 
@@ -175,15 +180,17 @@ impl Codex {
             let arguments =
                 text_at(item, "/arguments").and_then(|text| json::value(text.as_bytes()));
             if let Some(plan) = arguments.as_ref().and_then(|arguments| arguments.get("plan")) {
-                events
-                    .push(Event::Scratchpad { key: "todos".to_owned(), content: Some(own(plan)) });
+                events.push(Event::Scratchpad {
+                    key: "todos".to_owned(),
+                    content: Some(Content::own(plan)),
+                });
             }
         }
     }
 
     fn message(&self, view: &MessageView, content: Content, time: Option<Time>) -> MessageEvent {
         let model = self.session.known("model").filter(|_| view.role == Role::Assistant);
-        view.event(MAIN, content, time, model)
+        view.event(MAIN_AGENT, content, time, model)
     }
 
     fn begins_turn(&mut self, view: &MessageView) -> bool {
@@ -266,7 +273,7 @@ impl Codex {
         let summary = self
             .replacement(piece, time)
             .unwrap_or_else(|| vec![self.message(&view(line), Content::Piece, time)]);
-        events.push(Event::Compact { agent: MAIN.to_owned(), summary, keep: 0..0 });
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep: 0..0 });
     }
 
     fn replacement(&self, piece: &Piece, time: Option<Time>) -> Option<Vec<MessageEvent>> {

@@ -10,8 +10,11 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::super::json;
-use super::{Content, Event, MAIN, MessageEvent, MessageView, Piece, PieceKind, Role, own};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::event::{Content, Event, MessageEvent};
+use crate::exchange::json;
+use crate::exchange::piece::{Piece, PieceKind};
+use crate::exchange::view::MessageView;
 
 /// Longest name of an agent, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -54,7 +57,7 @@ impl Conversations {
 
     /// Whether the current conversation is the first.
     pub(super) fn is_first(&self) -> bool {
-        self.agents.is_empty() || self.agent == MAIN
+        self.agents.is_empty() || self.agent == MAIN_AGENT
     }
 
     /// Whether a message of `role` begins a turn: a prompt does, and a step of the model. Opening
@@ -99,7 +102,7 @@ impl Conversations {
 
     fn free_name(&self, name: Option<&str>) -> String {
         if self.agents.is_empty() {
-            return MAIN.to_owned();
+            return MAIN_AGENT.to_owned();
         }
         let number = self.agents.len() + 1;
         let safe = name.map(safe_name).filter(|name| !name.is_empty());
@@ -153,7 +156,7 @@ pub(super) fn plain(value: Option<&Value>) -> Option<String> {
 /// The path of the record that `piece` is, and its value; see [`super::record`].
 pub(super) fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<(&'static str, Value)> {
     let PieceKind::Record { path } = piece.kind else { return None };
-    super::record(piece, events).map(|value| (path, value))
+    super::session::record(piece, events).map(|value| (path, value))
 }
 
 /// Text that does not stand in the file as such.
@@ -164,8 +167,8 @@ pub(super) fn own_text(text: &str) -> Content {
 /// The scratchpad entry `todos` of `agent`, if `todos` is a list.
 pub(super) fn todos(agent: &str, todos: Option<&Value>, events: &mut Vec<Event>) {
     let Some(todos) = todos.filter(|todos| todos.is_array()) else { return };
-    let key = if agent == MAIN { "todos".to_owned() } else { format!("todos/{agent}") };
-    events.push(Event::Scratchpad { key, content: Some(own(todos)) });
+    let key = if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") };
+    events.push(Event::Scratchpad { key, content: Some(Content::own(todos)) });
 }
 
 #[cfg(test)]

@@ -7,17 +7,20 @@
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::{json, lines};
 use super::editor::Editor;
 use super::files::Change;
-use super::session::Session;
-use super::{
-    Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, own, record, text_at,
-};
+use super::session::{Session, record};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::event::{Content, Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::Piece;
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
+use crate::exchange::{json, lines};
 
 /// GitHub Copilot CLI.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "copilot-cli",
     title: "GitHub Copilot CLI event log",
     recognise,
@@ -88,8 +91,10 @@ impl Parser for CopilotCli {
             }
             "system.message" => {
                 if let Some(prompt) = data.get("content") {
-                    events
-                        .push(Event::SystemPrompt { agent: MAIN.to_owned(), content: own(prompt) });
+                    events.push(Event::SystemPrompt {
+                        agent: MAIN_AGENT.to_owned(),
+                        content: Content::own(prompt),
+                    });
                 }
                 self.message(&line, events);
             }
@@ -103,7 +108,7 @@ impl Parser for CopilotCli {
                 if let Some(change) = file_change(data) {
                     self.editor.call(call, change);
                 }
-                let todos = data.pointer("/arguments/todos").map(own);
+                let todos = data.pointer("/arguments/todos").map(Content::own);
                 if todos.is_some() && text_at(data, "/toolName") == Some("update_todo") {
                     events.push(Event::Scratchpad { key: "todos".to_owned(), content: todos });
                 }
@@ -141,7 +146,7 @@ impl CopilotCli {
         let time = line.get("timestamp").and_then(json::time);
         let said = text_at(line, "/data/model").or_else(|| self.session.known("model"));
         let model = said.filter(|_| view.role == Role::Assistant);
-        events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
+        events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
     }
 }
 

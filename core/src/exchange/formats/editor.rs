@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::files::{Change, Files};
 use super::session::Session;
-use super::{Event, text_at};
+use crate::exchange::event::Event;
+use crate::exchange::json::text_at;
 
 /// Calls whose result has not been seen are forgotten beyond so many.
 const MAX_OPEN_CALLS: usize = 64;

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::patch;
 use super::session::Session;
-use super::{Content, Event, patch};
+use crate::exchange::event::{Content, Event};
 
 /// Most bytes of contents that are kept, so that memory does not grow with the session.
 const MAX_KEPT_BYTES: usize = 16 << 20;

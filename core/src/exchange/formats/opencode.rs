@@ -8,15 +8,20 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::files::{Change, Files};
 use super::session::Session;
-use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
 
 /// How to read them.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "opencode",
     title: "opencode session export",
     recognise,
@@ -75,7 +80,7 @@ impl Opencode {
         for part in parts(message).filter(|part| is_done(part)) {
             self.files(part, events);
             if matches!(text_at(part, "/tool"), Some("todowrite")) {
-                todos(MAIN, part.pointer("/state/input/todos"), events);
+                todos(MAIN_AGENT, part.pointer("/state/input/todos"), events);
             }
         }
     }

@@ -10,16 +10,21 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::document::{Document, Rules};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::editor::{self, Editor};
 use super::files::Change;
 use super::session::Session;
-use super::{Event, FormatSpec, MAIN, MessageView, Parser, Piece, Pieces, Role, text_at};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::document::{Document, Rules};
+use crate::exchange::event::{Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::{Piece, Pieces};
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
 
 /// How to read them.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "openhands",
     title: "OpenHands event log",
     recognise,
@@ -142,7 +147,7 @@ impl OpenHands {
             self.files(event, events);
         }
         let agent = self.conversations.agent(None);
-        for event in events.iter_mut().skip(told).filter(|_| agent != MAIN) {
+        for event in events.iter_mut().skip(told).filter(|_| agent != MAIN_AGENT) {
             if let Event::File { path, .. } = event {
                 *path = format!("{agent}/{}", path.trim_start_matches('/'));
             }

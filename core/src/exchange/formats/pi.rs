@@ -10,15 +10,20 @@
 
 use serde_json::Value;
 
-use super::super::detect::Shape;
-use super::super::{json, lines};
 use super::editor::Editor;
 use super::files::Change;
-use super::session::Session;
-use super::{Content, Event, FormatSpec, MAIN, MessageView, Parser, Piece, Role, record, text_at};
+use super::session::{Session, record};
+use crate::context::{MAIN_AGENT, Role};
+use crate::exchange::event::{Content, Event, Parser};
+use crate::exchange::format::Format;
+use crate::exchange::json::text_at;
+use crate::exchange::piece::Piece;
+use crate::exchange::shape::Shape;
+use crate::exchange::view::MessageView;
+use crate::exchange::{json, lines};
 
 /// The pi coding agent.
-pub(super) const FORMAT: FormatSpec = FormatSpec {
+pub(super) const FORMAT: Format = Format {
     name: "pi",
     title: "pi coding agent session",
     recognise,
@@ -120,7 +125,7 @@ impl Pi {
         if view.tool_results.is_empty() {
             events.push(Event::Turn);
         }
-        events.push(Event::Message(view.event(MAIN, Content::Piece, time, model)));
+        events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
         self.messages.push(self.entries.saturating_sub(1));
         let blocks = entry.pointer("/message/content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
@@ -142,9 +147,9 @@ impl Pi {
         let first_kept = first_kept.unwrap_or(self.entries);
         let keep = self.messages.partition_point(|entry| *entry < first_kept);
         let time = entry.get("timestamp").and_then(json::time);
-        let summary = vec![view(entry).event(MAIN, Content::Piece, time, None)];
+        let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
         let keep_range = keep as u64..self.messages.len() as u64;
-        events.push(Event::Compact { agent: MAIN.to_owned(), summary, keep: keep_range });
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep: keep_range });
         // The summary goes with the next compaction, whatever that keeps.
         self.messages.splice(..keep, [0]);
     }

@@ -1,8 +1,11 @@
 //! What a parser remembers of the session it reads: facts told once, and where paths start.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 
-use super::Event;
+use crate::exchange::event::Event;
+use crate::exchange::json;
+use crate::exchange::piece::{Piece, PieceKind};
+use std::collections::BTreeMap;
 
 /// Facts about a session as they become known.
 #[derive(Debug, Default)]
@@ -48,6 +51,16 @@ impl Session {
             None => format!("{cwd}{separator}{path}"),
         }
     }
+}
+
+/// The parsed record in `piece`; nothing for other pieces, and a report if it cannot be parsed.
+pub(super) fn record(piece: &Piece, events: &mut Vec<Event>) -> Option<Value> {
+    let PieceKind::Record { .. } = piece.kind else { return None };
+    let value = json::value(&piece.bytes);
+    if value.is_none() {
+        events.push(Event::Unknown { what: "a record that is not JSON".to_owned() });
+    }
+    value
 }
 
 #[cfg(test)]

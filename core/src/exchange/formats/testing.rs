@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::detect::{HEAD_BYTES, detect};
-use super::{Content, Event, FORMATS, FormatSpec, MessageEvent, PieceKind, named, view};
+use super::{FORMATS, named, view};
+use crate::exchange::detect::{HEAD_BYTES, detect};
+use crate::exchange::event::{Content, Event, MessageEvent};
+use crate::exchange::format::Format;
+use crate::exchange::piece::PieceKind;
 
 /// The events of `file`, read as `format`. Asserts that its pieces are the file.
-pub(super) fn events_of(format: &FormatSpec, file: &[u8]) -> Vec<Event> {
+pub(super) fn events_of(format: &Format, file: &[u8]) -> Vec<Event> {
     let mut parser = (format.parser)();
     let (mut events, mut joined) = (Vec::new(), Vec::new());
     for piece in (format.cut)(Box::new(file)) {
@@ -49,7 +52,7 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
 }
 
 /// One line for each event of a file of `lines`.
-pub(super) fn told(format: &FormatSpec, lines: &[Value]) -> Vec<String> {
+pub(super) fn told(format: &Format, lines: &[Value]) -> Vec<String> {
     let file: String = lines.iter().map(|line| format!("{line}\n")).collect();
     outline(&events_of(format, file.as_bytes()))
 }
@@ -271,7 +274,7 @@ fn recorded_sessions() -> Option<PathBuf> {
 
 /// Messages, turns, agents and files in `file`, which must be understood wholly, with every tool
 /// result in the turn of its call.
-fn counts(format: &FormatSpec, file: &[u8]) -> [usize; 4] {
+fn counts(format: &Format, file: &[u8]) -> [usize; 4] {
     let [mut messages, mut turns, mut files] = [0; 3];
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
     let mut parser = (format.parser)();

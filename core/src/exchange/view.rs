@@ -6,8 +6,9 @@
 
 use serde_json::Value;
 
-use super::super::json;
-use super::{Content, MessageEvent, Role};
+use super::event::{Content, MessageEvent};
+use super::json;
+use crate::context::Role;
 use crate::object::Time;
 
 /// What a message says.

@@ -1,0 +1,115 @@
+//! Events: what the pieces of a transcript mean, in the words every format shares.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::piece::Piece;
+use crate::context::Role;
+use crate::object::Time;
+
+/// Where the bytes of something lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// The whole piece: the blob of the `source` entry is shared.
+    Piece,
+    /// A part of the piece's bytes.
+    Part(Range<usize>),
+    /// Bytes that do not stand in the file as such (an unescaped file content, say).
+    Own(Bytes),
+}
+
+impl Content {
+    /// A value as content of its own: text as it is, anything else as JSON.
+    pub(super) fn own(value: &Value) -> Self {
+        Self::Own(match value {
+            Value::String(text) => Bytes::copy_from_slice(text.as_bytes()),
+            other => other.to_string().into(),
+        })
+    }
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageEvent {
+    /// Whose conversation: `main`, or `delegate@delegator`.
+    pub agent: String,
+    /// Who speaks.
+    pub role: Role,
+    /// The record as it came in.
+    pub content: Content,
+    /// When, if the record says so.
+    pub time: Option<Time>,
+    /// The model, if the record says so.
+    pub model: Option<String>,
+    /// One line for people, at most 100 characters: the text's first line, or `[Read, Bash]`.
+    pub summary: String,
+}
+
+/// What a piece means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A turn begins with what follows; everything before belongs to earlier turns.
+    ///
+    /// A turn is one prompt, or one model step with the results of its tool calls. Parallel tool
+    /// calls and results that come late stay in the turn of their step.
+    Turn,
+    /// A message at the end of its agent's conversation.
+    Message(MessageEvent),
+    /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
+    /// part `keep` of the list as it was before.
+    Compact {
+        /// Whose conversation.
+        agent: String,
+        /// Messages that stand for what was dropped, first in the new list. All from this piece.
+        summary: Vec<MessageEvent>,
+        /// Indices into the agent's list before, clamped to it.
+        keep: Range<u64>,
+    },
+    /// The agent's system prompt.
+    SystemPrompt {
+        /// Whose.
+        agent: String,
+        /// The prompt.
+        content: Content,
+    },
+    /// An entry of the scratchpad (`todos`, say), or its removal.
+    Scratchpad {
+        /// The key; `todos` of a sub-agent is `todos/<agent>`.
+        key: String,
+        /// The value.
+        content: Option<Content>,
+    },
+    /// The whole content of a workspace file after this piece, or its removal.
+    File {
+        /// Relative to the session's working directory where it lies inside, else absolute.
+        path: String,
+        /// The content.
+        content: Option<Content>,
+    },
+    /// A fact about the session for the `meta` section: `session_id`, `cwd`, `version`, `model`.
+    Meta {
+        /// Its name.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// Something in the piece was not understood; it is kept in `source` and reported.
+    Unknown {
+        /// What, for people.
+        what: String,
+    },
+}
+
+/// Understands the pieces of one format.
+pub trait Parser {
+    /// Adds to `events` what `piece` means. Never fails: what is not understood is
+    /// [`Event::Unknown`] and stays in `source`.
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>);
+
+    /// The file has ended.
+    fn finish(&mut self, events: &mut Vec<Event>) {
+        let _ = events;
+    }
+}

@@ -1,0 +1,29 @@
+//! What there is to know about a transcript format: how to recognise, cut, understand and view it.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+
+use super::event::Parser;
+use super::piece::Pieces;
+use super::shape::Shape;
+use super::view::MessageView;
+
+/// What there is to know about a format.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    /// The name in commands: lower case with hyphens.
+    pub name: &'static str,
+    /// What writes it, for people.
+    pub title: &'static str,
+    /// Whether a value at the beginning of a file is of this format.
+    pub recognise: fn(&Shape<'_>) -> bool,
+    /// The pieces of a file.
+    pub cut: for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>,
+    /// Cut elements that stand beside the conversation and do not grow at its end.
+    pub asides: &'static [&'static str],
+    /// A parser for one file.
+    pub parser: fn() -> Box<dyn Parser + Send>,
+    /// The view of a message, parsed.
+    pub view: fn(&Value) -> MessageView,
+}

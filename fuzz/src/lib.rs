@@ -1,0 +1,50 @@
+//! Fuzz targets: functions of bytes that panic when a promise of the library is broken.
+//!
+//! Each takes what somebody else wrote: objects, files of a store, revisions, transcripts, state
+//! documents, keys that become paths. Any answer is right but a panic, a wrong answer, or a store
+//! that is not as it was after an error. The targets are ordinary code: `cargo test` replays the
+//! committed corpora and mutations of them, and libFuzzer searches further (see `README.md`).
+//!
+//! ```
+//! let target = turntree_fuzz::TARGETS.iter().find(|target| target.name == "revision").unwrap();
+//! (target.run)(b"work/main~2:files/src/a.rs");
+//! ```
+
+mod exchange;
+pub mod mutation;
+mod object;
+mod repo;
+pub mod store;
+pub mod tree;
+mod workspace;
+
+pub use exchange::{state, transcript};
+pub use object::objects;
+pub use repo::revision;
+pub use store::{active_segment, manifest, sealed_segment, superblock};
+pub use tree::{edits, nodes};
+pub use workspace::layout;
+
+/// A target, and the folder of its corpus.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Its name, also that of its folder in `corpus`.
+    pub name: &'static str,
+    /// Runs it once.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "objects", run: objects },
+    Target { name: "nodes", run: nodes },
+    Target { name: "edits", run: edits },
+    Target { name: "superblock", run: superblock },
+    Target { name: "manifest", run: manifest },
+    Target { name: "active_segment", run: active_segment },
+    Target { name: "sealed_segment", run: sealed_segment },
+    Target { name: "revision", run: revision },
+    Target { name: "transcript", run: transcript },
+    Target { name: "state", run: state },
+    Target { name: "layout", run: layout },
+];

@@ -1,0 +1,240 @@
+//! Files of a store: one is replaced by what somebody else wrote, the others are good.
+//!
+//! A checksum keeps random bytes away from everything behind it, so the first byte of an input says
+//! whether its checksums are made good first; the rest is the file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use turntree::object::{Checksum, Object, ObjectId, ObjectSource, Operation, RefValue};
+use turntree::repo::Repository;
+use turntree::store::{Durability, Expected, FindingKind, Io, NewStore, OpenOptions, Store};
+use turntree_tests::oracle::{DIR, Script, blob, options, set};
+use turntree_tests::sim::{Keep, SimDisk};
+
+/// The first byte of an input whose checksums are made good.
+pub const MEND: u8 = b'+';
+
+/// Most operations that are followed back.
+const MAX_OPERATIONS: usize = 64;
+
+const SEGMENT_HEADER_BYTES: usize = 80;
+const RECORD_HEADER_BYTES: usize = 120;
+const CHECKSUM_BYTES: usize = 32;
+const SUPERBLOCK_BYTES: usize = 96;
+
+/// A store whose superblock is `bytes`.
+///
+/// # Panics
+/// When a promise of the store is broken.
+pub fn superblock(bytes: &[u8]) {
+    run(bytes, &sample().superblock, |file| {
+        file.truncate(SUPERBLOCK_BYTES);
+        mend_end(file, "turntree v1 superblock");
+    });
+}
+
+/// A store whose manifest is `bytes`.
+///
+/// # Panics
+/// When a promise of the store is broken.
+pub fn manifest(bytes: &[u8]) {
+    run(bytes, &sample().manifest, |file| mend_end(file, "turntree v1 manifest"));
+}
+
+/// A store one of whose growing segments is `bytes`.
+///
+/// # Panics
+/// When a promise of the store is broken.
+pub fn active_segment(bytes: &[u8]) {
+    run(bytes, &sample().active, |file| mend_segment(file));
+}
+
+/// A store one of whose sealed segments is `bytes`.
+///
+/// # Panics
+/// When a promise of the store is broken.
+pub fn sealed_segment(bytes: &[u8]) {
+    run(bytes, &sample().sealed, |file| mend_segment(file));
+}
+
+/// A good store with every kind of file in it.
+#[derive(Debug)]
+pub struct Sample {
+    disk: SimDisk,
+    known: Vec<ObjectId>,
+    /// The path of its superblock.
+    pub superblock: PathBuf,
+    /// The path of its manifest.
+    pub manifest: PathBuf,
+    /// The path of a segment that the manifest does not list.
+    pub active: PathBuf,
+    /// The path of a segment that it lists.
+    pub sealed: PathBuf,
+}
+
+impl Sample {
+    /// The bytes of a file, without the zeros written ahead of use.
+    #[must_use]
+    pub fn file(&self, path: &Path) -> Vec<u8> {
+        let bytes = &self.disk.files()[path];
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes[..used].to_vec()
+    }
+}
+
+/// The store that the targets change.
+#[must_use]
+pub fn sample() -> &'static Sample {
+    static SAMPLE: OnceLock<Sample> = OnceLock::new();
+    SAMPLE.get_or_init(|| {
+        let disk = SimDisk::new(Path::new("/disk"));
+        let io: Arc<dyn Io> = Arc::new(disk.clone());
+        // More writers than segments may stay idle, so some are sealed and a manifest lists them.
+        let script = Script { phases: vec![12, 1, 2], commits: 1, seed: 3 };
+        let promise = script.run(&io, Path::new(DIR));
+        assert_eq!(promise.errors, Vec::<String>::new());
+        let mut known: Vec<_> =
+            promise.attempts.iter().flat_map(|attempt| &attempt.objects).map(|o| o.0).collect();
+        known.extend(promise.attempts.iter().filter_map(|a| Some(a.acknowledged?.operation)));
+
+        let files = disk.files();
+        let holds = |path: &Path, id: &[u8]| files[path].windows(id.len()).any(|part| part == id);
+        let named = |name: &str| {
+            let mut found =
+                files.keys().filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(name));
+            found.next_back().unwrap_or_else(|| panic!("the sample has no {name}")).clone()
+        };
+        let manifest = named("manifest-");
+        let segments: Vec<&PathBuf> =
+            files.keys().filter(|p| p.extension().is_some_and(|e| e == "seg")).collect();
+        let listed = |path: &&&PathBuf| {
+            let header = files[**path].get(16..32).unwrap();
+            holds(&manifest, header)
+        };
+        let active = (*segments.iter().find(|path| !listed(path)).unwrap()).clone();
+        let sealed = (*segments.iter().find(|path| listed(path)).unwrap()).clone();
+        Sample { disk, known, superblock: named("superblock"), manifest, active, sealed }
+    })
+}
+
+/// An empty repository on a simulated disk.
+pub(crate) fn new_repository() -> (SimDisk, Repository) {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let options = OpenOptions { durability: Durability::None, ..options(1) };
+    let io = Arc::new(disk.clone());
+    let new = NewStore { id: [7; 16] };
+    let repo = Repository::init(io, Path::new(DIR), &new, options).unwrap();
+    (disk, repo)
+}
+
+/// Replaces `path` by the file in `input`, and asserts what holds of any store: opening writes
+/// nothing, what is read is what its id says, and a commit that was acknowledged is there.
+fn run(input: &[u8], path: &Path, mend: impl Fn(&mut Vec<u8>)) {
+    let Some((first, file)) = input.split_first() else { return };
+    let mut file = file.to_vec();
+    if *first == MEND {
+        mend(&mut file);
+    }
+    let disk = sample().disk.crash(Keep::All);
+    disk.damage(path, file);
+    let before = disk.files();
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let opened = Store::open(Arc::clone(&io), Path::new(DIR), options(1 << 32));
+    assert!(disk.files() == before, "opening wrote something");
+    let Ok(store) = opened else { return };
+    read_everything(&store);
+    let _ = (store.summary(), store.refresh());
+    let is_damaged = store.findings().iter().any(|finding| finding.kind == FindingKind::Damage);
+
+    let (id, object) = blob(b"the commit after".to_vec());
+    let Ok(committed) = store.commit(vec![(id, object)], &set("after", Expected::Any, id)) else {
+        return;
+    };
+    assert_committed(&store, &committed.operation, &id);
+    drop(store);
+    let again = Store::open(io, Path::new(DIR), options(2 << 32)).unwrap();
+    read_everything(&again);
+    // A header that verifies and lies about its length hides what is appended behind it. Only
+    // whoever forges its checksum can write one, so only there a commit may be lost.
+    if *first != MEND || !is_damaged {
+        assert_committed(&again, &committed.operation, &id);
+    }
+}
+
+fn assert_committed(store: &Store, operation: &ObjectId, id: &ObjectId) {
+    assert_eq!(store.refs().value("after"), Some(&RefValue::Object(*id)), "a commit is lost");
+    for id in [operation, id] {
+        assert!(matches!(store.read(id), Ok(Some(_))), "an object of a commit is lost");
+    }
+}
+
+fn read_everything(store: &Store) {
+    let refs = store.refs();
+    let mut found = BTreeMap::new();
+    let named = refs.values.values().filter_map(|value| match value {
+        RefValue::Object(id) => Some(id),
+        RefValue::Symbolic(_) => None,
+    });
+    for id in sample().known.iter().chain(named) {
+        if let Some(object) = read(store, id) {
+            found.insert(*id, object);
+        }
+        let listed = store.find(&id.to_string().parse().unwrap(), 2);
+        assert!(listed.len() <= 1 && listed.iter().all(|(found, _)| found == id));
+        assert!(found.contains_key(id) <= !listed.is_empty(), "an object is read and not listed");
+    }
+    let mut next = refs.operation;
+    for _ in 0..MAX_OPERATIONS {
+        let Some(object) = next.and_then(|id| read(store, &id)) else { break };
+        let operation = Operation::decode(&object.bytes);
+        next = operation.ok().and_then(|operation| operation.parents.first().copied());
+    }
+}
+
+fn read(store: &Store, id: &ObjectId) -> Option<Object> {
+    let object = store.read(id).ok()??;
+    assert_eq!(ObjectId::of(object.kind, &object.bytes), *id, "an object that is not its id's");
+    Some(object)
+}
+
+/// The checksum at the end is that of everything before it.
+fn mend_end(file: &mut [u8], context: &str) {
+    let Some(end) = file.len().checked_sub(CHECKSUM_BYTES) else { return };
+    let (content, checksum) = file.split_at_mut(end);
+    checksum.copy_from_slice(&Checksum::new(context).update(content).finish());
+}
+
+/// Makes every checksum good, and the chain of records, as far as their lengths lead.
+fn mend_segment(file: &mut [u8]) {
+    let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
+    mend_end(header, "turntree v1 segment header");
+    let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
+    while let Some((next, trailer)) =
+        file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
+    {
+        at += next;
+        previous = trailer;
+    }
+}
+
+/// Mends the record at the beginning of `bytes`; gives its length and its trailer.
+fn mend_record(
+    bytes: &mut [u8],
+    previous: [u8; CHECKSUM_BYTES],
+) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
+    let header = bytes.get_mut(..RECORD_HEADER_BYTES)?;
+    header[56..88].copy_from_slice(&previous);
+    mend_end(header, "turntree v1 record header");
+    let length = |at: usize| usize::from_le_bytes(header[at..at + 8].try_into().unwrap());
+    let (directory, payload) = (length(40), length(48));
+    let payload_at = RECORD_HEADER_BYTES.checked_add(directory)?;
+    if directory > 0 {
+        mend_end(bytes.get_mut(..payload_at)?, "turntree v1 batch directory");
+    }
+    let trailer_at = payload_at.checked_add(payload)?.checked_next_multiple_of(8)?;
+    let end = trailer_at.checked_add(CHECKSUM_BYTES)?;
+    mend_end(bytes.get_mut(..end)?, "turntree v1 record trailer");
+    Some((end, bytes[trailer_at..end].try_into().ok()?))
+}

@@ -1,0 +1,105 @@
+//! Every corpus file, and mutations of each: no promise is broken.
+//!
+//! The mutations are the same in every run. `TURNTREE_FUZZ_MUTATIONS` sets how many each target
+//! gets, for a longer search.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+
+use turntree_fuzz::mutation::mutated;
+use turntree_fuzz::{TARGETS, Target};
+use turntree_tests::sim::Random;
+
+/// Replays the corpus of the target `name`, then `mutations` mutations of it.
+fn replay(name: &str, mutations: usize) {
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let corpus = corpus(name);
+    for (path, bytes) in &corpus {
+        run(target, bytes, &path.display().to_string());
+    }
+    let more = std::env::var("TURNTREE_FUZZ_MUTATIONS").ok();
+    let mutations = more.map_or(mutations, |count| count.parse().unwrap());
+    let mut random = Random(1);
+    for number in 0..mutations {
+        let (path, bytes) = &corpus[random.below(corpus.len())];
+        let (_, other) = &corpus[random.below(corpus.len())];
+        let mutation = mutated(bytes, other, &mut random);
+        run(target, &mutation, &format!("mutation {number}, of {}", path.display()));
+    }
+}
+
+/// The files of a corpus, in order of their names.
+fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let mut paths: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no seeds in {}", folder.display());
+    paths.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// Runs a target; an input that breaks a promise is left in a file.
+fn run(target: &Target, bytes: &[u8], what: &str) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))) {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.crash", target.name));
+        fs::write(&path, bytes).unwrap();
+        eprintln!("{} broke on {what}: see {}", target.name, path.display());
+        resume_unwind(panic);
+    }
+}
+
+#[test]
+fn objects_are_accepted_in_one_form_only() {
+    replay("objects", 30_000);
+}
+
+#[test]
+fn hostile_nodes_are_refused_or_canonical() {
+    replay("nodes", 1500);
+}
+
+#[test]
+fn edits_end_where_a_naive_model_does() {
+    replay("edits", 150);
+}
+
+#[test]
+fn a_store_lives_with_any_superblock() {
+    replay("superblock", 600);
+}
+
+#[test]
+fn a_store_lives_with_any_manifest() {
+    replay("manifest", 600);
+}
+
+#[test]
+fn a_store_lives_with_any_growing_segment() {
+    replay("active_segment", 600);
+}
+
+#[test]
+fn a_store_lives_with_any_sealed_segment() {
+    replay("sealed_segment", 600);
+}
+
+#[test]
+fn any_revision_is_answered() {
+    replay("revision", 5000);
+}
+
+#[test]
+fn any_transcript_comes_out_as_it_went_in() {
+    replay("transcript", 150);
+}
+
+#[test]
+fn any_state_document_is_refused_or_reads_back() {
+    replay("state", 2000);
+}
+
+#[test]
+fn no_key_leads_out_of_the_directory() {
+    replay("layout", 600);
+}

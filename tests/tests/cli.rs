@@ -1,0 +1,223 @@
+//! User stories at the command line: every command and its output in `cli/*.md`, run as they stand.
+//!
+//! In a `console` block, a line that begins with `$ ` is given to the shell, and what follows is its
+//! output, stderr included, ended by `[exit N]` unless N is 0. `[..]` stands for anything on a line.
+//! All commands of a page run in one new directory, in order. With `UPDATE_STORIES=1` the pages are
+//! rewritten to what happens; lines that fit stay as they are.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use turntree_tests::claude_code;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+/// A directory, a home and an environment of its own.
+struct Shell {
+    root: tempfile::TempDir,
+}
+
+impl Shell {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["bin", "home", "work"] {
+            fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        symlink(PROGRAM, root.path().join("bin/turntree")).unwrap();
+        Self { root }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// What a command prints, and how it ends.
+    fn run(&self, command: &str) -> String {
+        let path = format!("{}:/usr/bin:/bin", self.root.path().join("bin").display());
+        let output = Command::new("sh")
+            .args(["-c", &format!("exec 2>&1\n{command}")])
+            .current_dir(self.work())
+            .env_clear()
+            .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
+            .env("HOME", self.root.path().join("home"))
+            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "somebody")])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let root = self.root.path().to_string_lossy();
+        let mut text = String::from_utf8(output.stdout).unwrap().replace(&*root, "[ROOT]");
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        match output.status.code() {
+            Some(0) => text,
+            code => format!("{text}[exit {}]\n", code.unwrap_or(-1)),
+        }
+    }
+}
+
+/// Whether a line is what a page says, where `[..]` stands for anything.
+fn fits(expected: &str, line: &str) -> bool {
+    let mut parts = expected.split("[..]");
+    let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// The page as it would be if its commands ran now.
+fn replay(page: &str, shell: &Shell) -> String {
+    let mut lines = page.lines().peekable();
+    let mut replayed = String::new();
+    let mut in_console = false;
+    while let Some(line) = lines.next() {
+        replayed.push_str(line);
+        replayed.push('\n');
+        if line.starts_with("```") {
+            in_console = line == "```console";
+        }
+        let Some(command) = line.strip_prefix("$ ").filter(|_| in_console) else { continue };
+        let mut command = command.to_owned();
+        // A document handed to the shell goes on up to its end.
+        while command.contains("<<'END'") && !command.ends_with("\nEND") {
+            let line = lines.next().expect("END after <<'END'");
+            command.push('\n');
+            command.push_str(line);
+            replayed.push_str(line);
+            replayed.push('\n');
+        }
+        let is_output = |line: &&str| !line.starts_with("$ ") && !line.starts_with("```");
+        let mut expected = Vec::new();
+        while let Some(line) = lines.next_if(is_output) {
+            expected.push(line);
+        }
+        let output = shell.run(&command);
+        for (index, line) in output.lines().enumerate() {
+            let same = expected.get(index).filter(|expected| fits(expected, line));
+            replayed.push_str(same.copied().unwrap_or(line));
+            replayed.push('\n');
+        }
+    }
+    replayed
+}
+
+/// Compares with a file that is kept, or rewrites it.
+fn check(path: &Path, actual: &str) {
+    if std::env::var_os("UPDATE_STORIES").is_some() {
+        fs::write(path, actual).unwrap();
+        return;
+    }
+    let expected = fs::read_to_string(path).unwrap();
+    let differing = expected.lines().zip(actual.lines()).position(|(a, b)| a != b);
+    let line = differing.unwrap_or(expected.lines().count().min(actual.lines().count())) + 1;
+    assert!(expected == actual, "{}:{line} is not what happens now:\n{actual}", path.display());
+}
+
+fn stories() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cli")
+}
+
+fn play(story: &str) {
+    play_page(&stories().join(story));
+}
+
+/// Plays a page in a directory with two transcripts, of which one is a longer version of the other.
+fn play_page(path: &Path) {
+    let shell = Shell::new();
+    fs::write(shell.work().join("session.jsonl"), claude_code(9)).unwrap();
+    fs::write(shell.work().join("longer.jsonl"), claude_code(11)).unwrap();
+    check(path, &replay(&fs::read_to_string(path).unwrap(), &shell));
+}
+
+#[test]
+fn the_tour_of_the_readme() {
+    play_page(&Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("README.md"));
+}
+
+#[test]
+fn first_minutes() {
+    play("first-minutes.md");
+}
+
+#[test]
+fn importing() {
+    play("importing.md");
+}
+
+#[test]
+fn forking_and_comparing() {
+    play("forking.md");
+}
+
+#[test]
+fn restoring() {
+    play("restoring.md");
+}
+
+#[test]
+fn plumbing() {
+    play("plumbing.md");
+}
+
+#[test]
+fn errors() {
+    play("errors.md");
+}
+
+#[test]
+fn every_story_is_played() {
+    let code = include_str!("cli.rs");
+    for entry in fs::read_dir(stories()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(code.contains(&format!("\"{name}\"")), "{name} is not played");
+    }
+}
+
+#[test]
+fn help_is_what_it_was() {
+    let shell = Shell::new();
+    let overview = shell.run("turntree -h");
+    let mut help =
+        format!("$ turntree -h\n{overview}\n$ turntree --help\n{}", shell.run("turntree --help"));
+    let names = overview.lines().filter_map(|line| {
+        let line = line.strip_prefix("  ")?;
+        line.starts_with(|c: char| c.is_ascii_lowercase()).then(|| line.split(' ').next())?
+    });
+    for name in names.filter(|name| *name != "help") {
+        let command = format!("turntree {name} --help");
+        help.push_str(&format!("\n$ {command}\n{}", shell.run(&command)));
+    }
+    check(&stories().join("help.txt"), &help);
+}
+
+#[test]
+fn a_demo_fits_on_one_screen_and_leaves_nothing_behind() {
+    let shell = Shell::new();
+    let shown = shell.run("TMPDIR=$PWD turntree demo");
+    assert!(shown.lines().count() <= 45, "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    assert!(shown.contains("times smaller"), "{shown}");
+    assert_eq!(fs::read_dir(shell.work()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_reader_that_stops_reading_is_no_error() {
+    let shell = Shell::new();
+    fs::write(shell.work().join("long.jsonl"), claude_code(200)).unwrap();
+    shell.run("turntree import long.jsonl");
+    for command in ["log", "cat HEAD:agents/main/messages", "export long --format source"] {
+        let shown = shell
+            .run(&format!("(turntree {command}; echo ended with $? >&2) | head -n 1 >/dev/null"));
+        assert_eq!(shown, "ended with 0\n", "{command}");
+    }
+}

@@ -22,13 +22,18 @@ pub fn claude_code(messages: usize) -> Vec<u8> {
             index / 60 % 24,
             index % 60
         );
-        line["uuid"] = json!(id);
-        line["parentUuid"] = std::mem::replace(&mut parent, json!(id));
-        line["sessionId"] = json!("5e551010-0000-4000-8000-000000000000");
-        line["cwd"] = json!("/home/user/project");
-        line["version"] = json!("2.1.34");
-        line["isSidechain"] = json!(false);
-        line["timestamp"] = json!(moment);
+        let envelope = json!({
+            "uuid": id,
+            "parentUuid": std::mem::replace(&mut parent, json!(id)),
+            "sessionId": "5e551010-0000-4000-8000-000000000000",
+            "cwd": "/home/user/project",
+            "version": "2.1.34",
+            "isSidechain": false,
+            "timestamp": moment,
+        });
+        if let (Value::Object(line), Value::Object(envelope)) = (&mut line, envelope) {
+            line.extend(envelope);
+        }
         log.extend_from_slice(line.to_string().as_bytes());
         log.push(b'\n');
     }

@@ -196,7 +196,7 @@ fn apply(builder: &mut Builder, sink: &mut dyn ObjectSink, change: &Change) -> R
             builder.set_entry(sink, part.section(), key, Some(content.clone()))?;
         }
         Change::Remove { part, key } => {
-            builder.set_entry(sink, part.section(), key, None::<Bytes>)?
+            builder.set_entry(sink, part.section(), key, None::<Bytes>)?;
         }
     }
     Ok(())

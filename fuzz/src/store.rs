@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use turntree::object::{Checksum, Object, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::repo::Repository;
-use turntree::store::{Durability, Expected, FindingKind, Io, NewStore, OpenOptions, Store};
+use turntree::store::{Durability, Expected, Io, NewStore, OpenOptions, Store};
 use turntree_tests::oracle::{DIR, Script, blob, options, set};
 use turntree_tests::sim::{Keep, SimDisk};
 

@@ -51,7 +51,6 @@ impl Contestant {
     /// Makes an empty store.
     pub(crate) fn create(dir: &Path) -> Result<()> {
         let new = NewStore { id: *b"turntree-compare" };
-        let stamp = now()?;
         Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([0; 16]))?;
         Ok(())
     }

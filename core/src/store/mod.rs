@@ -239,7 +239,7 @@ impl Store {
 
     /// Opens the store in `dir`. Writes nothing; what is damaged is in [`Store::findings`].
     ///
-    /// The cost grows with the active segments, at most some 16 MiB each, of which directories are
+    /// The cost grows with the active segments, at most some 8 MiB each, of which directories are
     /// read; sealed ones are only mapped and their index verified.
     ///
     /// # Errors

@@ -25,8 +25,8 @@ pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
 /// Bytes of a new segment, all of them written.
 const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
-/// A segment with more than this is sealed.
-pub(super) const SEAL_BYTES: u64 = 16 << 20;
+/// A segment with more than this is sealed: opening a store reads the directories of what is not.
+pub(super) const SEAL_BYTES: u64 = 8 << 20;
 
 /// Idle segments that are left for others to take over; the rest is sealed. As many as writers that
 /// commonly work at once, so that their coming and going makes no new files.

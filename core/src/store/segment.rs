@@ -24,7 +24,7 @@
 //! `format-spec/journal.md`.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::codec::{Codec, Encoder, plausible};
 use super::io::IoFile;
@@ -50,9 +50,14 @@ pub(super) const MAX_PAYLOAD_BYTES: u64 = 4 << 30;
 const SEGMENT_MAGIC: [u8; 8] = *b"\x89TTS\r\n\x1a\n";
 const SEGMENT_VERSION: u32 = 1;
 const SEGMENT_CONTEXT: &str = "turntree v1 segment header";
-const HEADER_CONTEXT: &str = "turntree v1 record header";
-const DIRECTORY_CONTEXT: &str = "turntree v1 batch directory";
-const TRAILER_CONTEXT: &str = "turntree v1 record trailer";
+
+// Checksums that every record needs, begun once: to begin one costs as much as to hash a header.
+static HEADER_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 record header"));
+static DIRECTORY_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 batch directory"));
+static TRAILER_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 record trailer"));
 const ENTRY_BYTES: usize = 44;
 
 /// A checksum of this format.
@@ -148,7 +153,7 @@ impl Header {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.previous);
-        let checksum = Checksum::new(HEADER_CONTEXT).update(&bytes).finish();
+        let checksum = HEADER_CHECKSUM.clone().update(&bytes).finish();
         bytes.extend_from_slice(&checksum);
         bytes
     }
@@ -158,7 +163,7 @@ impl Header {
         let bytes = bytes.first_chunk::<HEADER_BYTES>()?;
         let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
         if !content.starts_with(&RECORD_MAGIC)
-            || Checksum::new(HEADER_CONTEXT).update(content).finish() != *checksum
+            || HEADER_CHECKSUM.clone().update(content).finish() != *checksum
         {
             return None;
         }
@@ -334,7 +339,7 @@ impl RecordBuilder {
             *room = *byte;
         }
         self.buffer.resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
-        let trailer = Checksum::new(TRAILER_CONTEXT).update(&self.buffer).finish();
+        let trailer = TRAILER_CHECKSUM.clone().update(&self.buffer).finish();
         self.buffer.extend_from_slice(&trailer);
         for (_, stored) in &mut self.entries {
             stored.offset += offset;
@@ -354,7 +359,7 @@ pub(super) struct Record {
 
 /// The checksum that a trailer holds, to be fed everything before it in the record.
 pub(super) fn trailer_checksum() -> Checksum {
-    Checksum::new(TRAILER_CONTEXT)
+    TRAILER_CHECKSUM.clone()
 }
 
 /// Lower-case hex digits of `bytes`.
@@ -397,5 +402,5 @@ fn encode_directory(entries: &[(ObjectId, Stored)]) -> Vec<u8> {
 }
 
 fn directory_checksum(header: &[u8], entries: &[u8]) -> Digest {
-    Checksum::new(DIRECTORY_CONTEXT).update(header).update(entries).finish()
+    DIRECTORY_CHECKSUM.clone().update(header).update(entries).finish()
 }

@@ -26,7 +26,7 @@ pub fn claude_code(messages: usize) -> Vec<u8> {
             "uuid": id,
             "parentUuid": std::mem::replace(&mut parent, json!(id)),
             "sessionId": "5e551010-0000-4000-8000-000000000000",
-            "cwd": "/home/user/project",
+            "cwd": "/srv/project",
             "version": "2.1.34",
             "isSidechain": false,
             "timestamp": moment,

@@ -56,7 +56,7 @@ const STRATEGIES: [Strategy; 2] = [
 #[command(after_long_help = "Examples:
   turntree demo
   turntree demo ~/.claude/projects/-work/3f2a91c0.jsonl
-  turntree --store /tmp/demo.turntree demo")]
+  turntree --store demo.turntree demo")]
 pub(crate) struct Demo {
     /// A transcript to use
     #[arg(value_hint = clap::ValueHint::FilePath)]

@@ -16,7 +16,7 @@ use crate::json;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init
-  turntree init ~/work/project
+  turntree init ~/project
   turntree --store /srv/agents.turntree init")]
 pub(crate) struct Init {
     /// The directory that gets a store; the working directory by default

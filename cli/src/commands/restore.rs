@@ -24,7 +24,7 @@ use crate::revision::resolve;
 /// nothing that is there is overwritten without --overwrite.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
-  turntree restore turn:12 --to /tmp/look
+  turntree restore turn:12 --to look
   turntree restore nightly~3 --to . --only files --dry-run
   turntree restore nightly~3 --to . --only files/src --overwrite")]
 pub(crate) struct Restore {

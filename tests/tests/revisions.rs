@@ -1,7 +1,7 @@
 //! What people type for a commit, and what it names.
 
 use turntree::ErrorKind;
-use turntree::context::Builder;
+use turntree::context::{Builder, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
 use turntree::repo::{BranchName, Resolver, Snapshot, tag_ref};
 use turntree::store::Expected;
@@ -171,6 +171,31 @@ fn a_range_is_what_one_side_has_and_the_other_has_not() {
     assert_eq!(walk("side.."), [ids[4], ids[3]]);
     assert_eq!(walk("task..task~2"), []);
     assert_eq!(walk("side").len(), 4);
+}
+
+#[test]
+fn a_context_built_on_a_change_that_failed_is_refused() {
+    let (sandbox, ids) = line("task/main", 2);
+    let branch: BranchName = "task/main".parse().unwrap();
+    let mut builder = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
+    let turn = |builder: &mut Builder, text: &str| {
+        let mut change = sandbox.repo.begin();
+        let blob = change.write(Kind::Blob, text.to_owned().into()).unwrap();
+        let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+        builder.push_message(&mut change, "main", &entry).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        change.snapshot(&branch, Snapshot::new(tree, text, &stamp(50))).unwrap();
+        change
+    };
+    // The first change is given up, as after a lost race; the second builds on it all the same.
+    drop(turn(&mut builder, "lost"));
+    let error = turn(&mut builder, "next").finish(&stamp(51), "snapshot").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("was never stored"), "{error}");
+    assert_eq!(sandbox.repo.tip(&branch), Some(ids[1]));
+
+    let mut fresh = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
+    turn(&mut fresh, "next").finish(&stamp(52), "snapshot").unwrap();
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Builder {
         section: &str,
         mut items: Vec<Item>,
     ) -> Result<()> {
-        if self.expect_shape(sink, section, Shape::List).is_err() {
+        if self.shape(sink, section)?.is_some_and(|shape| shape != Shape::List) {
             self.clear(sink, section)?;
         }
         let list = self.open_list(sink, section)?.list.clone();
@@ -263,15 +263,19 @@ impl Builder {
             .ok_or_else(|| Error::not_found(format!("section {section} is not open")))
     }
 
-    fn expect_shape(&self, source: &dyn ObjectSource, section: &str, shape: Shape) -> Result<()> {
-        let found = if self.lists.contains_key(section) {
-            Some(Shape::List)
+    /// How a section is laid out, if it is there.
+    fn shape(&self, source: &dyn ObjectSource, section: &str) -> Result<Option<Shape>> {
+        if self.lists.contains_key(section) {
+            Ok(Some(Shape::List))
         } else if self.maps.contains_key(section) {
-            Some(Shape::Map)
+            Ok(Some(Shape::Map))
         } else {
-            self.context.section(source, section)?.map(|section| section.shape)
-        };
-        match found {
+            Ok(self.context.section(source, section)?.map(|section| section.shape))
+        }
+    }
+
+    fn expect_shape(&self, source: &dyn ObjectSource, section: &str, shape: Shape) -> Result<()> {
+        match self.shape(source, section)? {
             Some(found) if found != shape => {
                 Err(Error::invalid(format!("section {section} is a {found}, not a {shape}")))
             }

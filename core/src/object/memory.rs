@@ -41,7 +41,12 @@ impl Memory {
         self.bytes
     }
 
-    /// Every object, in the order in which they were written: what is read together lies together.
+    /// Every object, in the order in which they were written.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectId, &Object)> {
+        self.order.iter().filter_map(|id| self.objects.get_key_value(id))
+    }
+
+    /// Every object, out of here, in the same order: what is read together lies together.
     #[must_use]
     pub fn into_objects(mut self) -> Vec<(ObjectId, Object)> {
         let take = |id| self.objects.remove(&id).map(|object| (id, object));

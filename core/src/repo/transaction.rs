@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{BranchName, Repository, Stamp};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
 use crate::store::{Committed, Expected, OperationDraft, RefUpdate};
+use crate::tree::links;
 
 /// A change in the making. Dropping it leaves the store as it was.
 #[derive(Debug)]
@@ -129,6 +130,7 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// `Io` when they cannot be written.
     pub fn flush(&mut self) -> Result<()> {
+        self.check_links()?;
         let staged = std::mem::take(&mut self.staged);
         self.appended_bytes += self.repo.store.append(staged.into_objects())?.stored_bytes;
         Ok(())
@@ -136,10 +138,15 @@ impl<'r> Transaction<'r> {
 
     /// Makes everything durable as one operation. When this returns, it is on disk.
     ///
+    /// A context that was built on a change which was never finished refers to objects that are
+    /// nowhere. Such a commit is refused: after a failed change, build on the branch as it is now.
+    ///
     /// # Errors
+    /// `NotFound` when a staged object refers to one that is not there: nothing has changed.
     /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
     /// made again on the new value. `Io` when it cannot be written: nothing has changed.
     pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
+        self.check_links()?;
         let draft = OperationDraft {
             time_micros: stamp.time.micros,
             actor: stamp.actor.clone(),
@@ -149,6 +156,35 @@ impl<'r> Transaction<'r> {
         let mut committed = self.repo.store.commit(self.staged.into_objects(), &draft)?;
         committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
+    }
+}
+
+impl Transaction<'_> {
+    /// Refuses staged nodes and commits that refer to what is neither staged nor stored.
+    fn check_links(&self) -> Result<()> {
+        for (id, object) in self.staged.iter() {
+            let missing = match object.kind {
+                Kind::Node => self.missing(links(&object.bytes)?.iter().map(|link| link.id))?,
+                Kind::Commit => {
+                    let commit = Commit::decode(&object.bytes)?;
+                    self.missing(commit.parents.into_iter().chain([commit.tree]))?
+                }
+                Kind::Blob | Kind::Tag | Kind::Operation => None,
+            };
+            if let Some(missing) = missing {
+                return Err(Error::not_found(format!(
+                    "{} {id} refers to {missing}, which was never stored",
+                    object.kind
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&self, mut ids: impl Iterator<Item = ObjectId>) -> Result<Option<ObjectId>> {
+        ids.try_fold(None, |missing, id| {
+            Ok(if missing.is_some() || self.contains(&id)? { missing } else { Some(id) })
+        })
     }
 }
 

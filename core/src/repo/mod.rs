@@ -34,8 +34,9 @@ mod operations;
 mod revision;
 mod transaction;
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, tag_ref,
@@ -66,6 +67,8 @@ pub struct Stamp {
 #[derive(Debug)]
 pub struct Repository {
     store: Store,
+    /// Some ids that are in the store: what one turn refers to, the next refers to again.
+    known: Mutex<HashSet<ObjectId>>,
 }
 
 /// What HEAD says.
@@ -94,7 +97,7 @@ impl Repository {
     /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
     /// read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        Ok(Self { store: Store::open(io, dir, options)? })
+        Ok(Self { store: Store::open(io, dir, options)?, known: Mutex::default() })
     }
 
     /// The store below.

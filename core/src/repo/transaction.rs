@@ -1,6 +1,7 @@
 //! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
 
 use std::collections::BTreeMap;
+use std::sync::PoisonError;
 
 use bytes::Bytes;
 
@@ -12,6 +13,9 @@ use crate::object::{
 };
 use crate::store::{Committed, Expected, OperationDraft, RefUpdate};
 use crate::tree::links;
+
+/// Ids that a repository remembers to be in the store, at most.
+const MAX_KNOWN: usize = 1 << 16;
 
 /// A change in the making. Dropping it leaves the store as it was.
 #[derive(Debug)]
@@ -162,29 +166,32 @@ impl<'r> Transaction<'r> {
 impl Transaction<'_> {
     /// Refuses staged nodes and commits that refer to what is neither staged nor stored.
     fn check_links(&self) -> Result<()> {
+        let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() > MAX_KNOWN {
+            known.clear();
+        }
         for (id, object) in self.staged.iter() {
-            let missing = match object.kind {
-                Kind::Node => self.missing(links(&object.bytes)?.iter().map(|link| link.id))?,
+            let linked: Vec<ObjectId> = match object.kind {
+                Kind::Node => links(&object.bytes)?.into_iter().map(|link| link.id).collect(),
                 Kind::Commit => {
-                    let commit = Commit::decode(&object.bytes)?;
-                    self.missing(commit.parents.into_iter().chain([commit.tree]))?
+                    let Commit { tree, parents, .. } = Commit::decode(&object.bytes)?;
+                    parents.into_iter().chain([tree]).collect()
                 }
-                Kind::Blob | Kind::Tag | Kind::Operation => None,
+                Kind::Blob | Kind::Tag | Kind::Operation => continue,
             };
-            if let Some(missing) = missing {
-                return Err(Error::not_found(format!(
-                    "{} {id} refers to {missing}, which was never stored",
-                    object.kind
-                )));
+            for target in linked {
+                if known.contains(&target) || self.staged.contains(&target)? {
+                    continue;
+                }
+                if !self.repo.store.contains(&target)? {
+                    let kind = object.kind;
+                    let message = format!("{kind} {id} refers to {target}, which was never stored");
+                    return Err(Error::not_found(message));
+                }
+                known.insert(target);
             }
         }
         Ok(())
-    }
-
-    fn missing(&self, mut ids: impl Iterator<Item = ObjectId>) -> Result<Option<ObjectId>> {
-        ids.try_fold(None, |missing, id| {
-            Ok(if missing.is_some() || self.contains(&id)? { missing } else { Some(id) })
-        })
     }
 }
 

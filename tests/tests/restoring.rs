@@ -92,7 +92,6 @@ fn only_what_is_named_is_restored() {
         (&["files/src/a.rs", "memory"], &["files/src/a.rs", "memory/a"]),
         (&["agents/main"], &["agents/main/messages.jsonl"]),
         (&["files/"], &["files/src/a.rs", "files/src/b.rs", "files/srcs/c"]),
-        (&["nothing"], &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let only: Vec<String> = only.iter().map(|path| (*path).to_owned()).collect();
@@ -100,6 +99,8 @@ fn only_what_is_named_is_restored() {
         let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
         assert_eq!(every_file(folder.path()), expected, "{only:?}");
     }
+    let nothing = plan(&objects, &context, Path::new("unused"), &["nothing".to_owned()]);
+    assert_eq!(nothing.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

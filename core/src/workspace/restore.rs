@@ -81,7 +81,8 @@ enum Content {
 /// Reads every file that would be overwritten; writes nothing.
 ///
 /// # Errors
-/// `InvalidInput` when two entries would be one file, or a path leads through a link or a file.
+/// `NotFound` when nothing is under `only`; `InvalidInput` when two entries would be one file, or a
+/// path leads through a link or a file.
 pub fn plan(
     source: &dyn ObjectSource,
     context: &Context,
@@ -93,6 +94,10 @@ pub fn plan(
         if selects_below(only, &name) {
             add_section(source, &name, &section, only, &mut wanted)?;
         }
+    }
+    if wanted.is_empty() && !only.is_empty() {
+        let only = only.join(", ");
+        return Err(Error::not_found(format!("nothing in this snapshot is under {only}")));
     }
     refuse_clashes(wanted.keys())?;
     let mut files = Vec::with_capacity(wanted.len());

@@ -121,6 +121,21 @@ fn a_changed_file_is_not_overwritten_unless_allowed() {
 }
 
 #[test]
+fn what_a_killed_restore_left_is_in_nobodys_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (objects, context) = context(r#"{"files":{"a":"new"}}"#);
+    let elsewhere = folder.path().join("elsewhere");
+    fs::write(&elsewhere, "mine").unwrap();
+    fs::create_dir(folder.path().join("files")).unwrap();
+    let left = folder.path().join("files/a.turntree-part");
+    std::os::unix::fs::symlink(&elsewhere, &left).unwrap();
+    plan(&objects, &context, folder.path(), &[]).unwrap().apply(&objects, false).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("files/a")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "mine");
+    assert!(!left.exists());
+}
+
+#[test]
 fn nothing_is_written_outside_or_through_links() {
     let (objects, context) = context(
         r#"{"files":{"../../up":"x","/etc/absolute":"x","a/../../b":"x","dot/..":"x","c:\\d":"x"},"..":{"k":"x"}}"#,

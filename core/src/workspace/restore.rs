@@ -183,6 +183,11 @@ impl PlannedFile {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".turntree-part");
         let part = folder.join(name);
+        // A restore that was killed may have left one.
+        match fs::remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
         let written = match self.mode {
             FileMode::Symlink => self.write_link(source, &part),
             FileMode::Regular | FileMode::Executable => self.write_file(source, context, &part),

@@ -54,6 +54,11 @@ impl Invocation {
         open(&self.locate()?)
     }
 
+    /// Whether [`Invocation::open_or_create`] would make a store.
+    pub(crate) fn would_create(&self) -> Result<bool> {
+        is_absent(&self.locate()?.dir)
+    }
+
     /// Opens the store, or makes it where it would be.
     pub(crate) fn open_or_create(&self) -> Result<Repository> {
         let location = self.locate()?;

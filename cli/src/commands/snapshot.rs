@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use turntree::context::{Builder, Context};
 use turntree::exchange::apply_state;
-use turntree::object::Trigger;
+use turntree::object::{Memory, Trigger};
 use turntree::repo::Snapshot as Draft;
-use turntree::{ErrorKind, workspace};
+use turntree::{Error, ErrorKind, workspace};
 
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
@@ -60,6 +60,9 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let state = self.state.as_deref().map(read_input).transpose()?;
+        if run.would_create()? {
+            self.check(state.as_deref())?;
+        }
         let repo = run.open_or_create()?;
         let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
@@ -102,6 +105,21 @@ impl Snapshot {
             writeln!(run.out, "{id} turn {turn} of {branch}{begins}")?;
         }
         Ok(Answer::Yes)
+    }
+}
+
+impl Snapshot {
+    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
+    fn check(&self, state: Option<&[u8]>) -> Result<()> {
+        let (mut sink, mut builder) = (Memory::new(), Builder::new());
+        if let Some((path, state)) = self.state.as_ref().zip(state) {
+            apply_state(&mut sink, &mut builder, state)
+                .map_err(|error| error.at(input_name(path)))?;
+        }
+        if let Some(dir) = self.workspace.as_ref().filter(|dir| !dir.is_dir()) {
+            return Err(Error::not_found(format!("{} is not a directory", dir.display())).into());
+        }
+        Ok(())
     }
 }
 

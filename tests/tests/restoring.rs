@@ -205,6 +205,35 @@ fn a_workspace_goes_in_by_its_rules_and_comes_back() {
     assert_eq!(keys, ["src/a.rs", "src/b.rs"]);
 }
 
+#[test]
+fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::write(closed.join("inside"), "kept").unwrap();
+    fs::write(folder.path().join("beside"), "first").unwrap();
+    let (mut objects, mut builder) = (Memory::new(), Builder::new());
+    capture(&mut objects, &Context::default(), &mut builder, folder.path()).unwrap();
+    let tree = builder.write(&mut objects).unwrap();
+    let first = Context::open(&objects, &tree).unwrap();
+
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let readable = fs::read_dir(&closed).is_ok();
+    fs::write(folder.path().join("beside"), "second").unwrap();
+    let mut builder = Builder::from(first.clone());
+    let captured = capture(&mut objects, &first, &mut builder, folder.path());
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let captured = captured.unwrap();
+    let tree = builder.write(&mut objects).unwrap();
+    let second = Context::open(&objects, &tree).unwrap();
+    let changes = turntree::context::diff(&objects, &first, &second).unwrap();
+    let keys: Vec<&str> = changes["files"].changes.iter().map(|c| c.key.as_str()).collect();
+    assert_eq!(keys, ["beside"]);
+    // Whoever may read everything is refused nothing.
+    assert!(readable || captured.skipped.iter().any(|skipped| skipped.path == Path::new("closed")));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -199,6 +199,23 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
 }
 
 #[test]
+fn a_change_begun_before_another_does_not_undo_it() {
+    let (sandbox, ids) = line("task/main", 2);
+    let branch: BranchName = "task/main".parse().unwrap();
+    let mut ours = sandbox.repo.begin();
+    let mut builder = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
+    // Another thread with the same handle is faster.
+    let theirs = snapshot(&sandbox, "task/main", 60);
+    builder.set_entry(&mut ours, "memory", "mine", Some("x".into())).unwrap();
+    let tree = builder.write(&mut ours).unwrap();
+    let id = ours.snapshot(&branch, Snapshot::new(tree, "late", &stamp(61))).unwrap();
+    assert_eq!(ours.commit(&id).unwrap().parents, [ids[1]], "what the context was built on");
+    let error = ours.finish(&stamp(61), "snapshot").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(sandbox.repo.tip(&branch), Some(theirs));
+}
+
+#[test]
 fn somebody_elses_move_of_a_branch_is_a_conflict_and_changes_nothing() {
     let (sandbox, ids) = line("task/main", 2);
     let branch: BranchName = "task/main".parse().unwrap();

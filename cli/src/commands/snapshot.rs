@@ -66,13 +66,14 @@ impl Snapshot {
         let repo = run.open_or_create()?;
         let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
-        let begins = repo.tip(&branch).is_none()
+        let mut change = repo.begin();
+        let tip = change.tip(&branch);
+        let begins = tip.is_none()
             && repo.branches().iter().any(|(other, _)| other.session() == branch.session());
-        let parent = match repo.tip(&branch) {
+        let parent = match tip {
             Some(tip) => repo.context(&tip)?,
             None => Context::default(),
         };
-        let mut change = repo.begin();
         let mut builder = Builder::from(parent.clone());
         if let Some((path, state)) = self.state.as_ref().zip(state) {
             apply_state(&mut change, &mut builder, &state)

@@ -15,6 +15,9 @@ use crate::tree::{Item, List};
 /// Opening one on an existing context reads only its root. Lists stay open between turns, so a
 /// message costs its blob and, now and then, a node; changes of maps are collected and applied in
 /// one pass by [`Builder::write`].
+///
+/// What a builder has written lives and dies with the change it was written to: when that fails,
+/// begin again with [`Builder::from`] the context that the branch has now.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     context: Context,

@@ -1,7 +1,7 @@
 //! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
@@ -11,16 +11,21 @@ use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
-use crate::store::{Committed, Expected, OperationDraft, RefUpdate};
+use crate::store::{Committed, Expected, OperationDraft, RefTable, RefUpdate};
 use crate::tree::links;
 
 /// Ids that a repository remembers to be in the store, at most.
 const MAX_KNOWN: usize = 1 << 16;
 
 /// A change in the making. Dropping it leaves the store as it was.
+///
+/// It sees branches as they were when it began, and that is what they must still be when it is
+/// finished: read the context to build on after [`Repository::begin`], from [`Transaction::tip`].
 #[derive(Debug)]
 pub struct Transaction<'r> {
     repo: &'r Repository,
+    /// The refs as they were when it began.
+    refs: Arc<RefTable>,
     staged: Memory,
     updates: BTreeMap<String, RefUpdate>,
     appended_bytes: u64,
@@ -60,7 +65,8 @@ impl Snapshot {
 
 impl<'r> Transaction<'r> {
     pub(super) fn new(repo: &'r Repository) -> Self {
-        Self { repo, staged: Memory::new(), updates: BTreeMap::new(), appended_bytes: 0 }
+        let (refs, staged, updates) = (repo.refs(), Memory::new(), BTreeMap::new());
+        Self { repo, refs, staged, updates, appended_bytes: 0 }
     }
 
     /// The newest commit of a branch, as this transaction would leave it.
@@ -69,7 +75,7 @@ impl<'r> Transaction<'r> {
         match self.updates.get(&branch.full()).map(|update| &update.new) {
             Some(Some(RefValue::Object(id))) => Some(*id),
             Some(_) => None,
-            None => self.repo.tip(branch),
+            None => self.begun_at(branch),
         }
     }
 
@@ -100,13 +106,21 @@ impl<'r> Transaction<'r> {
         Ok(id)
     }
 
-    /// Moves a branch, which must still be where this repository saw it when the change is made.
+    /// Moves a branch, which must still be where it was when the change began.
     pub fn move_branch(&mut self, branch: &BranchName, to: Option<ObjectId>) {
-        let expected = match self.repo.tip(branch) {
+        let expected = match self.begun_at(branch) {
             Some(id) => Expected::Value(RefValue::Object(id)),
             None => Expected::Absent,
         };
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
+    }
+
+    /// The newest commit of a branch when the change began.
+    fn begun_at(&self, branch: &BranchName) -> Option<ObjectId> {
+        match self.refs.value(&branch.full()) {
+            Some(RefValue::Object(id)) => Some(*id),
+            _ => None,
+        }
     }
 
     /// Points HEAD at a branch, which need not exist yet.

@@ -44,7 +44,8 @@ pub struct Skipped {
 /// Reads every file that is not ignored; one file is in memory at a time, beside the sink.
 ///
 /// # Errors
-/// `NotFound` when `dir` is not a directory, `Io`, naming the path, when it cannot be read.
+/// `NotFound` when `dir` is not a directory, and what the sink reports. What cannot be read in it is
+/// skipped and keeps its last known content.
 pub fn capture(
     sink: &mut dyn ObjectSink,
     parent: &Context,
@@ -60,9 +61,13 @@ pub fn capture(
         gone.insert(crate::context::text_key(&entry?.0)?);
     }
     for entry in walk(dir) {
-        let entry = entry.map_err(|error| {
-            Error::io(format!("read {}", dir.display()), std::io::Error::other(error))
-        })?;
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                captured.skipped.push(unreadable(dir, &error, &mut gone));
+                continue;
+            }
+        };
         let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
         let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         match read(entry.path(), relative, kind) {
@@ -83,6 +88,16 @@ pub fn capture(
         builder.set_file(sink, &key, None)?;
     }
     Ok(captured)
+}
+
+/// A folder that cannot be read, or is gone since it was listed: what is known below it stays.
+fn unreadable(dir: &Path, error: &ignore::Error, gone: &mut BTreeSet<String>) -> Skipped {
+    let path = match error {
+        ignore::Error::WithPath { path, .. } => path.strip_prefix(dir).unwrap_or(path).to_owned(),
+        _ => PathBuf::new(),
+    };
+    gone.retain(|key| !Path::new(key).starts_with(&path));
+    Skipped { path, reason: error.to_string() }
 }
 
 fn walk(dir: &Path) -> ignore::Walk {

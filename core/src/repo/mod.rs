@@ -30,11 +30,11 @@
 
 mod branch;
 mod history;
+mod links;
 mod operations;
 mod revision;
 mod transaction;
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -42,9 +42,12 @@ pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, tag_ref,
 };
 pub use history::{History, LogEntry};
+pub use links::links;
 pub use operations::OperationEntry;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use transaction::{Snapshot, Transaction};
+
+use self::transaction::Known;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -67,8 +70,7 @@ pub struct Stamp {
 #[derive(Debug)]
 pub struct Repository {
     store: Store,
-    /// Some ids that are in the store: what one turn refers to, the next refers to again.
-    known: Mutex<HashSet<ObjectId>>,
+    known: Mutex<Known>,
 }
 
 /// What HEAD says.

@@ -1,21 +1,38 @@
 //! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
-use super::{BranchName, Repository, Stamp};
+use super::{BranchName, Repository, Stamp, links};
 use crate::error::{Error, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
-use crate::store::{Committed, Expected, OperationDraft, RefTable, RefUpdate};
-use crate::tree::links;
+use crate::store::{Committed, Expected, Lease, OperationDraft, RefTable, RefUpdate};
+use crate::tree::Link;
 
 /// Ids that a repository remembers to be in the store, at most.
 const MAX_KNOWN: usize = 1 << 16;
+
+/// Some ids that are in the store: what one turn refers to, the next refers to again.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    ids: HashSet<ObjectId>,
+    /// The epoch in which they were seen: a collection may have taken them away since.
+    epoch: u64,
+}
+
+impl Known {
+    fn prepare(&mut self, epoch: u64) {
+        if self.epoch != epoch || self.ids.len() > MAX_KNOWN {
+            self.ids.clear();
+            self.epoch = epoch;
+        }
+    }
+}
 
 /// A change in the making. Dropping it leaves the store as it was.
 ///
@@ -29,6 +46,7 @@ pub struct Transaction<'r> {
     staged: Memory,
     updates: BTreeMap<String, RefUpdate>,
     appended_bytes: u64,
+    lease: Lease<'r>,
 }
 
 /// What a commit says besides its parents, session and turn, which follow from its branch.
@@ -65,8 +83,9 @@ impl Snapshot {
 
 impl<'r> Transaction<'r> {
     pub(super) fn new(repo: &'r Repository) -> Self {
-        let (refs, staged, updates) = (repo.refs(), Memory::new(), BTreeMap::new());
-        Self { repo, refs, staged, updates, appended_bytes: 0 }
+        let (lease, refs) = (repo.store.lease(), repo.refs());
+        let (staged, updates) = (Memory::new(), BTreeMap::new());
+        Self { repo, refs, staged, updates, appended_bytes: 0, lease }
     }
 
     /// The newest commit of a branch, as this transaction would leave it.
@@ -148,9 +167,11 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// `Io` when they cannot be written.
     pub fn flush(&mut self) -> Result<()> {
-        self.check_links()?;
         let staged = std::mem::take(&mut self.staged);
-        self.appended_bytes += self.repo.store.append(staged.into_objects())?.stored_bytes;
+        let check = LinkCheck { repo: self.repo, staged: &staged, lease: &self.lease };
+        let objects = objects_of(&staged);
+        let written = self.repo.store.append_checked(objects, &mut || check.run())?;
+        self.appended_bytes += written.stored_bytes;
         Ok(())
     }
 
@@ -164,46 +185,72 @@ impl<'r> Transaction<'r> {
     /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
     /// made again on the new value. `Io` when it cannot be written: nothing has changed.
     pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
-        self.check_links()?;
         let draft = OperationDraft {
             time_micros: stamp.time.micros,
             actor: stamp.actor.clone(),
             reason: reason.to_owned(),
             changes: self.updates.into_values().collect(),
         };
-        let mut committed = self.repo.store.commit(self.staged.into_objects(), &draft)?;
+        let check = LinkCheck { repo: self.repo, staged: &self.staged, lease: &self.lease };
+        let objects = objects_of(&self.staged);
+        let mut committed =
+            self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
     }
 }
 
-impl Transaction<'_> {
-    /// Refuses staged nodes and commits that refer to what is neither staged nor stored.
-    fn check_links(&self) -> Result<()> {
+fn objects_of(staged: &Memory) -> Vec<(ObjectId, Object)> {
+    staged.iter().map(|(id, object)| (*id, object.clone())).collect()
+}
+
+/// Finds out whether everything that staged objects refer to is there.
+struct LinkCheck<'a> {
+    repo: &'a Repository,
+    staged: &'a Memory,
+    lease: &'a Lease<'a>,
+}
+
+impl LinkCheck<'_> {
+    /// Refuses staged objects that refer to what is neither staged nor stored. What a collection
+    /// has taken away since the transaction began is given back, to be stored again.
+    fn run(&self) -> Result<Vec<(ObjectId, Object)>> {
         let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > MAX_KNOWN {
-            known.clear();
-        }
+        known.prepare(self.repo.store.epoch());
+        let mut rescued = Vec::new();
         for (id, object) in self.staged.iter() {
-            let linked: Vec<ObjectId> = match object.kind {
-                Kind::Node => links(&object.bytes)?.into_iter().map(|link| link.id).collect(),
-                Kind::Commit => {
-                    let Commit { tree, parents, .. } = Commit::decode(&object.bytes)?;
-                    parents.into_iter().chain([tree]).collect()
-                }
-                Kind::Blob | Kind::Tag | Kind::Operation => continue,
-            };
-            for target in linked {
-                if known.contains(&target) || self.staged.contains(&target)? {
-                    continue;
-                }
-                if !self.repo.store.contains(&target)? {
-                    let kind = object.kind;
-                    let message = format!("{kind} {id} refers to {target}, which was never stored");
-                    return Err(Error::not_found(message));
-                }
-                known.insert(target);
+            self.follow(id, object, &mut known, &mut rescued)?;
+        }
+        let mut at = 0;
+        while let Some((id, object)) = rescued.get(at).cloned() {
+            self.follow(&id, &object, &mut known, &mut rescued)?;
+            at += 1;
+        }
+        Ok(rescued)
+    }
+
+    fn follow(
+        &self,
+        id: &ObjectId,
+        object: &Object,
+        known: &mut Known,
+        rescued: &mut Vec<(ObjectId, Object)>,
+    ) -> Result<()> {
+        for Link { id: target, .. } in links(object)? {
+            if known.ids.contains(&target) || self.staged.contains(&target)? {
+                continue;
             }
+            if !self.repo.store.contains(&target)? {
+                let kind = object.kind;
+                let missing = || {
+                    Error::not_found(format!("{kind} {id} refers to {target}, which was never stored"))
+                };
+                if !rescued.iter().any(|(id, _)| *id == target) {
+                    rescued.push((target, self.lease.read(&target)?.ok_or_else(missing)?));
+                }
+                continue;
+            }
+            known.ids.insert(target);
         }
         Ok(())
     }

@@ -49,6 +49,11 @@ impl Cache {
         }
     }
 
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        *self.lock() = Generations::default();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Generations> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,6 +6,8 @@
 //!
 //! A batch is visible to everybody as soon as it is written, and durable after the fsync. Whoever
 //! builds on a batch of somebody else therefore makes that one durable too before acknowledging.
+//! A collection may take away what a batch was going to rely on. It announces that under the same
+//! lock, so a batch is written only if nothing was announced since the store was looked at.
 //! What failed to become durable is not tried again where it lies, because a file system may drop
 //! the bytes and still report success the next time: the next commit stores it once more.
 
@@ -22,11 +24,22 @@ use super::scan::{Depth, End, Found, FoundOperation, Tail, read_batch};
 use super::segment::{MAX_BATCH_OBJECTS, Record, RecordBuilder};
 use super::view::Location;
 use super::{Committed, Store, Written, lock, read};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, Operation, check_size, verify};
 
 /// Most bytes of objects in one commit or append; a larger import comes in pieces.
 pub const MAX_COMMIT_BYTES: u64 = 3 << 30;
+
+/// Called before a commit compares its objects with the store, and again when a collection has taken
+/// files away since. It fails when something that is relied on is not there, or gives it back to be
+/// stored too.
+pub type Check<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
+
+/// What was written, and the operation with its sequence.
+type Outcome = (Written, Option<(ObjectId, u64)>);
+
+/// Times that a commit begins again because a collection came in between.
+const MAX_ATTEMPTS: usize = 64;
 
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.
 const BLOCK_BYTES: u64 = 4096;
@@ -35,13 +48,18 @@ const BLOCK_BYTES: u64 = 4096;
 pub(super) struct Writer {
     encoder: Encoder,
     ids: SegmentIds,
-    owned: Option<Owned>,
+    pub(super) owned: Option<Owned>,
 }
 
 impl Writer {
     pub(super) fn new(seed: [u8; 16]) -> Result<Self> {
         let (encoder, ids) = (Encoder::new()?, SegmentIds::new(seed));
         Ok(Self { encoder, ids, owned: None })
+    }
+
+    /// Bytes that nobody can guess.
+    pub(super) fn new_salt(&mut self) -> [u8; 16] {
+        self.ids.next().0
     }
 }
 
@@ -63,7 +81,19 @@ impl Store {
     /// `LimitExceeded` for an object over the limit of its kind or too many at once,
     /// `InvalidInput` for an operation, `Io` when the disk refuses.
     pub fn append(&self, objects: Vec<(ObjectId, Object)>) -> Result<Written> {
-        self.write(objects, None).map(|(written, _)| written)
+        self.append_checked(objects, &mut || Ok(Vec::new()))
+    }
+
+    /// [`Store::append`], with a [`Check`].
+    ///
+    /// # Errors
+    /// Those of [`Store::append`] and of the check.
+    pub fn append_checked(
+        &self,
+        objects: Vec<(ObjectId, Object)>,
+        check: &mut Check<'_>,
+    ) -> Result<Written> {
+        self.write(objects, None, check).map(|(written, _)| written)
     }
 
     /// Makes objects durable and changes refs, as one operation: all of it happens or nothing.
@@ -81,29 +111,67 @@ impl Store {
         objects: Vec<(ObjectId, Object)>,
         draft: &OperationDraft,
     ) -> Result<Committed> {
-        let (written, operation) = self.write(objects, Some(draft))?;
+        self.commit_checked(objects, draft, &mut || Ok(Vec::new()))
+    }
+
+    /// [`Store::commit`], with a [`Check`].
+    ///
+    /// # Errors
+    /// Those of [`Store::commit`] and of the check.
+    pub fn commit_checked(
+        &self,
+        objects: Vec<(ObjectId, Object)>,
+        draft: &OperationDraft,
+        check: &mut Check<'_>,
+    ) -> Result<Committed> {
+        let (written, operation) = self.write(objects, Some(draft), check)?;
         let Some((operation, sequence)) = operation else {
             return Err(Error::invalid("a commit without an operation"));
         };
         Ok(Committed { operation, sequence, written })
     }
 
-    /// Writes what is missing; if it fails to become durable, it is stored a second time.
+    /// Writes what is missing, as often as a collection comes in between.
     fn write(
         &self,
-        objects: Vec<(ObjectId, Object)>,
+        mut objects: Vec<(ObjectId, Object)>,
         draft: Option<&OperationDraft>,
-    ) -> Result<(Written, Option<(ObjectId, u64)>)> {
+        check: &mut Check<'_>,
+    ) -> Result<Outcome> {
         self.superblock.check_writable()?;
         let mut writer = lock(&self.writer);
-        let fresh = self.fresh(objects)?;
-        let outcome = self.write_batch(&fresh, draft, &mut writer);
+        for _ in 0..MAX_ATTEMPTS {
+            let epoch = read(&self.view).epoch;
+            objects.extend(check()?);
+            let fresh = self.fresh(&objects)?;
+            if let Some(outcome) = self.write_fresh(fresh, draft, epoch, &mut writer)? {
+                return Ok(outcome);
+            }
+            self.reload()?;
+            // Nobody reads what is in a segment that was replaced.
+            let journal = lock(&self.journal);
+            writer.owned.take_if(|owned| journal.is_settled(owned.segment.id));
+        }
+        let message = format!("{}: collections follow one another too fast", self.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// One batch with these objects; what fails to become durable is stored a second time. `None`
+    /// when files were taken away since `epoch`.
+    fn write_fresh(
+        &self,
+        fresh: Vec<(ObjectId, Object)>,
+        draft: Option<&OperationDraft>,
+        epoch: u64,
+        writer: &mut Writer,
+    ) -> Result<Option<Outcome>> {
+        let outcome = self.write_batch(&fresh, draft, epoch, writer);
         if outcome.is_err() && !lock(&self.journal).lost().is_empty() {
             // Others see what could not be made durable, and may build on it: store it again at
             // once. If that fails too, the next commit tries.
-            let _ = self.write_batch(&[], None, &mut writer);
+            let _ = self.write_batch(&[], None, epoch, writer);
         }
-        let outcome = outcome?;
+        let Some(outcome) = outcome? else { return Ok(None) };
         // The next commit reads the nodes and the commit of this one. Its blobs are seldom read soon,
         // and would push out what is.
         for (id, Object { kind, bytes }) in fresh {
@@ -113,7 +181,7 @@ impl Store {
                 self.cache.insert(id, Object { kind, bytes });
             }
         }
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 
     /// One batch: written, durable, and its segment sealed if it is full now.
@@ -121,8 +189,9 @@ impl Store {
         &self,
         fresh: &[(ObjectId, Object)],
         draft: Option<&OperationDraft>,
+        epoch: u64,
         writer: &mut Writer,
-    ) -> Result<(Written, Option<(ObjectId, u64)>)> {
+    ) -> Result<Option<Outcome>> {
         let lost = lock(&self.journal).lost();
         let mut batch = start_batch(fresh, &lost, draft.is_some())?;
         for (id, object) in fresh {
@@ -131,13 +200,15 @@ impl Store {
         if batch.is_empty() && draft.is_none() {
             let others = lock(&self.journal).not_durable();
             self.sync_others(&others)?;
-            return Ok((Written::default(), None));
+            return Ok(Some((Written::default(), None)));
         }
         let owned = match writer.owned.take() {
             Some(owned) => owned,
             None => self.acquire(&mut writer.ids)?,
         };
-        let placed = self.place(batch, draft, writer, owned)?;
+        let Some(placed) = self.place(batch, draft, epoch, writer, owned)? else {
+            return Ok(None);
+        };
         if let Some(owned) = writer.owned.take() {
             // A segment that fails here is never written to again.
             self.sync(&placed.batch, &*owned.file)?;
@@ -152,11 +223,11 @@ impl Store {
             // for a segment next tries again.
             let _ = self.seal(owned);
         }
-        Ok((placed.written, placed.operation))
+        Ok(Some((placed.written, placed.operation)))
     }
 
     /// What of `objects` is not in the store, each once.
-    fn fresh(&self, objects: Vec<(ObjectId, Object)>) -> Result<Vec<(ObjectId, Object)>> {
+    fn fresh(&self, objects: &[(ObjectId, Object)]) -> Result<Vec<(ObjectId, Object)>> {
         let view = read(&self.view);
         let mut seen = HashSet::with_capacity(objects.len());
         let mut fresh = Vec::with_capacity(objects.len());
@@ -165,24 +236,29 @@ impl Store {
             if object.kind == Kind::Operation {
                 return Err(Error::invalid("operations are made by the store alone"));
             }
-            debug_assert!(verify(object.kind, &object.bytes, &id).is_ok(), "the id of the object");
-            if !view.contains(&id) && seen.insert(id) {
-                fresh.push((id, object));
+            debug_assert!(verify(object.kind, &object.bytes, id).is_ok(), "the id of the object");
+            if !view.contains(id) && seen.insert(*id) {
+                fresh.push((*id, object.clone()));
             }
         }
         Ok(fresh)
     }
 
-    /// Writes the batch under the ref lock, with the operation that fits the refs as they are.
+    /// Writes the batch under the ref lock, with the operation that fits the refs as they are;
+    /// `None` when files were taken away since `epoch`.
     fn place(
         &self,
         mut batch: RecordBuilder,
         draft: Option<&OperationDraft>,
+        epoch: u64,
         writer: &mut Writer,
         owned: Owned,
-    ) -> Result<Placed> {
+    ) -> Result<Option<Placed>> {
         let owned = writer.owned.insert(owned);
         let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
+        if self.superblock.epoch()? != epoch {
+            return Ok(None);
+        }
         let mut journal = lock(&self.journal);
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
         journal.close_orphaned();
@@ -223,7 +299,7 @@ impl Store {
         };
         let batch = Undurable { segment: Arc::clone(file), offset, sequence };
         journal.apply(&self.view, found);
-        Ok(Placed { written, operation: change, batch, end, others })
+        Ok(Some(Placed { written, operation: change, batch, end, others }))
     }
 
     /// The operation of a draft on the newest refs: its id, itself and its bytes.

@@ -73,13 +73,24 @@ impl Sealed {
 
     /// Where the object `id` lies.
     pub(super) fn find(&self, id: &ObjectId) -> Option<Stored> {
+        self.stored(self.position(id)?)
+    }
+
+    /// The number of the object `id` in the order of ids.
+    pub(super) fn position(&self, id: &ObjectId) -> Option<usize> {
         if !self.filter.may_hold(id) {
             return None;
         }
         let at = self.first_not_below(id);
-        if self.id(at)? != *id {
-            return None;
-        }
+        (self.id(at)? == *id).then_some(at)
+    }
+
+    /// The object with a number: its id, and where it lies.
+    pub(super) fn entry(&self, at: usize) -> Option<(ObjectId, Stored)> {
+        Some((self.id(at)?, self.stored(at)?))
+    }
+
+    fn stored(&self, at: usize) -> Option<Stored> {
         let mut fields = Fields(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?);
         let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let [kind, codec] = fields.take()?;

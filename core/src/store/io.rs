@@ -65,6 +65,12 @@ pub trait Io: Debug + Send + Sync {
     /// When the disk refuses.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
+    /// Bytes that may still be written to the file system of `dir`.
+    ///
+    /// # Errors
+    /// When the system does not say.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+
     /// Which file has this name now.
     ///
     /// # Errors
@@ -180,6 +186,11 @@ impl Io for RealIo {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let system = rustix::fs::statvfs(dir)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {

@@ -14,16 +14,19 @@ use super::segment::{SegmentFile, SegmentId};
 use super::view::View;
 use super::{Finding, FindingKind, write};
 use crate::error::{Error, Result};
+use crate::object::ObjectId;
 
 /// The active segments, and how far each has been read.
 #[derive(Debug)]
 pub(super) struct Journal {
     dir: PathBuf,
     pub(super) segments: Vec<Segment>,
-    /// Segments that need no reading, since their index is known.
-    sealed: HashSet<SegmentId>,
+    /// Segments that need no reading: their index is known, or packs have replaced them.
+    settled: HashSet<SegmentId>,
     /// Operations whose parent has not been seen.
     waiting: Vec<FoundOperation>,
+    /// Objects that came since a collection looked, while one goes on.
+    arrivals: Option<Vec<ObjectId>>,
 }
 
 /// An active segment.
@@ -60,8 +63,8 @@ pub(super) struct Undurable {
 
 impl Journal {
     /// The journal in `dir`; nothing is read yet.
-    pub(super) fn new(dir: PathBuf, sealed: HashSet<SegmentId>) -> Self {
-        Self { dir, segments: Vec::new(), sealed, waiting: Vec::new() }
+    pub(super) fn new(dir: PathBuf, settled: HashSet<SegmentId>) -> Self {
+        Self { dir, segments: Vec::new(), settled, waiting: Vec::new(), arrivals: None }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -110,15 +113,30 @@ impl Journal {
         if objects.is_empty() && findings.is_empty() && self.waiting.is_empty() {
             return;
         }
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.extend(objects.iter().map(|(id, _)| *id));
+        }
         let mut view = write(view);
         view.active.extend(objects);
         for finding in findings {
-            // A segment is looked at again before it is taken over.
-            if !view.findings.contains(&finding) {
-                view.findings.push(finding);
-            }
+            view.add_finding(finding);
         }
         self.attach(&mut view);
+    }
+
+    /// Begins to note which objects arrive.
+    pub(super) fn begin_arrivals(&mut self) {
+        self.arrivals = Some(Vec::new());
+    }
+
+    /// What has arrived since the last time.
+    pub(super) fn take_arrivals(&mut self) -> Vec<ObjectId> {
+        self.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes arrivals no longer.
+    pub(super) fn end_arrivals(&mut self) {
+        self.arrivals = None;
     }
 
     /// Closes segments that end in an operation whose parent is not there, so that it stays the
@@ -134,7 +152,18 @@ impl Journal {
     /// Forgets a segment whose index is known now.
     pub(super) fn seal(&mut self, segment: &Arc<SegmentFile>) {
         self.segments.retain(|known| !Arc::ptr_eq(&known.file, segment));
-        self.sealed.insert(segment.id);
+        self.settled.insert(segment.id);
+    }
+
+    /// Forgets every segment that needs no reading any more.
+    pub(super) fn settle_segments(&mut self, settled: HashSet<SegmentId>) {
+        self.segments.retain(|segment| !settled.contains(&segment.file.id));
+        self.settled = settled;
+    }
+
+    /// Whether a segment needs no reading.
+    pub(super) fn is_settled(&self, segment: SegmentId) -> bool {
+        self.settled.contains(&segment)
     }
 
     pub(super) fn segment(&mut self, file: &Arc<SegmentFile>) -> Option<&mut Segment> {
@@ -177,7 +206,7 @@ impl Journal {
         ids.sort_unstable();
         for id in ids {
             let known = |segment: &Segment| segment.file.id == id;
-            if self.sealed.contains(&id) || self.segments.iter().any(known) {
+            if self.settled.contains(&id) || self.segments.iter().any(known) {
                 continue;
             }
             let path = self.path(id);

@@ -1,19 +1,21 @@
-//! The manifest: which segments are sealed, and the refs as they stood then.
+//! The manifest: which files hold the objects that are not in active segments, and the refs.
 //!
 //! ```text
-//! | magic 8 | version 4 | zero 4 | generation 8 | store id 16 | gc epoch 8 | sequence 8 |
+//! | magic 8 | version 4 | zero 4 | generation 8 | store id 16 | retired segments 8 | sequence 8 |
 //! | operation id 32 | sealed segments 4 | packs 4 | bytes of refs 8 |
-//! | per sealed segment: id 16, offset of its index 8 | refs | checksum 32 |
+//! | per sealed segment: id 16, offset of its index 8 | per pack: id 32 | per retired one: id 16 |
+//! | refs | checksum 32 |
 //! ```
 //!
-//! Each generation is a file of its own that never changes; the highest valid one holds. It says
-//! nothing that the journal does not say: it saves reading sealed segments again. Specified in
-//! `format-spec/manifest.md`.
+//! Each generation is a file of its own that never changes; the highest valid one holds. A retired
+//! segment is one whose objects lie in a pack now; its file is about to go, and nobody reads it or
+//! writes to it any more. Specified in `format-spec/manifest.md`.
 
 use std::io::ErrorKind as IoErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::io::{Access, Io};
+use super::pack::PackId;
 use super::refs::RefTable;
 use super::segment::{CHECKSUM_BYTES, Fields, SegmentId};
 use super::superblock::StoreId;
@@ -38,12 +40,14 @@ const MAX_ATTEMPTS: usize = 16;
 pub(super) struct Manifest {
     /// 0 stands for a store that has none yet.
     pub(super) generation: u64,
-    /// Raised by every collection.
-    pub(super) gc_epoch: u64,
-    /// The refs after every operation in a sealed segment.
+    /// The refs after every operation in a file that is listed, or at a later time.
     pub(super) refs: RefTable,
     /// Sealed segments with the offset of their index, oldest first.
     pub(super) sealed: Vec<(SegmentId, u64)>,
+    /// Packs, oldest first.
+    pub(super) packs: Vec<PackId>,
+    /// Segments that packs have replaced.
+    pub(super) retired: Vec<SegmentId>,
 }
 
 impl Manifest {
@@ -59,6 +63,21 @@ impl Manifest {
 
     /// Writes this generation, durable; `false` when somebody else has taken its number.
     pub(super) fn publish(&self, io: &dyn Io, dir: &Path, store: StoreId) -> Result<bool> {
+        let Some(prepared) = self.prepare(io, dir, store)? else { return Ok(false) };
+        let linked = prepared.link(io)?;
+        if linked {
+            self.settle(io, dir)?;
+        }
+        Ok(linked)
+    }
+
+    /// Writes this generation under a temporary name, durable; `None` when others do so all the time.
+    pub(super) fn prepare(
+        &self,
+        io: &dyn Io,
+        dir: &Path,
+        store: StoreId,
+    ) -> Result<Option<Prepared>> {
         let path = dir.join(file_name(self.generation));
         let failed = |source| Error::io(format!("publish {}", path.display()), source);
         let names = io.list(dir).map_err(failed)?;
@@ -66,35 +85,30 @@ impl Manifest {
         let temporary = (0_u32..).map(|n| format!("{}.{n}.tmp", file_name(self.generation)));
         let temporary = temporary.take(MAX_ATTEMPTS).find(|name| !names.contains(name));
         let Some(temporary) = temporary.map(|name| dir.join(name)) else {
-            return Ok(false);
+            return Ok(None);
         };
         let file = match io.create(&temporary) {
-            Err(source) if source.kind() == IoErrorKind::AlreadyExists => return Ok(false),
+            Err(source) if source.kind() == IoErrorKind::AlreadyExists => return Ok(None),
             created => created.map_err(failed)?,
         };
         file.write_at(&self.encode(store), 0).map_err(failed)?;
         file.sync_data().map_err(failed)?;
-        match io.publish(&temporary, &path) {
-            Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
-                io.remove(&temporary).map_err(failed)?;
-                return Ok(false);
-            }
-            published => published.map_err(failed)?,
-        }
-        io.sync_dir(dir).map_err(failed)?;
-        self.remove_older(io, dir, &names);
-        Ok(true)
+        Ok(Some(Prepared { temporary, path }))
     }
 
-    /// Keeps this generation and the one before; a reader that listed older ones lists again.
-    fn remove_older(&self, io: &dyn Io, dir: &Path, names: &[String]) {
-        for name in names {
+    /// Makes the name of this generation durable. Keeps it and the one before: a reader that listed
+    /// older ones lists again.
+    pub(super) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
+        let failed = |source| Error::io(format!("sync {}", dir.display()), source);
+        io.sync_dir(dir).map_err(failed)?;
+        for name in io.list(dir).map_err(failed)? {
             let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
             if generation.is_some_and(|generation| generation + 1 < self.generation) {
                 // What cannot be removed now is removed next time.
                 let _ = io.remove(&dir.join(name));
             }
         }
+        Ok(())
     }
 
     fn try_load(io: &dyn Io, dir: &Path, store: StoreId) -> Result<Option<(Self, Vec<Finding>)>> {
@@ -124,16 +138,22 @@ impl Manifest {
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&self.generation.to_le_bytes());
         bytes.extend_from_slice(&store.0);
-        bytes.extend_from_slice(&self.gc_epoch.to_le_bytes());
+        bytes.extend_from_slice(&(self.retired.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&self.refs.sequence.to_le_bytes());
         bytes.extend_from_slice(&operation);
-        bytes
-            .extend_from_slice(&u32::try_from(self.sealed.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        for count in [self.sealed.len(), self.packs.len()] {
+            bytes.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+        }
         bytes.extend_from_slice(&(values.len() as u64).to_le_bytes());
         for (segment, index) in &self.sealed {
             bytes.extend_from_slice(&segment.0);
             bytes.extend_from_slice(&index.to_le_bytes());
+        }
+        for pack in &self.packs {
+            bytes.extend_from_slice(&pack.0);
+        }
+        for segment in &self.retired {
+            bytes.extend_from_slice(&segment.0);
         }
         bytes.extend_from_slice(&values);
         let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
@@ -152,21 +172,54 @@ impl Manifest {
         if !known || !ours {
             return None;
         }
-        let (gc_epoch, sequence) = (fields.u64()?, fields.u64()?);
-        let operation = (sequence > 0).then_some(ObjectId::from_bytes(fields.take()?));
-        let (segments, 0) = (fields.u32()?, fields.u32()?) else { return None };
-        let values_bytes = fields.u64()?;
-        let mut sealed = Vec::new();
+        let (retired, sequence) = (fields.u64()?, fields.u64()?);
+        let operation = fields.take()?;
+        let operation = (sequence > 0).then_some(ObjectId::from_bytes(operation));
+        let (segments, packs, values_bytes) = (fields.u32()?, fields.u32()?, fields.u64()?);
+        // Each of these ends at the end of the bytes, however many are announced.
+        let mut manifest = Self { generation, ..Self::default() };
         for _ in 0..segments {
-            sealed.push((SegmentId(fields.take()?), fields.u64()?));
+            manifest.sealed.push((SegmentId(fields.take()?), fields.u64()?));
+        }
+        for _ in 0..packs {
+            manifest.packs.push(PackId(fields.take()?));
+        }
+        for _ in 0..retired {
+            manifest.retired.push(SegmentId(fields.take()?));
         }
         let values = fields.0;
         if values.len() as u64 != values_bytes {
             return None;
         }
         let values = RefTable::decode_values(values).ok()?;
-        let refs = RefTable { values, operation, sequence };
-        Some(Self { generation, gc_epoch, refs, sealed })
+        manifest.refs = RefTable { values, operation, sequence };
+        Some(manifest)
+    }
+}
+
+/// A generation that is written and has no name yet.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Prepared {
+    /// Gives it its name, which holds from now on; `false` when somebody else has taken it.
+    pub(super) fn link(&self, io: &dyn Io) -> Result<bool> {
+        match io.publish(&self.temporary, &self.path) {
+            Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+                self.discard(io).map(|()| false)
+            }
+            Err(source) => Err(Error::io(format!("publish {}", self.path.display()), source)),
+            Ok(()) => Ok(true),
+        }
+    }
+
+    /// Throws it away.
+    pub(super) fn discard(&self, io: &dyn Io) -> Result<()> {
+        let removed = io.remove(&self.temporary);
+        removed.map_err(|e| Error::io(format!("remove {}", self.temporary.display()), e))
     }
 }
 
@@ -207,7 +260,9 @@ mod tests {
         refs.operation = Some(ObjectId::of(Kind::Operation, b"x"));
         refs.values.insert("HEAD".into(), RefValue::Symbolic("heads/main".into()));
         let sealed = vec![(SegmentId([1; 16]), 80), (SegmentId([2; 16]), 4096)];
-        let manifest = Manifest { generation: 7, gc_epoch: 1, refs, sealed };
+        let packs = vec![PackId([3; 32])];
+        let retired = vec![SegmentId([4; 16])];
+        let manifest = Manifest { generation: 7, refs, sealed, packs, retired };
         let bytes = manifest.encode(store);
         assert_eq!(Manifest::decode(&bytes, store, 7), Some(manifest));
         assert_eq!(Manifest::decode(&bytes, store, 8), None);

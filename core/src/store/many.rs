@@ -11,8 +11,8 @@ use super::{Store, read};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
 
-/// Objects that one thread takes at a time; fewer are not worth waking another one.
-const OBJECTS_PER_TASK: usize = 64;
+/// Fewer objects than this are not worth waking another thread for.
+const OBJECTS_FOR_THREADS: usize = 64;
 
 /// An object to read: its position among those asked for, its id, and where it lies.
 type Missing = (usize, ObjectId, Place);
@@ -32,17 +32,20 @@ impl Store {
                 }
             }
         }
-        missing.sort_unstable_by_key(|(_, _, place)| place.position());
-        let read = |(at, id, place): Missing| -> Result<(usize, Bytes)> {
-            let object = place.read(&id)?;
-            self.cache.insert(id, object.clone());
-            Ok((at, of_kind(kind, &id, object)?))
+        missing.sort_unstable_by(|(_, _, a), (_, _, b)| a.position().cmp(&b.position()));
+        let read = |(at, id, place): &Missing| -> Result<(usize, Bytes)> {
+            let object = place.read(id, &self.blocks)?;
+            self.cache.insert(*id, object.clone());
+            Ok((*at, of_kind(kind, id, object)?))
         };
-        let found: Vec<(usize, Bytes)> = if missing.len() <= OBJECTS_PER_TASK {
-            missing.into_iter().map(read).collect::<Result<_>>()?
+        let found: Vec<(usize, Bytes)> = if missing.len() <= OBJECTS_FOR_THREADS {
+            missing.iter().map(read).collect::<Result<_>>()?
         } else {
-            let tasks = missing.into_par_iter().with_min_len(OBJECTS_PER_TASK);
-            tasks.map(read).collect::<Result<_>>()?
+            let units: Vec<&[Missing]> = missing
+                .chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit())
+                .collect();
+            let tasks = units.into_par_iter().flat_map_iter(|unit| unit.iter().map(read));
+            tasks.collect::<Result<_>>()?
         };
         for (at, bytes) in found {
             if let Some(slot) = all.get_mut(at) {

@@ -59,13 +59,18 @@
 
 mod cache;
 mod codec;
+mod collect;
 mod commit;
 mod index;
+mod inventory;
 mod io;
 mod journal;
+mod lease;
+mod load;
 mod manifest;
 mod many;
 mod ownership;
+mod pack;
 mod refs;
 mod scan;
 mod seal;
@@ -73,7 +78,6 @@ mod segment;
 mod superblock;
 mod view;
 
-use std::collections::HashSet;
 use std::fmt;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -82,21 +86,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use commit::MAX_COMMIT_BYTES;
+pub use collect::{Collection, Replaced, Replacement};
+pub use commit::{Check, MAX_COMMIT_BYTES};
+pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, RealIo};
+pub use lease::Lease;
+pub use pack::{Gone, Item as PackItem, Tier};
 pub use refs::{Expected, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate};
 pub use superblock::FORMAT_VERSION;
 
 use self::cache::Cache;
 use self::commit::Writer;
-use self::index::Sealed;
 use self::journal::Journal;
-use self::manifest::Manifest;
-use self::scan::Depth;
-use self::segment::SegmentFile;
+use self::lease::Leases;
+use self::pack::BlockCache;
 use self::superblock::{StoreId, Superblock};
 use self::view::{Location, View};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
 const JOURNAL_DIR: &str = "journal";
@@ -110,8 +116,10 @@ pub struct Store {
     durability: Durability,
     lock_timeout: Duration,
     cache: Cache,
+    blocks: BlockCache,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
     writer: Mutex<Writer>,
+    leases: Mutex<Leases>,
     journal: Mutex<Journal>,
     view: RwLock<View>,
 }
@@ -131,6 +139,8 @@ pub struct OpenOptions {
     pub writer_seed: [u8; 16],
     /// Most bytes of verified objects that are kept in memory.
     pub cache_bytes: usize,
+    /// Most bytes of unpacked blocks that are kept in memory.
+    pub block_cache_bytes: usize,
     /// When a commit is acknowledged.
     pub durability: Durability,
     /// How long a commit waits for the ref lock, which others hold for microseconds.
@@ -138,11 +148,16 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Full durability, a cache of 32 MiB, and ten seconds of patience with a ref lock.
+    /// Full durability, caches of 24 and 16 MiB, and ten seconds of patience with a ref lock.
     #[must_use]
     pub fn new(writer_seed: [u8; 16]) -> Self {
-        let (cache_bytes, lock_timeout) = (32 << 20, Duration::from_secs(10));
-        Self { writer_seed, cache_bytes, durability: Durability::Full, lock_timeout }
+        Self {
+            writer_seed,
+            cache_bytes: 24 << 20,
+            block_cache_bytes: 16 << 20,
+            durability: Durability::Full,
+            lock_timeout: Duration::from_secs(10),
+        }
     }
 }
 
@@ -209,9 +224,11 @@ pub struct StoreSummary {
     pub active_segments: usize,
     /// Segments that are sealed.
     pub sealed_segments: usize,
-    /// Bytes of records, headers included.
+    /// Packs.
+    pub packs: usize,
+    /// Bytes of records and packs, headers included.
     pub used_bytes: u64,
-    /// Bytes of all segment files; what is not used is zeros for the next commits.
+    /// Bytes of all these files; what is not used is zeros for the next commits.
     pub file_bytes: u64,
 }
 
@@ -247,32 +264,7 @@ impl Store {
     /// `Corrupt` when its superblock does not verify, `Io` when it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
         let superblock = Superblock::open(&*io, dir)?;
-        let (manifest, findings) = Manifest::load(&*io, dir, superblock.store)?;
-        let mut view = View { refs: Arc::new(manifest.refs), findings, ..View::default() };
-        let journal_dir = dir.join(JOURNAL_DIR);
-        let mut sealed = HashSet::new();
-        for (id, index) in manifest.sealed {
-            let path = journal_dir.join(id.file_name());
-            let opened = io
-                .open(&path, Access::Read)
-                .map_err(|source| Error::io(format!("open {}", path.display()), source))
-                .and_then(|file| Sealed::open(Arc::new(SegmentFile { id, file }), index));
-            match opened {
-                Ok(opened) => {
-                    view.sealed.push(Arc::new(opened));
-                    sealed.insert(id);
-                }
-                // Without its index it is read like an active one.
-                Err(error) => view.findings.push(Finding {
-                    kind: FindingKind::Damage,
-                    place: path.display().to_string(),
-                    message: error.to_string(),
-                }),
-            }
-        }
-        let view = RwLock::new(view);
-        let mut journal = Journal::new(journal_dir, sealed);
-        journal.open(&*io, &view)?;
+        let (view, journal) = load::open(&*io, dir, &superblock)?;
         Ok(Self {
             io,
             dir: dir.to_owned(),
@@ -280,19 +272,12 @@ impl Store {
             durability: options.durability,
             lock_timeout: options.lock_timeout,
             cache: Cache::new(options.cache_bytes),
+            blocks: BlockCache::new(options.block_cache_bytes),
             writer: Mutex::new(Writer::new(options.writer_seed)?),
+            leases: Mutex::default(),
             journal: Mutex::new(journal),
             view,
         })
-    }
-
-    /// Sees what others have committed since. Costs a directory listing and one read for each
-    /// active segment.
-    ///
-    /// # Errors
-    /// `Io` when the journal cannot be read.
-    pub fn refresh(&self) -> Result<()> {
-        lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)
     }
 
     /// The refs, as of the last commit or refresh. Does not change under the caller.
@@ -305,6 +290,13 @@ impl Store {
     #[must_use]
     pub fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
         read(&self.view).find(prefix, limit)
+    }
+
+    /// Why an object is not in the store any more, if it was there and went on purpose.
+    #[must_use]
+    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        let view = read(&self.view);
+        if view.contains(id) { None } else { view.files.gone(id) }
     }
 
     /// What is wrong with the files, as far as it was noticed while reading them.
@@ -320,13 +312,18 @@ impl Store {
     pub fn summary(&self) -> Result<StoreSummary> {
         let journal = lock(&self.journal);
         let view = read(&self.view);
-        let sealed_bytes = view.sealed.iter().map(|sealed| sealed.file_bytes()).sum::<u64>();
+        let sealed_bytes = view.files.sealed.iter().map(|s| s.file_bytes()).sum::<u64>()
+            + view.files.packs.iter().map(|pack| pack.file_bytes()).sum::<u64>();
+        let objects = view.active.len()
+            + view.files.sealed.iter().map(|sealed| sealed.len()).sum::<usize>()
+            + view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
         let mut summary = StoreSummary {
             id: self.superblock.store.0,
             format_version: FORMAT_VERSION,
-            objects: view.active.len() + view.sealed.iter().map(|s| s.len()).sum::<usize>(),
+            objects,
             active_segments: journal.segments.len(),
-            sealed_segments: view.sealed.len(),
+            sealed_segments: view.files.sealed.len(),
+            packs: view.files.packs.len(),
             used_bytes: sealed_bytes,
             file_bytes: sealed_bytes,
         };
@@ -346,8 +343,13 @@ impl ObjectSource for Store {
             return Ok(Some(object));
         }
         let place = read(&self.view).place(id);
-        let Some(place) = place else { return Ok(None) };
-        let object = place.read(id)?;
+        let Some(place) = place else {
+            return match self.gone(id) {
+                Some(why) => Err(gone_error(id, why)),
+                None => Ok(None),
+            };
+        };
+        let object = place.read(id, &self.blocks)?;
         self.cache.insert(*id, object.clone());
         Ok(Some(object))
     }
@@ -358,6 +360,14 @@ impl ObjectSource for Store {
 
     fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         self.read_many(kind, ids)
+    }
+}
+
+/// What reading an object says that went on purpose.
+fn gone_error(id: &ObjectId, why: Gone) -> Error {
+    match why {
+        Gone::Elided => Error::new(ErrorKind::Expired, format!("{id} was dropped by retention")),
+        Gone::Redacted => Error::new(ErrorKind::Redacted, format!("{id} was redacted")),
     }
 }
 

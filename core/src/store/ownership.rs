@@ -62,7 +62,7 @@ impl SegmentIds {
         Self { seed, next: 0 }
     }
 
-    fn next(&mut self) -> SegmentId {
+    pub(super) fn next(&mut self) -> SegmentId {
         let mut checksum = Checksum::new(SEGMENT_ID_CONTEXT);
         let digest = checksum.update(&self.seed).update(&self.next.to_le_bytes()).finish();
         self.next += 1;
@@ -87,7 +87,7 @@ impl Store {
                 break;
             }
             left -= 1;
-            let Some(owned) = self.lock_idle(file)? else { continue };
+            let Some((owned, true)) = self.lock_idle(file)? else { continue };
             if taken.is_none() && !self.is_full(&owned) {
                 taken = Some(self.take_over(owned)?);
             } else {
@@ -145,8 +145,9 @@ impl Store {
         segment.owned = false;
     }
 
-    /// The segment, locked and read to its end, unless somebody owns it or it has ended in rubbish.
-    fn lock_idle(&self, file: &Arc<SegmentFile>) -> Result<Option<Owned>> {
+    /// The segment, locked and read to its end, unless somebody owns it; and whether anything may be
+    /// appended to it: not to one that is damaged or ends in rubbish.
+    pub(super) fn lock_idle(&self, file: &Arc<SegmentFile>) -> Result<Option<(Owned, bool)>> {
         let mut journal = lock(&self.journal);
         let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
         let Some(segment) = journal.segment(file) else { return Ok(None) };
@@ -159,7 +160,7 @@ impl Store {
         let usable = ended && !segment.tail.damaged;
         segment.closed |= !usable;
         journal.apply(&self.view, found);
-        Ok(usable.then_some(owned))
+        Ok(Some((owned, usable)))
     }
 
     /// The segment, locked, unless somebody owns it or it is no longer in the journal.

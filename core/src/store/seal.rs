@@ -20,10 +20,9 @@ const MAX_ATTEMPTS: usize = 16;
 
 impl Store {
     /// Seals a segment this handle owns, and gives it up, also when sealing fails.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "the lock on the segment is held until it is sealed, and ends here"
-    )]
+    ///
+    /// Its lock ends here, unless a transaction is open that may have put objects into it to which
+    /// no ref leads yet.
     pub(super) fn seal(&self, owned: Owned) -> Result<()> {
         let index = self.write_index(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
@@ -31,13 +30,22 @@ impl Store {
         }
         let index = index?;
         let refs = self.durable_refs()?;
-        self.publish(&owned, index, &refs)?;
+        if !self.publish(&owned, index, &refs)? {
+            return Ok(());
+        }
         let sealed = Arc::new(Sealed::open(Arc::clone(&owned.segment), index)?);
-        let mut journal = lock(&self.journal);
-        let mut view = write(&self.view);
-        view.sealed.push(sealed);
-        view.active.retain(|_, location| !Arc::ptr_eq(&location.segment, &owned.segment));
-        journal.seal(&owned.segment);
+        {
+            let mut journal = lock(&self.journal);
+            let mut view = write(&self.view);
+            let files = Arc::make_mut(&mut view.files);
+            // Another thread may have read the new manifest in between.
+            if !files.sealed.iter().any(|known| known.segment().id == owned.segment.id) {
+                files.sealed.push(sealed);
+            }
+            view.active.retain(|_, location| !Arc::ptr_eq(&location.segment, &owned.segment));
+            journal.seal(&owned.segment);
+        }
+        self.keep_locked(owned);
         Ok(())
     }
 
@@ -65,7 +73,7 @@ impl Store {
     }
 
     /// The refs after everything that is in the journal now, all of it durable.
-    fn durable_refs(&self) -> Result<Arc<RefTable>> {
+    pub(super) fn durable_refs(&self) -> Result<Arc<RefTable>> {
         let (refs, others) = {
             let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
             let mut journal = lock(&self.journal);
@@ -78,13 +86,16 @@ impl Store {
         Ok(refs)
     }
 
-    /// Publishes a manifest that names the segment.
-    fn publish(&self, owned: &Owned, index: u64, refs: &RefTable) -> Result<()> {
+    /// Publishes a manifest that names the segment; `false` when packs have replaced it.
+    fn publish(&self, owned: &Owned, index: u64, refs: &RefTable) -> Result<bool> {
         let store = self.superblock.store;
         for _ in 0..MAX_ATTEMPTS {
             let (mut manifest, _) = Manifest::load(&*self.io, &self.dir, store)?;
+            if manifest.retired.contains(&owned.segment.id) {
+                return Ok(false);
+            }
             if manifest.sealed.iter().any(|(id, _)| *id == owned.segment.id) {
-                return Ok(());
+                return Ok(true);
             }
             manifest.generation += 1;
             manifest.sealed.push((owned.segment.id, index));
@@ -92,7 +103,7 @@ impl Store {
                 manifest.refs = refs.clone();
             }
             if manifest.publish(&*self.io, &self.dir, store)? {
-                return Ok(());
+                return Ok(true);
             }
         }
         let message = format!("{}: others keep publishing manifests", self.dir.display());

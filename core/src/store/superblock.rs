@@ -6,7 +6,9 @@
 //! ```
 //!
 //! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
-//! of the store.
+//! of the store. Only one word in a block of its own behind it ever changes: the epoch, which
+//! counts how often files were taken away. It tells whoever has the store open to look again, so it
+//! need not survive a crash.
 
 use std::fmt;
 use std::io::ErrorKind as IoErrorKind;
@@ -39,6 +41,9 @@ const AT_INCOMPATIBLE_FEATURES: usize = 40;
 const AT_STORE_ID: usize = 48;
 const AT_CHECKSUM: usize = 64;
 const BYTES: usize = 96;
+
+/// Where the epoch lies: a torn write of it cannot reach the block of the superblock itself.
+const AT_EPOCH: u64 = 4096;
 
 /// The identity of a store, from its creation on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,6 +101,23 @@ impl Superblock {
             0 => Ok(()),
             bits => Err(unsupported(&self.path, "may only be read: it has features", bits)),
         }
+    }
+
+    /// The epoch: how often files were taken away. What it was when the files of a store were opened,
+    /// it must still be when something is built on them.
+    pub(super) fn epoch(&self) -> Result<u64> {
+        let mut word = [0; 8];
+        let read = self.file.read_at(&mut word, AT_EPOCH);
+        let read = read.map_err(|e| Error::io(format!("read {}", self.path.display()), e))?;
+        Ok(if read == word.len() { u64::from_le_bytes(word) } else { 0 })
+    }
+
+    /// Begins a new epoch: files are about to be taken away. Only under the ref lock.
+    pub(super) fn begin_epoch(&self, io: &dyn Io) -> Result<()> {
+        let failed = |source| Error::io(format!("write {}", self.path.display()), source);
+        let next = self.epoch()?.wrapping_add(1);
+        let file = io.open(&self.path, Access::Write).map_err(failed)?;
+        file.write_at(&next.to_le_bytes(), AT_EPOCH).map_err(failed)
     }
 
     /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::index::Sealed;
+use super::pack::{BlockCache, Found as InPack, Gone, Pack};
 use super::refs::RefTable;
 use super::scan::FoundOperation;
-use super::segment::{SegmentFile, SegmentId, Stored};
+use super::segment::{SegmentFile, Stored};
 use super::{Finding, codec};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, verify};
@@ -25,8 +26,17 @@ pub(super) struct Location {
 pub(super) enum Place {
     /// A file that is still written to: read with a system call.
     Active(Location),
-    /// A file in memory.
+    /// A segment in memory.
     Sealed(Arc<Sealed>, Stored),
+    /// A pack in memory: kind and ordinal.
+    Packed(Arc<Pack>, Kind, u32),
+}
+
+/// Files that never change and have an index of their own, oldest first.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Files {
+    pub(super) sealed: Vec<Arc<Sealed>>,
+    pub(super) packs: Vec<Arc<Pack>>,
 }
 
 /// Everything visible to readers. Cheap to look at, changed only for moments.
@@ -34,35 +44,74 @@ pub(super) enum Place {
 pub(super) struct View {
     /// Objects in active segments.
     pub(super) active: HashMap<ObjectId, Location>,
-    /// Immutable files with an index of their own, searched after the active ones, newest last.
-    pub(super) sealed: Vec<Arc<Sealed>>,
+    /// Searched after the active segments.
+    pub(super) files: Arc<Files>,
+    /// The epoch of the store when these files were opened.
+    pub(super) epoch: u64,
     pub(super) refs: Arc<RefTable>,
     pub(super) findings: Vec<Finding>,
 }
 
-impl View {
+impl Files {
     pub(super) fn place(&self, id: &ObjectId) -> Option<Place> {
-        if let Some(location) = self.active.get(id) {
-            return Some(Place::Active(location.clone()));
-        }
-        self.sealed.iter().rev().find_map(|sealed| {
+        let sealed = self.sealed.iter().rev().find_map(|sealed| {
             sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+        });
+        sealed.or_else(|| {
+            self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
+                InPack::Object { ordinal, kind } => {
+                    Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+                }
+                InPack::Gone { .. } => None,
+            })
         })
     }
 
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
-        self.active.contains_key(id) || self.sealed.iter().any(|sealed| sealed.find(id).is_some())
+        self.sealed.iter().any(|sealed| sealed.find(id).is_some())
+            || self.packs.iter().any(|pack| matches!(pack.find(id), Some(InPack::Object { .. })))
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    pub(super) fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
+            InPack::Gone { why, .. } => Some(why),
+            InPack::Object { .. } => None,
+        })
+    }
+}
+
+impl View {
+    pub(super) fn place(&self, id: &ObjectId) -> Option<Place> {
+        match self.active.get(id) {
+            Some(location) => Some(Place::Active(location.clone())),
+            None => self.files.place(id),
+        }
+    }
+
+    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+        self.active.contains_key(id) || self.files.contains(id)
     }
 
     /// Up to `limit` objects whose ids start with `prefix`, in order.
     pub(super) fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
         let mut found = BTreeMap::new();
-        for sealed in &self.sealed {
+        for sealed in &self.files.sealed {
             found.extend(sealed.starting_with(prefix).take(limit));
+        }
+        for pack in &self.files.packs {
+            found.extend(pack.starting_with(prefix));
         }
         let active = self.active.iter().filter(|(id, _)| prefix.matches(id));
         found.extend(active.map(|(id, location)| (*id, location.stored.kind)));
         found.into_iter().take(limit).collect()
+    }
+
+    /// Notes what is wrong, once: files are looked at again and again.
+    pub(super) fn add_finding(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 
     pub(super) fn apply(&mut self, found: &FoundOperation) {
@@ -72,54 +121,73 @@ impl View {
 
 impl Place {
     /// The object `id`, which lies here, verified.
-    pub(super) fn read(&self, id: &ObjectId) -> Result<Object> {
-        let stored = self.stored();
-        let damaged = |source| {
-            let what = format_args!("{} of {id}", stored.kind);
-            Error::corrupt(self.segment().place(stored.offset), what, "other bytes")
-                .with_source(source)
+    pub(super) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
+        let (kind, bytes) = match self {
+            Self::Active(Location { segment, stored }) => {
+                (stored.kind, unpack(segment, stored, active_bytes(segment, stored)?, id)?)
+            }
+            Self::Sealed(sealed, stored) => {
+                let bytes = sealed.bytes(stored).ok_or_else(|| short(sealed.segment(), stored))?;
+                (stored.kind, unpack(sealed.segment(), stored, bytes, id)?)
+            }
+            Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),
         };
-        let bytes = codec::decode(stored.codec, self.stored_bytes()?, stored.raw_bytes);
-        let bytes = bytes.map_err(damaged)?;
-        verify(stored.kind, &bytes, id).map_err(|e| e.at(self.segment().place(stored.offset)))?;
-        Ok(Object { kind: stored.kind, bytes })
+        verify(kind, &bytes, id).map_err(|error| error.at(self.name()))?;
+        Ok(Object { kind, bytes })
     }
 
-    fn stored_bytes(&self) -> Result<Bytes> {
-        let (stored, segment) = (self.stored(), self.segment());
-        let short = || Error::corrupt(segment.place(stored.offset), "an object", "the end");
+    /// File and offset, for errors.
+    fn name(&self) -> String {
         match self {
-            Self::Sealed(sealed, _) => sealed.bytes(stored).ok_or_else(short),
-            Self::Active(_) => {
-                // The size is not taken on trust: the batch lay wholly inside the file.
-                let mut bytes = vec![0; stored.stored_bytes as usize];
-                let read = segment.file.read_at(&mut bytes, stored.offset).map_err(|source| {
-                    Error::io(format!("read {}", segment.place(stored.offset)), source)
-                })?;
-                if read < bytes.len() {
-                    return Err(short());
-                }
-                Ok(bytes.into())
+            Self::Active(location) => location.segment.place(location.stored.offset),
+            Self::Sealed(sealed, stored) => sealed.segment().place(stored.offset),
+            Self::Packed(pack, _, ordinal) => pack.place(*ordinal),
+        }
+    }
+
+    /// What is read in this order is read from front to back, and every block once.
+    pub(super) fn position(&self) -> (&[u8], u64) {
+        match self {
+            Self::Active(location) => (&location.segment.id.0, location.stored.offset),
+            Self::Sealed(sealed, stored) => (&sealed.segment().id.0, stored.offset),
+            Self::Packed(pack, _, ordinal) => (&pack.id().0, (*ordinal).into()),
+        }
+    }
+
+    /// Objects of the same unit are best read by the same thread.
+    pub(super) fn unit(&self) -> u64 {
+        match self {
+            Self::Packed(pack, _, ordinal) => pack.block_of(*ordinal).into(),
+            Self::Active(Location { stored, .. }) | Self::Sealed(_, stored) => {
+                stored.offset / UNIT_BYTES
             }
         }
     }
+}
 
-    /// The file and the offset in it: what is read in this order is read from front to back.
-    pub(super) fn position(&self) -> (SegmentId, u64) {
-        (self.segment().id, self.stored().offset)
-    }
+/// Bytes of a segment that are one unit of reading.
+const UNIT_BYTES: u64 = 128 << 10;
 
-    fn stored(&self) -> &Stored {
-        match self {
-            Self::Active(location) => &location.stored,
-            Self::Sealed(_, stored) => stored,
-        }
-    }
+fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -> Result<Bytes> {
+    codec::decode(stored.codec, bytes, stored.raw_bytes).map_err(|source| {
+        let what = format_args!("{} of {id}", stored.kind);
+        Error::corrupt(segment.place(stored.offset), what, "other bytes").with_source(source)
+    })
+}
 
-    fn segment(&self) -> &SegmentFile {
-        match self {
-            Self::Active(location) => &location.segment,
-            Self::Sealed(sealed, _) => sealed.segment(),
-        }
+/// The stored bytes in a segment that may still grow.
+fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
+    // The size is not taken on trust: the batch lay wholly inside the file.
+    let mut bytes = vec![0; stored.stored_bytes as usize];
+    let read = segment.file.read_at(&mut bytes, stored.offset).map_err(|source| {
+        Error::io(format!("read {}", segment.place(stored.offset)), source)
+    })?;
+    if read < bytes.len() {
+        return Err(short(segment, stored));
     }
+    Ok(bytes.into())
+}
+
+fn short(segment: &SegmentFile, stored: &Stored) -> Error {
+    Error::corrupt(segment.place(stored.offset), "an object", "the end")
 }

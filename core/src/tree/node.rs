@@ -158,11 +158,35 @@ pub(super) fn read_node(
 /// # Errors
 /// `Corrupt` unless the bytes are exactly what a tree writes, `Unsupported` for a later form.
 pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
-    let runs = match decode(bytes)? {
-        Decoded::Root(root) => root.runs,
-        Decoded::Node { run, .. } => vec![run.into()],
+    Ok(children(bytes)?.into_iter().map(|child| child.link).collect())
+}
+
+/// What a node or root refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// The key of an item of a map; nothing for items of a list and for nodes of the level below.
+    pub key: Option<Bytes>,
+    /// What it refers to.
+    pub link: Link,
+}
+
+/// [`links`] with the keys of items, by which versions of the same thing are known.
+///
+/// # Errors
+/// Those of [`links`].
+pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
+    let (first_level, runs) = match decode(bytes)? {
+        Decoded::Root(root) => (0, root.runs),
+        Decoded::Node { level, run, .. } => (level, vec![run.into()]),
     };
-    Ok(runs.iter().flat_map(|run| run.iter()).map(|entry| entry.item.link).collect())
+    let mut children = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
+    for (level, run) in (first_level..).zip(&runs) {
+        children.extend(run.iter().map(|Entry { key, item, .. }| Child {
+            key: Some(key).filter(|key| level == 0 && !key.is_empty()).cloned(),
+            link: item.link,
+        }));
+    }
+    Ok(children)
 }
 
 /// What a node object holds.

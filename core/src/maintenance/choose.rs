@@ -1,0 +1,163 @@
+//! Which files a collection rewrites, and into which tier.
+
+use super::collect::{Amount, Purpose};
+use crate::store::Tier;
+
+/// Most bytes of files that are rewritten in one step, and so about the most that a pack has and the
+/// disk needs besides. A single file may be larger.
+const MAX_STEP_BYTES: u64 = 256 << 20;
+
+/// A file with more garbage than one part in this many is worth a step.
+const GARBAGE_PARTS: u64 = 4;
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileState {
+    pub(super) tier: Option<Tier>,
+    pub(super) bytes: u64,
+    pub(super) replaceable: bool,
+    pub(super) live: Amount,
+    pub(super) garbage: Amount,
+}
+
+/// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
+pub(super) fn choose(files: &[FileState], purpose: Purpose) -> (Vec<usize>, Tier, bool) {
+    let free = files.iter().enumerate().filter(|(_, file)| file.replaceable);
+    match purpose {
+        Purpose::Gc => {
+            let wanted = free.filter(|(_, file)| file.garbage.objects > 0 || file.is_empty());
+            let (chosen, partial) = first_step(wanted);
+            let tiers = chosen.iter().filter_map(|number| files.get(*number)?.tier);
+            let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
+            (chosen, tier, partial)
+        }
+        Purpose::Repack(tier) => {
+            let wanted: Vec<_> = free.filter(|(_, file)| !file.is_finished(tier)).collect();
+            let (chosen, partial) = first_step(wanted.iter().copied());
+            // A small pack alone is what repacking it would give again.
+            let alone = match wanted.as_slice() {
+                [(_, file)] => file.is_stored_as(tier),
+                _ => false,
+            };
+            if alone { (Vec::new(), tier, false) } else { (chosen, tier, partial) }
+        }
+        Purpose::Step => step(free),
+    }
+}
+
+impl FileState {
+    fn is_empty(&self) -> bool {
+        self.live.objects == 0
+    }
+
+    fn is_stored_as(&self, tier: Tier) -> bool {
+        self.tier >= Some(tier) && self.garbage.objects == 0
+    }
+
+    /// Whether repacking would only give the same again.
+    fn is_finished(&self, tier: Tier) -> bool {
+        self.is_stored_as(tier) && self.bytes >= MAX_STEP_BYTES / 2
+    }
+}
+
+/// As many files as one step takes, oldest first, and whether any are left.
+fn first_step<'f>(wanted: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, bool) {
+    let mut bytes = 0;
+    let mut chosen = Vec::new();
+    for (number, file) in wanted {
+        bytes += file.live.bytes;
+        if !chosen.is_empty() && bytes > MAX_STEP_BYTES {
+            return (chosen, true);
+        }
+        chosen.push(number);
+    }
+    (chosen, false)
+}
+
+/// All of the journal that is free, with packs that are no larger than what is rewritten anyway: so
+/// a byte is rewritten once for every doubling of the store. And packs that are largely garbage.
+fn step<'f>(free: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, Tier, bool) {
+    let (journal, mut packs): (Vec<_>, Vec<_>) = free.partition(|(_, file)| file.tier.is_none());
+    let mut bytes: u64 = journal.iter().map(|(_, file)| file.live.bytes).sum();
+    let mut chosen: Vec<usize> = journal.into_iter().map(|(number, _)| number).collect();
+    let mut tier = Tier::Hot;
+    packs.sort_by_key(|(_, file)| file.live.bytes);
+    for (number, file) in packs {
+        let wasteful = file.garbage.bytes * GARBAGE_PARTS > file.bytes;
+        let small = !chosen.is_empty() && file.live.bytes <= bytes;
+        if (wasteful || small) && bytes + file.live.bytes <= MAX_STEP_BYTES {
+            bytes += file.live.bytes;
+            tier = tier.max(Tier::Compacted);
+            chosen.push(number);
+        }
+    }
+    chosen.sort_unstable();
+    (chosen, tier, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(tier: Option<Tier>, live: u64, garbage: u64) -> FileState {
+        let amount = |bytes| Amount { objects: bytes / 100, bytes };
+        let (live, garbage, bytes) = (amount(live), amount(garbage), live + garbage);
+        FileState { tier, bytes, replaceable: true, live, garbage }
+    }
+
+    #[test]
+    fn a_file_in_use_is_never_chosen() {
+        let mut files = [file(None, 1000, 1000), file(Some(Tier::Hot), 1000, 1000)];
+        for file in &mut files {
+            file.replaceable = false;
+        }
+        for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive), Purpose::Step] {
+            assert_eq!(choose(&files, purpose).0, Vec::<usize>::new());
+        }
+    }
+
+    #[test]
+    fn gc_takes_what_has_garbage_and_keeps_the_best_tier() {
+        let files = [
+            file(None, 1000, 0),
+            file(Some(Tier::Archive), 5000, 100),
+            file(Some(Tier::Hot), 700, 200),
+        ];
+        assert_eq!(choose(&files, Purpose::Gc), (vec![1, 2], Tier::Archive, false));
+    }
+
+    #[test]
+    fn repacking_what_is_packed_is_nothing_to_do() {
+        let packed = [file(Some(Tier::Compacted), 1000, 0)];
+        assert!(choose(&packed, Purpose::Repack(Tier::Compacted)).0.is_empty());
+        assert_eq!(choose(&packed, Purpose::Repack(Tier::Archive)).0, [0]);
+        let two = [packed[0], file(None, 10_000, 0)];
+        assert_eq!(choose(&two, Purpose::Repack(Tier::Compacted)).0, [0, 1]);
+    }
+
+    #[test]
+    fn a_large_store_takes_steps_of_bounded_size() {
+        let files = [file(None, 200 << 20, 0), file(None, 200 << 20, 0)];
+        assert_eq!(
+            choose(&files, Purpose::Repack(Tier::Compacted)),
+            (vec![0], Tier::Compacted, true)
+        );
+    }
+
+    #[test]
+    fn steps_rewrite_a_byte_once_for_every_doubling() {
+        let mut packs: Vec<FileState> = Vec::new();
+        let mut rewritten = 0;
+        for _ in 0..256 {
+            let mut files = packs.clone();
+            files.push(file(None, 1000, 0));
+            let (chosen, tier, _) = choose(&files, Purpose::Step);
+            let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
+            rewritten += bytes;
+            packs = (0..files.len()).filter(|n| !chosen.contains(n)).map(|n| files[n]).collect();
+            packs.push(file(Some(tier), bytes, 0));
+        }
+        assert!(packs.len() <= 9, "{}", packs.len());
+        assert!(rewritten <= 256 * 1000 * 9, "{rewritten}");
+    }
+}

@@ -1,0 +1,380 @@
+//! Collection: what is live goes into packs, what is not goes away.
+//!
+//! `gc` and `repack` are the same work with different aims. [`Purpose::Gc`] applies retention and
+//! rewrites every file that has garbage; [`Purpose::Repack`] rewrites everything that is not stored
+//! as asked; [`Purpose::Step`] does a bounded part of both, whatever is worth it most, and is what
+//! runs by itself after enough commits. Each is a plan that is shown before it is applied.
+//!
+//! A rewrite makes one pack of limited size at a time, so a store larger than that takes several
+//! steps, and never needs more disk than one pack.
+
+use std::collections::{HashMap, HashSet};
+
+use super::choose::{FileState, choose};
+use super::layout::arrange;
+use super::mark::Marker;
+use super::policy::Policies;
+use super::retention::{Cost, RetentionPlan, plan as plan_retention};
+use super::roots::{Reason, Roots};
+use crate::error::Result;
+use crate::object::{Kind, ObjectId, ObjectSource, Time};
+use crate::repo::Repository;
+use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Tier};
+
+/// Commits whose contexts are marked in one round.
+const COMMITS_PER_ROUND: usize = 256;
+
+/// What a collection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Apply retention, and free what nothing reaches.
+    Gc,
+    /// Store everything in this tier.
+    Repack(Tier),
+    /// What is worth doing now, in small.
+    Step,
+}
+
+/// A number of objects and their bytes on disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes on disk: in packs, their share of the blocks.
+    pub bytes: u64,
+}
+
+/// What would be done with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFile {
+    /// Its path in the store.
+    pub name: String,
+    /// `None` for a segment of the journal.
+    pub tier: Option<Tier>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// What in it is reached.
+    pub live: Amount,
+    /// What in it is not, or lies in another file too.
+    pub garbage: Amount,
+    /// What happens to it.
+    pub fate: Fate,
+}
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays as it is.
+    Kept,
+    /// Its live objects go into the new pack.
+    Replaced,
+    /// Somebody writes to it, or an open transaction relies on it.
+    InUse,
+}
+
+/// What a collection would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectionPlan {
+    /// Which turns expire.
+    pub retention: RetentionPlan,
+    /// What is reached.
+    pub live: Amount,
+    /// What is not.
+    pub garbage: Amount,
+    /// Each file of the store.
+    pub files: Vec<PlannedFile>,
+    /// How the new pack is stored.
+    pub tier: Tier,
+    /// Whether more steps are needed after this one, because a pack has a limited size.
+    pub partial: bool,
+}
+
+impl CollectionPlan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.iter().all(|file| file.fate != Fate::Replaced)
+    }
+}
+
+/// What a collection did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Packs written, one for each step.
+    pub steps: u64,
+    /// Turns that expired.
+    pub expired_turns: u64,
+    /// Garbage that went.
+    pub freed: Amount,
+    /// Bytes of new packs.
+    pub written_bytes: u64,
+    /// Bytes of the files that went.
+    pub replaced_bytes: u64,
+}
+
+/// Plans a collection and does nothing.
+///
+/// # Errors
+/// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
+/// `Locked` while another collection goes on.
+pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
+    let collection = repo.store().collect()?;
+    Ok(Survey::new(&collection, purpose, now)?.plan)
+}
+
+/// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step.
+///
+/// `before_step` sees the plan of each step before it is applied.
+///
+/// # Errors
+/// Those of [`plan_collection`], and those of writing a pack; then the store is as it was before the
+/// step.
+pub fn collect(
+    repo: &Repository,
+    purpose: Purpose,
+    now: Time,
+    before_step: &mut dyn FnMut(&CollectionPlan),
+) -> Result<Collected> {
+    let mut collected = Collected::default();
+    loop {
+        let collection = repo.store().collect()?;
+        let survey = Survey::new(&collection, purpose, now)?;
+        if survey.plan.is_empty() {
+            return Ok(collected);
+        }
+        before_step(&survey.plan);
+        let replacement = survey.replacement();
+        let Survey { plan, mut marker, chosen, .. } = survey;
+        let inventory = collection.inventory();
+        let mut arrived = |ids: &[ObjectId]| {
+            marker.begin_round();
+            let added = marker.meet_closure(repo.store(), ids)?;
+            let lost = |id: &ObjectId| {
+                let file = inventory.find(id).and_then(|position| inventory.file_of(position));
+                file.is_some_and(|file| chosen.contains(&file))
+            };
+            let needed = added.into_iter().filter(|(id, _)| lost(id));
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0, like: None }).collect())
+        };
+        let Replaced { written_bytes, freed_bytes, .. } =
+            collection.replace(&replacement, &mut arrived)?;
+        collected.steps += 1;
+        collected.expired_turns += plan.retention.elided.len() as u64;
+        collected.written_bytes += written_bytes;
+        collected.replaced_bytes += freed_bytes;
+        for file in plan.files.iter().filter(|file| file.fate == Fate::Replaced) {
+            collected.freed.objects += file.garbage.objects;
+            collected.freed.bytes += file.garbage.bytes;
+        }
+        if purpose == Purpose::Step || !plan.partial {
+            return Ok(collected);
+        }
+    }
+}
+
+/// What is there, what of it is live, and what to do about it.
+struct Survey<'a> {
+    inventory: &'a Inventory<'a>,
+    marker: Marker<'a>,
+    plan: CollectionPlan,
+    chosen: Vec<usize>,
+    /// The last round that marked the newest contexts.
+    now_round: u32,
+    gone: Vec<(ObjectId, Kind, Gone)>,
+}
+
+impl<'a> Survey<'a> {
+    fn new(collection: &'a Collection<'a>, purpose: Purpose, now: Time) -> Result<Self> {
+        let inventory = collection.inventory();
+        let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
+        let retention = plan_turns(inventory, &roots, purpose, now)?;
+        let mut marker = Marker::new(inventory);
+        let now_round = mark(&mut marker, inventory, &roots, &retention)?;
+        let states = states(inventory, &marker);
+        let (chosen, tier, partial) = choose(&states, purpose);
+        let fate = |number: &usize, state: &FileState| match state.replaceable {
+            _ if chosen.contains(number) => Fate::Replaced,
+            true => Fate::Kept,
+            false => Fate::InUse,
+        };
+        let files = states.iter().enumerate().zip(inventory.files());
+        let files = files.map(|((number, state), file)| PlannedFile {
+            name: file.name.clone(),
+            tier: file.tier,
+            bytes: file.bytes,
+            live: state.live,
+            garbage: state.garbage,
+            fate: fate(&number, state),
+        });
+        let files: Vec<PlannedFile> = files.collect();
+        let (live, garbage) = states.iter().fold(<(Amount, Amount)>::default(), |sum, state| {
+            (sum.0.plus(state.live), sum.1.plus(state.garbage))
+        });
+        let gone = gone(inventory, &marker, &roots, &retention, &chosen);
+        let plan = CollectionPlan { retention, live, garbage, files, tier, partial };
+        Ok(Self { inventory, marker, plan, chosen, now_round, gone })
+    }
+
+    fn replacement(&self) -> Replacement {
+        Replacement {
+            files: self.chosen.clone(),
+            items: arrange(self.inventory, &self.marker, &self.chosen, self.now_round),
+            gone: self.gone.clone(),
+            tier: self.plan.tier,
+        }
+    }
+}
+
+impl Amount {
+    fn plus(self, other: Self) -> Self {
+        Self { objects: self.objects + other.objects, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// Which turns keep their content: only `gc` and its steps let any expire.
+fn plan_turns(
+    inventory: &Inventory<'_>,
+    roots: &Roots,
+    purpose: Purpose,
+    now: Time,
+) -> Result<RetentionPlan> {
+    let policies = match purpose {
+        Purpose::Repack(_) => Policies::default(),
+        Purpose::Gc | Purpose::Step => Policies::load(inventory, inventory.refs())?,
+    };
+    let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
+    let mut cost = MarkCost { inventory, marker: Marker::new(inventory), counted: 0 };
+    plan_retention(roots, &policies, now.micros, &is_gone, Some(&mut cost))
+}
+
+/// What keeping a turn costs: the bytes of what is met for the first time in its context.
+struct MarkCost<'a> {
+    inventory: &'a Inventory<'a>,
+    marker: Marker<'a>,
+    /// Objects whose bytes were counted already.
+    counted: usize,
+}
+
+impl Cost for MarkCost<'_> {
+    fn begin(&mut self, _session: &str) {
+        self.marker = Marker::new(self.inventory);
+        self.counted = 0;
+    }
+
+    fn added_bytes(&mut self, _commit: &ObjectId, tree: &ObjectId) -> Result<u64> {
+        self.marker.meet_contexts(std::slice::from_ref(tree))?;
+        let added = self.marker.met().get(self.counted..).unwrap_or_default();
+        let entry = |position: u32| self.inventory.entry(position as usize);
+        let bytes = added.iter().filter_map(|met| entry(met.position)).map(|e| e.stored_bytes);
+        let bytes = bytes.sum();
+        self.counted = self.marker.met().len();
+        Ok(bytes)
+    }
+}
+
+/// Marks what must stay; gives the last round of the newest contexts.
+fn mark(
+    marker: &mut Marker<'_>,
+    inventory: &Inventory<'_>,
+    roots: &Roots,
+    retention: &RetentionPlan,
+) -> Result<u32> {
+    let trees: HashMap<ObjectId, ObjectId> =
+        roots.graph.commits().iter().map(|commit| (commit.id, commit.tree)).collect();
+    let kept: HashSet<ObjectId> = retention.kept.iter().copied().collect();
+    let is_tip = |reasons: &Vec<Reason>| {
+        reasons.iter().any(|reason| matches!(reason, Reason::Branch(_) | Reason::Head))
+    };
+    let tips = roots.commits.iter().filter(|(id, why)| is_tip(why) && kept.contains(id));
+    let tips: Vec<ObjectId> = tips.filter_map(|(id, _)| trees.get(id).copied()).collect();
+    let now_round = marker.begin_round();
+    marker.meet_contexts(&tips)?;
+    marker.meet(retention_order(retention, roots))?;
+    marker.meet(roots.operations.iter().copied())?;
+    let objects: Vec<ObjectId> = roots.objects.keys().copied().collect();
+    marker.meet(objects.iter().copied())?;
+    for commits in retention.kept.chunks(COMMITS_PER_ROUND) {
+        marker.begin_round();
+        let trees: Vec<ObjectId> = commits.iter().filter_map(|id| trees.get(id).copied()).collect();
+        marker.meet_contexts(&trees)?;
+    }
+    marker.begin_round();
+    marker.meet_closure(inventory, &objects)?;
+    for (number, file) in inventory.files().iter().enumerate() {
+        if !file.replaceable {
+            let entries = (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
+            let ids: Vec<ObjectId> = entries.filter(|e| e.file == number).map(|e| e.id).collect();
+            marker.meet(ids.iter().copied())?;
+            marker.meet_closure(inventory, &ids)?;
+        }
+    }
+    Ok(now_round)
+}
+
+/// Every commit that stays, with or without its content: by session, newest first.
+fn retention_order(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
+    let kept: HashSet<&ObjectId> = retention.kept.iter().collect();
+    let others = roots.graph.commits().iter().map(|commit| commit.id);
+    let others = others.filter(|id| !kept.contains(id));
+    retention.kept.iter().copied().chain(others).collect()
+}
+
+/// What of each file is live.
+fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
+    let state = |file: &crate::store::StoredFile| {
+        let mut state = FileState {
+            tier: file.tier,
+            bytes: file.bytes,
+            replaceable: file.replaceable,
+            live: Amount::default(),
+            garbage: Amount::default(),
+        };
+        for position in file.first..file.first + file.objects {
+            let Some(entry) = inventory.entry(position) else { continue };
+            let amount = Amount { objects: 1, bytes: entry.stored_bytes };
+            if marker.is_met(position) {
+                state.live = state.live.plus(amount);
+            } else {
+                state.garbage = state.garbage.plus(amount);
+            }
+        }
+        state
+    };
+    inventory.files().iter().map(state).collect()
+}
+
+/// What the new pack has to answer for: contexts and operations that were dropped, now or earlier,
+/// unless a file that stays answers for them; and for ever what was redacted.
+fn gone(
+    inventory: &Inventory<'_>,
+    marker: &Marker<'_>,
+    roots: &Roots,
+    retention: &RetentionPlan,
+    chosen: &[usize],
+) -> Vec<(ObjectId, Kind, Gone)> {
+    let mut redacted = Vec::new();
+    let mut answered = HashSet::new();
+    for file in 0..inventory.files().len() {
+        for (id, kind, why) in inventory.gone_in(file) {
+            if !chosen.contains(&file) {
+                answered.insert(id);
+            } else if why == Gone::Redacted {
+                redacted.push((id, kind, why));
+            }
+        }
+    }
+    let turns = retention.elided.iter().chain(&retention.gone);
+    let trees = turns.map(|turn| (turn.tree, Kind::Node, Gone::Elided));
+    let floor = roots.floor.iter().map(|id| (*id, Kind::Operation, Gone::Elided));
+    let is_live = |id: &ObjectId| inventory.find(id).is_some_and(|at| marker.is_met(at));
+    let mut gone: Vec<_> = redacted
+        .into_iter()
+        .chain(trees)
+        .chain(floor)
+        .filter(|(id, ..)| !answered.contains(id) && !is_live(id))
+        .collect();
+    // Redacted comes first when there are two reasons.
+    gone.sort_by_key(|(id, ..)| *id);
+    gone.dedup_by_key(|(id, ..)| *id);
+    gone
+}

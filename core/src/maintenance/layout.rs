@@ -1,0 +1,73 @@
+//! Layout: in which order objects lie in a pack, and what each resembles.
+//!
+//! ```text
+//! commits | operations | tags | nodes now, then | values now | lists now | payloads of before
+//! ```
+//!
+//! What the newest contexts hold lies together, in their order, so that restoring one reads the file
+//! from front to back and nothing else. Older versions lie behind, those of one key together, newest
+//! first, and resemble the newest version of that key.
+
+use std::collections::HashMap;
+
+use super::mark::{Marker, Met};
+use crate::object::Kind;
+use crate::store::{Inventory, PackItem};
+
+/// Which part of a pack an object belongs to. The order is that of the pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Lane {
+    Commits,
+    Operations,
+    Tags,
+    NodesNow,
+    NodesBefore,
+    ValuesNow,
+    ListsNow,
+    Before,
+}
+
+/// The items of a pack with what was met and lies in the `files` of the inventory.
+///
+/// The rounds of the marker up to `now` are those of the newest contexts.
+pub(super) fn arrange(
+    inventory: &Inventory<'_>,
+    marker: &Marker<'_>,
+    files: &[usize],
+    now: u32,
+) -> Vec<PackItem> {
+    let mut first_of_group: HashMap<u64, usize> = HashMap::new();
+    let mut chosen: Vec<(Lane, usize, usize, &Met)> = Vec::new();
+    for (order, met) in marker.met().iter().enumerate() {
+        let lane = lane(met, now);
+        let first = *first_of_group.entry(met.group).or_insert(order);
+        let file = inventory.file_of(met.position as usize);
+        if file.is_some_and(|file| files.contains(&file)) {
+            chosen.push((lane, if met.versioned { first } else { order }, order, met));
+        }
+    }
+    chosen.sort_unstable_by_key(|(lane, first, order, _)| (*lane, *first, *order));
+    let mut newest: HashMap<u64, usize> = HashMap::new();
+    let mut items = Vec::with_capacity(chosen.len());
+    for (lane, _, _, met) in chosen {
+        let at = items.len();
+        let Some(entry) = inventory.entry(met.position as usize) else { continue };
+        let newest = met.versioned.then(|| *newest.entry(met.group).or_insert(at));
+        let like = newest.filter(|newest| *newest != at);
+        items.push(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32, like });
+    }
+    items
+}
+
+fn lane(met: &Met, now: u32) -> Lane {
+    match met.kind {
+        Kind::Commit => Lane::Commits,
+        Kind::Operation => Lane::Operations,
+        Kind::Tag => Lane::Tags,
+        Kind::Node if met.round <= now => Lane::NodesNow,
+        Kind::Node => Lane::NodesBefore,
+        Kind::Blob if met.round > now => Lane::Before,
+        Kind::Blob if met.versioned => Lane::ValuesNow,
+        Kind::Blob => Lane::ListsNow,
+    }
+}

@@ -1,0 +1,287 @@
+//! Mark: what can be reached, each object once, in the order in which it is met.
+//!
+//! Contexts are marked in rounds, newest first. Within a round the walk goes level by level, and the
+//! nodes of a level are read on all processors; that they are met in a fixed order makes packs
+//! reproducible. An object is known by its position in the inventory, so the set of those met is a
+//! bit map, and all that is remembered of an object is 24 bytes.
+//!
+//! On the way it is noted in which section, and for maps under which key, an object was met first:
+//! what is met later under the same key is an older version of it. Packs are laid out by this.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::repo::links;
+use crate::store::Inventory;
+use crate::tree::{Child, children};
+
+/// Nodes that one thread takes at a time.
+const NODES_PER_TASK: usize = 16;
+
+/// The section number of nodes of contexts themselves.
+const CONTEXT: u32 = 0;
+
+/// An object that was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Met {
+    /// In the inventory.
+    pub(super) position: u32,
+    /// The round, from 0.
+    pub(super) round: u32,
+    /// The section it was first met in, see [`Marker::section`].
+    pub(super) section: u32,
+    /// Its kind.
+    pub(super) kind: Kind,
+    /// Equal for versions of the same thing: nodes of a section, values of a key.
+    pub(super) group: u64,
+    /// Whether there are versions of it, as opposed to items of a list.
+    pub(super) versioned: bool,
+}
+
+/// The set of what was met.
+#[derive(Debug)]
+pub(super) struct Marker<'a> {
+    inventory: &'a Inventory<'a>,
+    live: Bits,
+    met: Vec<Met>,
+    rounds: u32,
+    sections: Vec<String>,
+    section_numbers: HashMap<Bytes, u32>,
+}
+
+/// A node that was met and not looked into.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    position: u32,
+    section: u32,
+}
+
+/// What a node refers to.
+struct Arrow {
+    position: u32,
+    kind: Kind,
+    group: u64,
+    versioned: bool,
+    /// The name of the section that begins here.
+    begins: Option<Bytes>,
+}
+
+impl<'a> Marker<'a> {
+    /// Nothing is met yet.
+    pub(super) fn new(inventory: &'a Inventory<'a>) -> Self {
+        Self {
+            inventory,
+            live: Bits::new(inventory.positions()),
+            met: Vec::new(),
+            rounds: 0,
+            sections: vec![String::new()],
+            section_numbers: HashMap::new(),
+        }
+    }
+
+    /// Everything that was met, in order.
+    pub(super) fn met(&self) -> &[Met] {
+        &self.met
+    }
+
+    /// The name of a section; empty for what is in none.
+    pub(super) fn section(&self, number: u32) -> &str {
+        self.sections.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// Whether what lies at a position was met.
+    pub(super) fn is_met(&self, position: usize) -> bool {
+        self.live.contains(position)
+    }
+
+    /// Begins a new round, and says its number.
+    pub(super) fn begin_round(&mut self) -> u32 {
+        self.rounds += 1;
+        self.rounds - 1
+    }
+
+    /// Meets single objects, and nothing they refer to.
+    ///
+    /// # Errors
+    /// `Corrupt` when one is missing.
+    pub(super) fn meet(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+        for id in ids {
+            let position = self.position(&id, || "a root".to_owned())?;
+            let kind = self.inventory.entry(position as usize).map(|entry| entry.kind);
+            let kind = kind.unwrap_or(Kind::Blob);
+            self.add(Met { position, round: self.round(), section: CONTEXT, kind, group: 0, versioned: false });
+        }
+        Ok(())
+    }
+
+    /// Meets contexts and everything in them.
+    ///
+    /// # Errors
+    /// `Corrupt` when something is missing or does not verify.
+    pub(super) fn meet_contexts(&mut self, trees: &[ObjectId]) -> Result<()> {
+        let mut open = Vec::new();
+        for tree in trees {
+            let position = self.position(tree, || "a commit".to_owned())?;
+            let group = group_of("", None);
+            let (kind, section, round) = (Kind::Node, CONTEXT, self.round());
+            if self.add(Met { position, round, section, kind, group, versioned: true }) {
+                open.push(Open { position, section });
+            }
+        }
+        self.walk(open)
+    }
+
+    /// Meets objects and everything that they refer to, whatever they are.
+    ///
+    /// # Errors
+    /// `Corrupt` when something is missing or does not verify.
+    pub(super) fn meet_closure(
+        &mut self,
+        source: &dyn ObjectSource,
+        ids: &[ObjectId],
+    ) -> Result<Vec<(ObjectId, Kind)>> {
+        let mut added = Vec::new();
+        let mut open: Vec<ObjectId> = ids.to_vec();
+        while let Some(id) = open.pop() {
+            let Some(object) = source.read(&id)? else {
+                return Err(missing(&id, "an object that was committed meanwhile"));
+            };
+            for link in links(&object)? {
+                let Some(position) = self.inventory.find(&link.id) else {
+                    // It came after the inventory, so it is asked about on its own.
+                    continue;
+                };
+                let (position, section) = (short(position)?, CONTEXT);
+                let (kind, round) = (link.kind, self.round());
+                if self.add(Met { position, round, section, kind, group: 0, versioned: false }) {
+                    added.push((link.id, link.kind));
+                    open.push(link.id);
+                }
+            }
+        }
+        Ok(added)
+    }
+
+    fn walk(&mut self, mut open: Vec<Open>) -> Result<()> {
+        while !open.is_empty() {
+            let arrows: Vec<Vec<Arrow>> = open
+                .par_iter()
+                .with_min_len(NODES_PER_TASK)
+                .map(|node| self.arrows(*node))
+                .collect::<Result<_>>()?;
+            let mut next = Vec::new();
+            for (node, arrows) in open.iter().zip(arrows) {
+                for arrow in arrows {
+                    self.follow(node.section, arrow, &mut next);
+                }
+            }
+            open = next;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, section: u32, arrow: Arrow, next: &mut Vec<Open>) {
+        let Arrow { position, kind, group, versioned, begins } = arrow;
+        let section = begins.map_or(section, |name| self.section_number(name));
+        let round = self.round();
+        let new = self.add(Met { position, round, section, kind, group, versioned });
+        if new && kind == Kind::Node {
+            next.push(Open { position, section });
+        }
+    }
+
+    /// What a node refers to and was not met before this level.
+    fn arrows(&self, node: Open) -> Result<Vec<Arrow>> {
+        let entry = self.inventory.entry(node.position as usize);
+        let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
+        let bytes = self.inventory.read_as(Kind::Node, &id)?;
+        let mut arrows = Vec::new();
+        for Child { key, link } in children(&bytes).map_err(|error| error.at(id))? {
+            let position = self.position(&link.id, || id.to_string())?;
+            if self.is_met(position as usize) {
+                continue;
+            }
+            let in_context = node.section == CONTEXT;
+            let name = match &key {
+                Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
+                _ => self.section(node.section).to_owned(),
+            };
+            let key_in_section = key.as_deref().filter(|_| !in_context);
+            let group = group_of(&name, key_in_section);
+            // A section that is one blob has versions too.
+            let versioned = link.kind == Kind::Node || key.is_some();
+            let begins = key.filter(|_| in_context);
+            arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
+        }
+        Ok(arrows)
+    }
+
+    fn add(&mut self, met: Met) -> bool {
+        let new = self.live.insert(met.position as usize);
+        if new {
+            self.met.push(met);
+        }
+        new
+    }
+
+    fn round(&self) -> u32 {
+        self.rounds.saturating_sub(1)
+    }
+
+    fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<u32> {
+        short(self.inventory.find(id).ok_or_else(|| missing(id, &from()))?)
+    }
+
+    fn section_number(&mut self, name: Bytes) -> u32 {
+        if let Some(number) = self.section_numbers.get(&name) {
+            return *number;
+        }
+        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
+        self.sections.push(String::from_utf8_lossy(&name).into_owned());
+        self.section_numbers.insert(name, number);
+        number
+    }
+}
+
+/// What versions of the same thing have in common: their section and, if there is one, their key.
+fn group_of(section: &str, key: Option<&[u8]>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (section, key).hash(&mut hasher);
+    hasher.finish()
+}
+
+fn short(position: usize) -> Result<u32> {
+    u32::try_from(position)
+        .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))
+}
+
+fn missing(id: &ObjectId, from: &str) -> Error {
+    Error::corrupt(from, format_args!("the object {id} it refers to"), "nothing")
+}
+
+/// A set of positions.
+#[derive(Debug)]
+pub(super) struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(len: usize) -> Self {
+        Self(vec![0; len.div_ceil(64)])
+    }
+
+    fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// Whether it was not in the set before.
+    fn insert(&mut self, at: usize) -> bool {
+        let Some(word) = self.0.get_mut(at / 64) else { return false };
+        let new = *word & (1 << (at % 64)) == 0;
+        *word |= 1 << (at % 64);
+        new
+    }
+}

@@ -1,0 +1,421 @@
+//! Replacing files by packs while others read and write.
+//!
+//! ```text
+//! lock what is idle ── inventory ── (mark, plan) ── write and verify the pack
+//!      ── what came meanwhile? ── announce, publish ── unlink
+//!         └──────── under the ref lock ─────────┘
+//! ```
+//!
+//! Only files that nobody appends to are replaced: packs, sealed segments, and idle segments, whose
+//! locks are held meanwhile. Objects in other segments are there to stay, and so is what they refer
+//! to. What was committed since the inventory may refer to something that is about to be dropped; so
+//! the caller is asked about it, the last time under the ref lock, which is held for as long as it
+//! takes to look at the few newest batches, and never over an fsync. After that, nobody can commit
+//! anything that relies on the files of before: the announcement in the superblock makes every
+//! writer look again.
+//!
+//! A crash at any moment leaves the files of before or those of after, and perhaps some that no
+//! manifest lists, which the next collection removes. Readers keep what they have opened.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::inventory::{Found, Inventory};
+use super::io::{Access, IoFile};
+use super::manifest::Manifest;
+use super::ownership::Owned;
+use super::pack::{Gone, Item, PackId, PackInput, Tier, write_pack};
+use super::scan::Depth;
+use super::segment::SegmentId;
+use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSource};
+
+/// The file whose lock keeps two collections apart.
+const COLLECTOR_FILE: &str = "collector";
+
+/// Times that publishing begins again because something arrived that needs what was to be dropped,
+/// or others published a manifest.
+const MAX_ATTEMPTS: usize = 32;
+
+/// Room that is left on the disk for commits.
+const SPARE_BYTES: u64 = 4 << 20;
+
+/// The right to replace files, and what there is to replace.
+#[derive(Debug)]
+pub struct Collection<'s> {
+    store: &'s Store,
+    inventory: Inventory<'s>,
+    /// Idle and sealed segments, locked so that nobody takes them over.
+    _segments: Vec<Arc<dyn IoFile>>,
+    _collector: Arc<dyn IoFile>,
+}
+
+/// Files to be replaced by a pack.
+#[derive(Debug)]
+pub struct Replacement {
+    /// Numbers of the files, in [`Inventory::files`]; each must be replaceable.
+    pub files: Vec<usize>,
+    /// What stays of them, in the order in which it is stored.
+    pub items: Vec<Item>,
+    /// Ids to answer for that have no content any more.
+    pub gone: Vec<(ObjectId, Kind, Gone)>,
+    /// How the pack is stored.
+    pub tier: Tier,
+}
+
+/// What a replacement did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// Bytes of new packs.
+    pub written_bytes: u64,
+    /// Bytes of the files that went.
+    pub freed_bytes: u64,
+    /// Objects in the new packs.
+    pub objects: u64,
+}
+
+/// Asked about objects that were committed since the inventory: which of what would be dropped do
+/// they need after all?
+pub type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<Item>> + 'a;
+
+impl Store {
+    /// Begins a collection: at most one in a store at a time.
+    ///
+    /// # Errors
+    /// `Locked` while another one goes on, `Io` when the store cannot be written to.
+    pub fn collect(&self) -> Result<Collection<'_>> {
+        self.superblock.check_writable()?;
+        let collector = self.lock_collector()?;
+        self.refresh()?;
+        let idle = self.lock_idle_segments()?;
+        self.durable_refs()?;
+        let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
+        let mut sealed_replaceable = Vec::new();
+        let files = Arc::clone(&read(&self.view).files);
+        for sealed in &files.sealed {
+            let locked = self.lock_sealed(sealed.segment().id)?;
+            sealed_replaceable.push(locked.is_some());
+            segments.extend(locked);
+        }
+        let found = {
+            let mut journal = lock(&self.journal);
+            journal.begin_arrivals();
+            let view = read(&self.view);
+            let mut active = Vec::new();
+            for segment in &journal.segments {
+                let id = segment.file.id;
+                let bytes = segment.file.file.size();
+                let bytes = bytes.map_err(|e| Error::io(segment.file.place(0), e))?;
+                active.push((id, bytes, idle.iter().any(|owned| owned.segment.id == id)));
+            }
+            let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
+            // Sealed meanwhile by another thread: not locked, so not replaceable.
+            sealed_replaceable.resize(files.sealed.len(), false);
+            let (active, segments) = (view.active.clone(), active);
+            Found { files, refs, active, segments, sealed_replaceable }
+        };
+        segments.extend(idle.into_iter().map(|owned| owned.file));
+        let inventory = Inventory::new(self, found);
+        Ok(Collection { store: self, inventory, _segments: segments, _collector: collector })
+    }
+
+    fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
+        let path = self.dir.join(COLLECTOR_FILE);
+        let failed = |source| Error::io(format!("lock {}", path.display()), source);
+        let file = match self.io.open(&path, Access::Write) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => match self.io.create(&path) {
+                Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+                    self.io.open(&path, Access::Write)
+                }
+                created => created,
+            },
+            opened => opened,
+        };
+        let file = file.map_err(failed)?;
+        if file.lock(Duration::ZERO).map_err(failed)? {
+            return Ok(file);
+        }
+        let message = format!("{}: another collection or repack goes on", self.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Removes what earlier collections have left: files that were replaced, and packs that were
+    /// never published. Only the holder of the collector's lock makes packs.
+    fn remove_leftovers(&self) -> Result<()> {
+        let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
+        let packs = self.dir.join(PACKS_DIR);
+        let names = self.io.list(&packs);
+        let names = names.map_err(|e| Error::io(format!("list {}", packs.display()), e))?;
+        let listed: HashSet<String> = manifest.packs.iter().map(|id| id.file_name()).collect();
+        for name in names.iter().filter(|name| !listed.contains(*name)) {
+            let leftover = name.ends_with(".tmp") || PackId::from_file_name(name).is_some();
+            if leftover {
+                self.remove(&packs.join(name))?;
+            }
+        }
+        for segment in &manifest.retired {
+            self.remove(&self.dir.join(JOURNAL_DIR).join(segment.file_name()))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &std::path::Path) -> Result<()> {
+        match self.io.remove(path) {
+            Err(source) if source.kind() != IoErrorKind::NotFound => {
+                Err(Error::io(format!("remove {}", path.display()), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks every segment that nobody writes to, this handle's own included unless a transaction
+    /// is open on it.
+    fn lock_idle_segments(&self) -> Result<Vec<Owned>> {
+        let mut writer = lock(&self.writer);
+        let mut idle = Vec::new();
+        if !self.is_leased()
+            && let Some(owned) = writer.owned.take()
+        {
+            if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
+                segment.owned = false;
+            }
+            idle.push(owned);
+        }
+        let others: Vec<_> = {
+            let journal = lock(&self.journal);
+            let others = journal.segments.iter().filter(|segment| !segment.owned);
+            others.map(|segment| Arc::clone(&segment.file)).collect()
+        };
+        for file in others {
+            if idle.iter().any(|owned| Arc::ptr_eq(&owned.segment, &file)) {
+                continue;
+            }
+            if let Some((owned, _)) = self.lock_idle(&file)? {
+                // What is damaged is for `repair`: nothing of it is thrown away.
+                let mut journal = lock(&self.journal);
+                if journal.segment(&file).is_some_and(|segment| !segment.tail.damaged) {
+                    idle.push(owned);
+                }
+            }
+        }
+        Ok(idle)
+    }
+
+    fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
+        let path = self.dir.join(JOURNAL_DIR).join(id.file_name());
+        let failed = |source| Error::io(format!("lock {}", path.display()), source);
+        let file = match self.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        Ok(file.lock(Duration::ZERO).map_err(failed)?.then_some(file))
+    }
+}
+
+impl<'s> Collection<'s> {
+    /// What there is.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory<'s> {
+        &self.inventory
+    }
+
+    /// Writes a pack with the items, verifies it, and lets it take the place of the files.
+    ///
+    /// Everything in the files that is not among the items is dropped, unless `arrived` wants it.
+    /// Needs as much disk as the pack; one more for what `arrived` wants.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a file that may not be replaced, `LimitExceeded` when the disk has no room
+    /// for the pack, `Corrupt` when an item does not verify, `Io` when the disk refuses. In all
+    /// cases the store is as it was.
+    pub fn replace(
+        self,
+        replacement: &Replacement,
+        arrived: &mut Arrived<'_>,
+    ) -> Result<Replaced> {
+        let store = self.store;
+        let mut replaced = Replaced::default();
+        for number in &replacement.files {
+            let file = self.inventory.files().get(*number);
+            let Some(file) = file.filter(|file| file.replaceable) else {
+                return Err(Error::invalid(format!("file {number} is in use")));
+            };
+            replaced.freed_bytes += file.bytes;
+        }
+        store.remove_leftovers()?;
+        self.check_room(replacement)?;
+        let mut packs = Vec::new();
+        if !replacement.items.is_empty() || !replacement.gone.is_empty() {
+            packs.push(self.write(replacement, &replacement.items, &mut replaced)?);
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let needed = arrived(&store.arrivals()?)?;
+            if !needed.is_empty() {
+                packs.push(self.write(replacement, &needed, &mut replaced)?);
+            }
+            if let Some(needed) = self.publish(replacement, &packs, arrived)? {
+                if needed.is_empty() {
+                    self.remove_replaced(replacement)?;
+                    return Ok(replaced);
+                }
+                packs.push(self.write(replacement, &needed, &mut replaced)?);
+            }
+        }
+        let message = format!("{}: too much is committed at once", store.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    fn check_room(&self, replacement: &Replacement) -> Result<()> {
+        let inventory = &self.inventory;
+        let entry = |item: &Item| inventory.find(&item.id).and_then(|at| inventory.entry(at));
+        let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
+        let (need, dir) = (bytes.sum::<u64>() + SPARE_BYTES, &self.store.dir);
+        let free = self.store.io.free_bytes(dir);
+        let free = free.map_err(|e| Error::io(format!("look at {}", dir.display()), e))?;
+        if need <= free {
+            return Ok(());
+        }
+        let message = format!("a new pack needs up to {need} bytes of disk, {free} are free");
+        Err(Error::new(ErrorKind::LimitExceeded, message))
+    }
+
+    /// Writes a pack with some items; the first one also answers for what is gone.
+    fn write(
+        &self,
+        replacement: &Replacement,
+        items: &[Item],
+        replaced: &mut Replaced,
+    ) -> Result<PackId> {
+        let store = self.store;
+        let first = std::ptr::eq(items, &raw const *replacement.items);
+        let written = write_pack(&PackInput {
+            io: &*store.io,
+            dir: &store.dir.join(PACKS_DIR),
+            store: store.superblock.store,
+            salt: lock(&store.writer).new_salt(),
+            tier: replacement.tier,
+            items,
+            gone: if first { &replacement.gone } else { &[] },
+            source: &Newest { inventory: &self.inventory, store },
+        })?;
+        replaced.written_bytes += written.bytes;
+        replaced.objects += items.len() as u64;
+        Ok(written.id)
+    }
+
+    /// Tries to publish; what arrived meanwhile and needs something that is dropped is given back,
+    /// and nothing is published then. `None` when others were faster to publish something else.
+    fn publish(
+        &self,
+        replacement: &Replacement,
+        packs: &[PackId],
+        arrived: &mut Arrived<'_>,
+    ) -> Result<Option<Vec<Item>>> {
+        let store = self.store;
+        let (io, id) = (&*store.io, store.superblock.store);
+        let refs = store.durable_refs()?;
+        let (mut manifest, _) = Manifest::load(io, &store.dir, id)?;
+        manifest.generation += 1;
+        self.change(&mut manifest, replacement, packs)?;
+        if manifest.refs.sequence < refs.sequence {
+            manifest.refs = (*refs).clone();
+        }
+        let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { return Ok(None) };
+        let published = {
+            let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
+            let needed = arrived(&store.arrivals()?)?;
+            if !needed.is_empty() {
+                prepared.discard(io)?;
+                return Ok(Some(needed));
+            }
+            store.superblock.begin_epoch(io)?;
+            prepared.link(io)?
+        };
+        if !published {
+            return Ok(None);
+        }
+        manifest.settle(io, &store.dir)?;
+        Ok(Some(Vec::new()))
+    }
+
+    /// Takes the replaced files out of a manifest and puts the packs in.
+    fn change(
+        &self,
+        manifest: &mut Manifest,
+        replacement: &Replacement,
+        packs: &[PackId],
+    ) -> Result<()> {
+        let names: HashSet<&str> =
+            replacement.files.iter().filter_map(|n| self.inventory.files().get(*n)).map(|f| &*f.name).collect();
+        let segment = |id: SegmentId| names.contains(&*format!("{JOURNAL_DIR}/{}", id.file_name()));
+        let journal = self.store.dir.join(JOURNAL_DIR);
+        let present = self.store.io.list(&journal);
+        let present = present.map_err(|e| Error::io(format!("list {}", journal.display()), e))?;
+        manifest.retired.retain(|id| present.contains(&id.file_name()));
+        let replaced = present.iter().filter_map(|name| SegmentId::from_file_name(name));
+        manifest.retired.extend(replaced.filter(|id| segment(*id)));
+        manifest.retired.sort_unstable();
+        manifest.retired.dedup();
+        manifest.sealed.retain(|(id, _)| !segment(*id));
+        manifest.packs.retain(|id| !names.contains(&*format!("{PACKS_DIR}/{}", id.file_name())));
+        for pack in packs {
+            if !manifest.packs.contains(pack) {
+                manifest.packs.push(*pack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees the new pack, and takes the names of the replaced files away.
+    fn remove_replaced(&self, replacement: &Replacement) -> Result<()> {
+        let store = self.store;
+        store.reload()?;
+        let kept = Arc::clone(&read(&store.view).files);
+        for number in &replacement.files {
+            let Some(file) = self.inventory.files().get(*number) else { continue };
+            // A pack with the same content has the same name.
+            let same = |id: PackId| file.name == format!("{PACKS_DIR}/{}", id.file_name());
+            if !kept.packs.iter().any(|pack| same(pack.id())) {
+                store.remove(&store.dir.join(&file.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Collection<'_> {
+    fn drop(&mut self) {
+        lock(&self.store.journal).end_arrivals();
+    }
+}
+
+impl Store {
+    /// Ids of objects that were committed since the last time, or since the inventory.
+    fn arrivals(&self) -> Result<Vec<ObjectId>> {
+        let mut journal = lock(&self.journal);
+        journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+        Ok(journal.take_arrivals())
+    }
+}
+
+/// Objects as of the inventory, without a copy of each in the store's cache; and later ones.
+struct Newest<'a> {
+    inventory: &'a Inventory<'a>,
+    store: &'a Store,
+}
+
+impl ObjectSource for Newest<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<crate::object::Object>> {
+        match self.inventory.read(id)? {
+            Some(object) => Ok(Some(object)),
+            None => self.store.read(id),
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.inventory.contains(id)? || self.store.contains(id)?)
+    }
+}

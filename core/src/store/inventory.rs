@@ -1,0 +1,198 @@
+//! An inventory: every object of a store at one moment, numbered, for maintenance.
+//!
+//! A position is a number from 0 to [`Inventory::positions`], so what is known about objects fits
+//! into bit maps. An object that lies in several files has several positions; [`Inventory::find`]
+//! gives the one that is read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::pack::{Gone, Tier};
+use super::refs::RefTable;
+use super::view::{Files, Location, Place};
+use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
+use crate::error::Result;
+use crate::object::{Kind, Object, ObjectId, ObjectSource};
+
+/// Every object of a store at one moment; does not change under the caller.
+#[derive(Debug)]
+pub struct Inventory<'s> {
+    store: &'s Store,
+    refs: Arc<RefTable>,
+    files: Arc<Files>,
+    active: Vec<(ObjectId, Location)>,
+    active_positions: HashMap<ObjectId, usize>,
+    stored: Vec<StoredFile>,
+}
+
+/// A file of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// Its path in the store.
+    pub name: String,
+    /// How its objects are stored; `None` for a segment of the journal.
+    pub tier: Option<Tier>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Whether it may be replaced: nobody appends to it, and no open transaction relies on it.
+    pub replaceable: bool,
+    /// The position of its first object.
+    pub first: usize,
+    /// How many positions it has.
+    pub objects: usize,
+}
+
+/// What an inventory knows of an object without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its bytes in the file; in a pack, its share of the block.
+    pub stored_bytes: u64,
+    /// The number of its file in [`Inventory::files`].
+    pub file: usize,
+}
+
+/// The files of an inventory in the making.
+pub(super) struct Found {
+    pub(super) files: Arc<Files>,
+    pub(super) refs: Arc<RefTable>,
+    /// Objects in segments that are not sealed.
+    pub(super) active: HashMap<ObjectId, Location>,
+    /// Those segments: their name, their bytes, and whether they may be replaced.
+    pub(super) segments: Vec<(super::segment::SegmentId, u64, bool)>,
+    /// Which sealed segments may be replaced, in order.
+    pub(super) sealed_replaceable: Vec<bool>,
+}
+
+impl<'s> Inventory<'s> {
+    pub(super) fn new(store: &'s Store, found: Found) -> Self {
+        let Found { files, refs, active, segments, sealed_replaceable } = found;
+        let rank = |location: &Location| {
+            segments.iter().position(|(id, ..)| *id == location.segment.id).unwrap_or(usize::MAX)
+        };
+        let mut active: Vec<_> = active.into_iter().collect();
+        active.sort_by_cached_key(|(_, at)| (rank(at), at.stored.offset));
+        let mut stored = Vec::new();
+        let mut first = 0;
+        let mut add = |name: String, tier, bytes, replaceable, objects: usize| {
+            stored.push(StoredFile { name, tier, bytes, replaceable, first, objects });
+            first += objects;
+        };
+        for (id, bytes, replaceable) in &segments {
+            let objects = active.iter().filter(|(_, at)| at.segment.id == *id).count();
+            let name = format!("{JOURNAL_DIR}/{}", id.file_name());
+            add(name, None, *bytes, *replaceable, objects);
+        }
+        for (sealed, replaceable) in files.sealed.iter().zip(sealed_replaceable) {
+            let name = format!("{JOURNAL_DIR}/{}", sealed.segment().id.file_name());
+            add(name, None, sealed.file_bytes(), replaceable, sealed.len());
+        }
+        for pack in &files.packs {
+            let name = format!("{PACKS_DIR}/{}", pack.id().file_name());
+            add(name, Some(pack.tier()), pack.file_bytes(), true, pack.len() as usize);
+        }
+        let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
+        Self { store, refs, files, active, active_positions, stored }
+    }
+
+    /// One more than the highest position.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.stored.last().map_or(0, |file| file.first + file.objects)
+    }
+
+    /// The files, in order of their positions.
+    #[must_use]
+    pub fn files(&self) -> &[StoredFile] {
+        &self.stored
+    }
+
+    /// The refs at that moment.
+    #[must_use]
+    pub fn refs(&self) -> &RefTable {
+        &self.refs
+    }
+
+    /// The position of an object, where it is read from.
+    #[must_use]
+    pub fn find(&self, id: &ObjectId) -> Option<usize> {
+        if let Some(at) = self.active_positions.get(id) {
+            return Some(*at);
+        }
+        let files = self.files.sealed.len();
+        let sealed = self.stored.get(self.segments()..)?;
+        let found = self.files.sealed.iter().zip(sealed).rev();
+        let found = found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
+        found.or_else(|| {
+            let packs = sealed.get(files..)?;
+            self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
+                Some(file.first + pack.ordinal(id)? as usize)
+            })
+        })
+    }
+
+    /// The number of the file that has a position.
+    #[must_use]
+    pub fn file_of(&self, position: usize) -> Option<usize> {
+        let number = self.stored.partition_point(|file| file.first + file.objects <= position);
+        (number < self.stored.len()).then_some(number)
+    }
+
+    /// What lies at a position.
+    #[must_use]
+    pub fn entry(&self, position: usize) -> Option<Entry> {
+        let number = self.file_of(position)?;
+        let at = position - self.stored.get(number)?.first;
+        let (id, kind, stored_bytes) = match number.checked_sub(self.segments()) {
+            None => {
+                let (id, location) = self.active.get(position)?;
+                (*id, location.stored.kind, location.stored.stored_bytes.into())
+            }
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let (id, stored) = self.files.sealed.get(sealed)?.entry(at)?;
+                (id, stored.kind, stored.stored_bytes.into())
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len())?;
+                let ordinal = u32::try_from(at).ok()?;
+                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal))
+            }
+        };
+        Some(Entry { id, kind, stored_bytes, file: number })
+    }
+
+    /// The ids that a file answers for without having the object, and why: what a pack carries on.
+    pub fn gone_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+        let pack = file.checked_sub(self.segments() + self.files.sealed.len());
+        let pack = pack.and_then(|at| self.files.packs.get(at));
+        pack.into_iter().flat_map(|pack| pack.gone())
+    }
+
+    /// Number of segments that are not sealed.
+    fn segments(&self) -> usize {
+        self.stored.len() - self.files.sealed.len() - self.files.packs.len()
+    }
+
+    fn place(&self, id: &ObjectId) -> Option<Place> {
+        match self.active_positions.get(id).and_then(|at| self.active.get(*at)) {
+            Some((_, location)) => Some(Place::Active(location.clone())),
+            None => self.files.place(id),
+        }
+    }
+}
+
+impl ObjectSource for Inventory<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.place(id) {
+            Some(place) => place.read(id, &self.store.blocks).map(Some),
+            None => self.files.gone(id).map_or(Ok(None), |why| Err(gone_error(id, why))),
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.find(id).is_some())
+    }
+}

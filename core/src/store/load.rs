@@ -1,0 +1,194 @@
+//! Opening: the files that the newest manifest lists, the journal behind them; and both once more
+//! when a collection has replaced files.
+//!
+//! A file that is listed may be taken away before it is opened. Then there is a newer manifest, and
+//! everything begins again. What has been opened stays readable, whoever takes its name away.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+
+use super::index::Sealed;
+use super::io::{Access, Io, IoFile};
+use super::journal::Journal;
+use super::manifest::Manifest;
+use super::pack::Pack;
+use super::scan::Depth;
+use super::segment::{SegmentFile, SegmentId};
+use super::superblock::Superblock;
+use super::view::{Files, View};
+use super::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Times that opening begins again because files were replaced meanwhile.
+const MAX_ATTEMPTS: usize = 16;
+
+/// What the newest manifest says, with its files open.
+struct Loaded {
+    manifest: Manifest,
+    files: Files,
+    /// The epoch before any of it was looked at.
+    epoch: u64,
+    findings: Vec<Finding>,
+}
+
+/// The view and the journal of a store, read from disk.
+pub(super) fn open(
+    io: &dyn Io,
+    dir: &Path,
+    superblock: &Superblock,
+) -> Result<(RwLock<View>, Journal)> {
+    for _ in 0..MAX_ATTEMPTS {
+        let loaded = load(io, dir, superblock, &Files::default())?;
+        let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.settled());
+        let Loaded { manifest, files, epoch, findings } = loaded;
+        let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
+        let view = RwLock::new(View { files, epoch, refs, findings, ..View::default() });
+        journal.open(io, &view)?;
+        // Otherwise a segment may have gone before it was read.
+        if superblock.epoch()? == epoch {
+            return Ok((view, journal));
+        }
+    }
+    Err(restless(dir))
+}
+
+impl Store {
+    /// Sees what others have committed since. Costs a directory listing and one read for each
+    /// active segment; after a collection, opening the files it made.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read.
+    pub fn refresh(&self) -> Result<()> {
+        if self.superblock.epoch()? != read(&self.view).epoch {
+            self.reload()?;
+        }
+        lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)
+    }
+
+    /// A number that changes when this handle sees that a collection has taken files away: what was
+    /// in the store before need not be there after.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        read(&self.view).epoch
+    }
+
+    /// Replaces what this handle sees of the files by what the newest manifest lists.
+    pub(super) fn reload(&self) -> Result<()> {
+        // Held throughout, so that nobody seals a segment in between.
+        let mut journal = lock(&self.journal);
+        let known = Arc::clone(&read(&self.view).files);
+        let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
+        journal.settle_segments(loaded.settled());
+        // What has gone must not be answered from memory.
+        self.cache.clear();
+        let Loaded { manifest, files, epoch, findings } = loaded;
+        let mut view = write(&self.view);
+        view.active.retain(|_, location| !journal.is_settled(location.segment.id));
+        view.files = Arc::new(files);
+        view.epoch = epoch;
+        if manifest.refs.sequence > view.refs.sequence {
+            view.refs = Arc::new(manifest.refs);
+        }
+        for finding in findings {
+            view.add_finding(finding);
+        }
+        Ok(())
+    }
+}
+
+impl Loaded {
+    /// Segments that need no reading: their index is open, or packs have replaced them.
+    fn settled(&self) -> HashSet<SegmentId> {
+        let sealed = self.files.sealed.iter().map(|sealed| sealed.segment().id);
+        sealed.chain(self.manifest.retired.iter().copied()).collect()
+    }
+}
+
+/// Reads the newest manifest and opens what it lists, as far as `known` has not opened it already.
+fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Result<Loaded> {
+    let mut last = None;
+    for _ in 0..MAX_ATTEMPTS {
+        let epoch = superblock.epoch()?;
+        let (manifest, mut findings) = Manifest::load(io, dir, superblock.store)?;
+        // The same manifest twice: what is missing was not replaced but lost.
+        let settled = last == Some(manifest.generation);
+        last = Some(manifest.generation);
+        let opening = Opening { io, dir, superblock, known };
+        if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
+            return Ok(Loaded { manifest, files, epoch, findings });
+        }
+    }
+    Err(restless(dir))
+}
+
+fn restless(dir: &Path) -> Error {
+    let message = format!("{}: files are replaced faster than they can be opened", dir.display());
+    Error::new(ErrorKind::Locked, message)
+}
+
+struct Opening<'a> {
+    io: &'a dyn Io,
+    dir: &'a Path,
+    superblock: &'a Superblock,
+    known: &'a Files,
+}
+
+impl Opening<'_> {
+    /// The files of a manifest, or `None` when one is missing and may have been replaced. What
+    /// cannot be opened is a finding.
+    fn files(
+        &self,
+        manifest: &Manifest,
+        settled: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Option<Files>> {
+        let mut files = Files::default();
+        for (id, index) in &manifest.sealed {
+            let known = self.known.sealed.iter().find(|sealed| sealed.segment().id == *id);
+            if let Some(known) = known {
+                files.sealed.push(Arc::clone(known));
+                continue;
+            }
+            // Without its index a segment is read like an active one.
+            match self.file(&self.dir.join(JOURNAL_DIR).join(id.file_name()), settled) {
+                Ok(None) => return Ok(None),
+                Ok(Some(file)) => {
+                    match Sealed::open(Arc::new(SegmentFile { id: *id, file }), *index) {
+                        Ok(opened) => files.sealed.push(Arc::new(opened)),
+                        Err(error) => findings.push(damage(id.file_name(), &error)),
+                    }
+                }
+                Err(error) => findings.push(damage(id.file_name(), &error)),
+            }
+        }
+        for id in &manifest.packs {
+            if let Some(known) = self.known.packs.iter().find(|pack| pack.id() == *id) {
+                files.packs.push(Arc::clone(known));
+                continue;
+            }
+            match self.file(&self.dir.join(PACKS_DIR).join(id.file_name()), settled) {
+                Ok(None) => return Ok(None),
+                Ok(Some(file)) => match Pack::open(file, *id, self.superblock.store) {
+                    Ok(opened) => files.packs.push(Arc::new(opened)),
+                    Err(error) => findings.push(damage(id.file_name(), &error)),
+                },
+                Err(error) => findings.push(damage(id.file_name(), &error)),
+            }
+        }
+        Ok(Some(files))
+    }
+
+    fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {
+        match self.io.open(path, Access::Read) {
+            Ok(file) => Ok(Some(file)),
+            Err(source) if source.kind() == IoErrorKind::NotFound && !settled => Ok(None),
+            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
+        }
+    }
+}
+
+fn damage(place: String, error: &Error) -> Finding {
+    Finding { kind: FindingKind::Damage, place, message: error.to_string() }
+}

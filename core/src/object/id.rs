@@ -118,6 +118,18 @@ impl IdPrefix {
         }
         ObjectId(bytes)
     }
+
+    /// The largest id that starts with this prefix.
+    #[must_use]
+    pub fn last(&self) -> ObjectId {
+        let ObjectId(mut bytes) = self.first();
+        for nibble in self.nibbles.len()..ID_HEX_DIGITS {
+            if let Some(byte) = bytes.get_mut(nibble / 2) {
+                *byte |= if nibble % 2 == 0 { 0xf0 } else { 0x0f };
+            }
+        }
+        ObjectId(bytes)
+    }
 }
 
 impl FromStr for IdPrefix {
@@ -222,6 +234,7 @@ mod tests {
             let prefix: IdPrefix = id.short(digits).parse().unwrap();
             assert!(prefix.matches(&id));
             assert!(prefix.first() <= id && prefix.matches(&prefix.first()));
+            assert!(prefix.last() >= id && prefix.matches(&prefix.last()));
         }
         assert!("abc".parse::<IdPrefix>().is_err());
         assert!("xyzw".parse::<IdPrefix>().is_err());

@@ -1,14 +1,15 @@
-//! How one object is stored: as it is, or compressed; the only user of `zstd`.
+//! How an object of a journal, and a block of a pack, is stored; the only user of `zstd`.
 //!
-//! Only blobs are compressed: nodes, commits and operations are mostly digests, which do not
-//! shrink. Compression lies below identity, so the level may change at any time.
+//! In the journal only blobs are compressed: nodes, commits and operations are mostly digests, which
+//! do not shrink. In a pack everything is, many objects at a time, and a block may refer to the
+//! bytes of another one. Compression lies below identity, so levels may change at any time.
 
 use std::cell::RefCell;
 use std::io;
 
 use bytes::Bytes;
 use zstd::bulk::{Compressor, Decompressor};
-use zstd::zstd_safe::{self, CParameter};
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
 
 use crate::error::{Error, Result};
 use crate::object::Kind;
@@ -118,4 +119,68 @@ pub(super) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> io::Result<
         let raw = decompressor.decompress(&stored, raw_bytes as usize)?;
         Ok(Bytes::from(raw))
     })
+}
+
+/// Logarithms of the windows that a block is compressed with: zstd's least, and as much as two of
+/// the largest blocks.
+const BLOCK_WINDOW_LOGS: (u32, u32) = (10, 25);
+
+/// How hard a block is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Effort {
+    pub(super) level: i32,
+    /// Whether repetitions are looked for over long distances too.
+    pub(super) long_distance: bool,
+}
+
+/// Whether a pack may say this of a block; checked before anything is allocated.
+pub(super) fn plausible_block(stored_bytes: u32, raw_bytes: u32) -> bool {
+    u64::from(raw_bytes) <= u64::from(stored_bytes) * MAX_RATIO
+}
+
+/// One zstd frame that holds `raw` and refers to `base`, which may be empty.
+pub(super) fn compress_block(raw: &[u8], base: &[u8], effort: Effort) -> io::Result<Vec<u8>> {
+    let (least, most) = BLOCK_WINDOW_LOGS;
+    let window = (raw.len() + base.len()).max(1).ilog2() + 1;
+    let parameters = [
+        CParameter::CompressionLevel(effort.level),
+        CParameter::ContentSizeFlag(true),
+        CParameter::WindowLog(window.clamp(least, most)),
+        CParameter::EnableLongDistanceMatching(effort.long_distance),
+    ];
+    let mut context = CCtx::create();
+    for parameter in parameters {
+        context.set_parameter(parameter).map_err(failure)?;
+    }
+    if !base.is_empty() {
+        context.ref_prefix(base).map_err(failure)?;
+    }
+    let mut stored = Vec::with_capacity(zstd_safe::compress_bound(raw.len()));
+    context.compress2(&mut stored, raw).map_err(failure)?;
+    stored.shrink_to_fit();
+    Ok(stored)
+}
+
+/// The `raw_bytes` bytes of a block that was compressed with this base.
+///
+/// # Errors
+/// What is wrong with the bytes; the caller knows where they lie.
+pub(super) fn decompress_block(stored: &[u8], base: &[u8], raw_bytes: u32) -> io::Result<Vec<u8>> {
+    if zstd_safe::get_frame_content_size(stored).ok().flatten() != Some(raw_bytes.into()) {
+        return Err(io::Error::other("the size in the zstd frame is another one"));
+    }
+    let mut context = DCtx::create();
+    if !base.is_empty() {
+        context.ref_prefix(base).map_err(failure)?;
+    }
+    let mut raw = Vec::with_capacity(raw_bytes as usize);
+    context.decompress(&mut raw, stored).map_err(failure)?;
+    match raw.len() == raw_bytes as usize {
+        true => Ok(raw),
+        false => Err(io::Error::other("the zstd frame ends early")),
+    }
+}
+
+fn failure(code: zstd_safe::ErrorCode) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code))
 }

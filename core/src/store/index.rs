@@ -152,7 +152,7 @@ impl Sealed {
 /// each new object, and nearly every answer is no: this one costs one look at memory, where a search
 /// costs several at pages of the file.
 #[derive(Debug)]
-struct Filter {
+pub(super) struct Filter {
     words: Vec<u64>,
 }
 
@@ -160,7 +160,8 @@ struct Filter {
 const FILTER_BITS: usize = 16;
 
 impl Filter {
-    fn new(ids: &[u8]) -> Self {
+    /// The filter of ids that lie back to back.
+    pub(super) fn new(ids: &[u8]) -> Self {
         let (ids, _) = ids.as_chunks::<ID_BYTES>();
         let words = (ids.len() * FILTER_BITS).div_ceil(64).next_power_of_two();
         let mut filter = Self { words: vec![0; words] };
@@ -173,7 +174,8 @@ impl Filter {
         filter
     }
 
-    fn may_hold(&self, id: &ObjectId) -> bool {
+    /// Whether the id may be there; `false` is certain.
+    pub(super) fn may_hold(&self, id: &ObjectId) -> bool {
         let (word, bit) = self.position(id.as_bytes());
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }

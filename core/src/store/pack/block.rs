@@ -1,0 +1,202 @@
+//! The raw bytes of a block: a directory, then the bodies of its entries.
+//!
+//! ```text
+//! block      | directory | bodies, back to back |
+//! directory  per entry: | length of the body x 4 + form | bytes of the object, unless verbatim |
+//! ```
+//!
+//! Numbers are varints: seven bits a byte, the lowest first, the highest bit set in all but the
+//! last. Forms: 0 verbatim, 1 links (see `links.rs`), 2 parts (the numbers of the parts whose bytes
+//! make up the blob).
+
+use bytes::Bytes;
+
+use super::layout::{BlockInfo, BlockKind};
+use crate::object::Kind;
+
+/// How an entry gives the bytes of its object. The codes are part of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// They are its body.
+    Verbatim = 0,
+    /// A structured object whose links are positions.
+    Links = 1,
+    /// A large blob in parts.
+    Parts = 2,
+}
+
+impl Form {
+    /// The form of a code, when entries of such a block may have it.
+    fn from_code(code: u64, block: BlockKind) -> Option<Self> {
+        match (code, block) {
+            (0, _) => Some(Self::Verbatim),
+            (2, BlockKind::Objects(Kind::Blob)) => Some(Self::Parts),
+            (1, BlockKind::Objects(kind)) if kind != Kind::Blob => Some(Self::Links),
+            _ => None,
+        }
+    }
+}
+
+/// An entry of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) form: Form,
+    /// Bytes of the object.
+    pub(super) raw_bytes: u32,
+    start: u32,
+    end: u32,
+}
+
+/// A decoded block.
+#[derive(Debug)]
+pub(super) struct Block {
+    raw: Bytes,
+    entries: Vec<Entry>,
+}
+
+impl Block {
+    /// Takes in the directory of `raw`; `None` when it is not one of such a block.
+    pub(super) fn parse(raw: Bytes, info: &BlockInfo) -> Option<Self> {
+        let max_bytes = match info.kind {
+            BlockKind::Objects(kind) => kind.max_bytes(),
+            BlockKind::Parts => info.raw_bytes as usize,
+            // A block of gone ids has no directory.
+            BlockKind::Gone => return Some(Self { raw, entries: Vec::new() }),
+        };
+        let mut rest: &[u8] = &raw;
+        // At most 65,536, and an entry is at least a byte, which is checked where `info` is read.
+        let mut entries = Vec::with_capacity(info.objects as usize);
+        let mut end = 0_u32;
+        for _ in 0..info.objects {
+            let word = take_varint(&mut rest)?;
+            let form = Form::from_code(word & 3, info.kind)?;
+            let body_bytes = u32::try_from(word >> 2).ok()?;
+            let start = end;
+            end = end.checked_add(body_bytes)?;
+            let raw_bytes = match form {
+                Form::Verbatim => body_bytes,
+                Form::Links | Form::Parts => u32::try_from(take_varint(&mut rest)?).ok()?,
+            };
+            if raw_bytes as usize > max_bytes {
+                return None;
+            }
+            entries.push(Entry { form, raw_bytes, start, end });
+        }
+        if rest.len() != end as usize {
+            return None;
+        }
+        let bodies = u32::try_from(raw.len() - rest.len()).ok()?;
+        for entry in &mut entries {
+            entry.start += bodies;
+            entry.end += bodies;
+        }
+        Some(Self { raw, entries })
+    }
+
+    /// The whole block: what other blocks may refer to.
+    pub(super) fn raw(&self) -> &Bytes {
+        &self.raw
+    }
+
+    /// The entry at a position in the block, and its body.
+    pub(super) fn entry(&self, at: u32) -> Option<(&Entry, &[u8])> {
+        let entry = self.entries.get(at as usize)?;
+        Some((entry, self.raw.get(entry.start as usize..entry.end as usize)?))
+    }
+
+    /// The body of an entry, on its own: it keeps the block alive only if it is most of it.
+    pub(super) fn detached(&self, entry: &Entry) -> Bytes {
+        let body = self.raw.slice(entry.start as usize..entry.end as usize);
+        if body.len() > self.raw.len() / 2 { body } else { Bytes::copy_from_slice(&body) }
+    }
+
+    /// What it takes in memory.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.raw.len() + self.entries.len() * size_of::<Entry>()
+    }
+}
+
+/// The raw bytes of a block under construction.
+#[derive(Debug, Default)]
+pub(super) struct BlockBuilder {
+    directory: Vec<u8>,
+    bodies: Vec<u8>,
+    entries: u32,
+}
+
+impl BlockBuilder {
+    /// Adds an entry for an object of `raw_bytes`.
+    pub(super) fn push(&mut self, form: Form, body: &[u8], raw_bytes: usize) {
+        push_varint(&mut self.directory, (body.len() as u64) << 2 | form as u64);
+        if form != Form::Verbatim {
+            push_varint(&mut self.directory, raw_bytes as u64);
+        }
+        self.bodies.extend_from_slice(body);
+        self.entries += 1;
+    }
+
+    /// Number of entries.
+    pub(super) fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// Bytes so far.
+    pub(super) fn raw_bytes(&self) -> usize {
+        self.directory.len() + self.bodies.len()
+    }
+
+    /// The raw bytes.
+    pub(super) fn finish(mut self) -> Bytes {
+        self.directory.append(&mut self.bodies);
+        self.directory.into()
+    }
+}
+
+/// The body of a blob in parts.
+pub(super) fn encode_parts(parts: &[u32]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for part in parts {
+        push_varint(&mut body, (*part).into());
+    }
+    body
+}
+
+/// The numbers of the parts of a blob; one that is none ends them with `None`.
+pub(super) fn parts(mut body: &[u8]) -> impl Iterator<Item = Option<u32>> + '_ {
+    std::iter::from_fn(move || {
+        (!body.is_empty()).then(|| {
+            let part = take_varint(&mut body).and_then(|part| u32::try_from(part).ok());
+            if part.is_none() {
+                body = &[];
+            }
+            part
+        })
+    })
+}
+
+/// Appends a varint.
+pub(super) fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    loop {
+        let [low, ..] = value.to_le_bytes();
+        value >>= 7;
+        if value == 0 {
+            out.push(low & 0x7f);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}
+
+/// Takes a varint off the front of `bytes`; `None` when there is none of at most 63 bits.
+pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..63).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}

@@ -1,0 +1,94 @@
+//! Decoded blocks, bounded in bytes and shared by threads.
+//!
+//! What is read together lies in few blocks, so a block is decoded once and asked many times. A
+//! thread that needs a block which another one is decoding waits for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::PackId;
+use super::block::Block;
+use crate::error::Result;
+
+/// A block of a pack.
+type Key = (PackId, u32);
+
+/// Blocks by pack and number; the one that was not asked for longest goes first.
+#[derive(Debug)]
+pub(in crate::store) struct BlockCache {
+    max_bytes: usize,
+    // Few enough to look at each.
+    slots: Mutex<Vec<Slot>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    key: Key,
+    block: Arc<Mutex<Option<Arc<Block>>>>,
+    bytes: usize,
+}
+
+impl BlockCache {
+    /// A cache of at most `max_bytes`, and always the block that was asked for last.
+    pub(in crate::store) fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, slots: Mutex::default() }
+    }
+
+    /// The block `number` of a pack, from here or from `decode`.
+    pub(super) fn block(
+        &self,
+        pack: PackId,
+        number: u32,
+        decode: impl FnOnce() -> Result<Block>,
+    ) -> Result<Arc<Block>> {
+        let key = (pack, number);
+        let slot = self.slot(key);
+        // Held while decoding. A block waits at most for its base, which waits for nothing.
+        let mut block = lock(&slot);
+        if let Some(block) = &*block {
+            return Ok(Arc::clone(block));
+        }
+        let decoded = decode().inspect_err(|_| self.forget(key))?;
+        let decoded = Arc::new(decoded);
+        *block = Some(Arc::clone(&decoded));
+        drop(block);
+        self.account(key, decoded.memory_bytes());
+        Ok(decoded)
+    }
+
+    /// The slot for a block, now the last one to go.
+    fn slot(&self, key: Key) -> Arc<Mutex<Option<Arc<Block>>>> {
+        let mut slots = lock(&self.slots);
+        let slot = match slots.iter().position(|slot| slot.key == key) {
+            Some(at) => slots.remove(at),
+            None => Slot { key, block: Arc::default(), bytes: 0 },
+        };
+        let block = Arc::clone(&slot.block);
+        slots.push(slot);
+        block
+    }
+
+    fn forget(&self, key: Key) {
+        lock(&self.slots).retain(|slot| slot.key != key);
+    }
+
+    /// Notes the size of a block, and drops others to make room for it.
+    fn account(&self, key: Key, bytes: usize) {
+        let mut slots = lock(&self.slots);
+        for slot in slots.iter_mut().filter(|slot| slot.key == key) {
+            slot.bytes = bytes;
+        }
+        let mut all: usize = slots.iter().map(|slot| slot.bytes).sum();
+        slots.retain(|slot| {
+            // One without bytes is being decoded.
+            let keep = all <= self.max_bytes || slot.key == key || slot.bytes == 0;
+            if !keep {
+                all -= slot.bytes;
+            }
+            keep
+        });
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,237 @@
+//! The frames of a mapped pack: finds the block of an object, decodes it, and gives the object.
+//!
+//! Everything in a frame is verified before it is used, and still only the hash of an object, which
+//! the caller takes, proves that its bytes are right.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::{Block, Entry, Form, parts};
+use super::cache::BlockCache;
+use super::layout::{
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, Salt, frames_checksum, stored_checksum,
+};
+use super::{PackId, links};
+use crate::error::{Error, Result};
+use crate::object::{Kind, MAX_BLOB_BYTES, ObjectId};
+use crate::store::codec;
+use crate::store::segment::Digest;
+
+/// The blocks of a pack, in a file in memory.
+#[derive(Debug)]
+pub(super) struct Frames {
+    id: PackId,
+    map: Bytes,
+    salt: Salt,
+    /// By number; `None` where a frame is damaged.
+    table: Vec<Option<BlockInfo>>,
+    /// First ordinal and number of the blocks that hold objects, rising.
+    objects: Vec<(u32, u32)>,
+    /// First part and number of the blocks that hold parts, rising.
+    parts: Vec<(u32, u32)>,
+}
+
+impl Frames {
+    pub(super) fn new(id: PackId, map: Bytes, salt: Salt, table: Vec<Option<BlockInfo>>) -> Self {
+        let starts = |wanted: fn(BlockKind) -> bool| {
+            let numbered = (0..).zip(&table).filter_map(|(n, block)| Some((n, block.as_ref()?)));
+            let chosen = numbered.filter(|(_, block)| wanted(block.kind));
+            let mut starts: Vec<_> = chosen.map(|(number, block)| (block.first, number)).collect();
+            starts.sort_unstable();
+            starts
+        };
+        let objects = starts(|kind| matches!(kind, BlockKind::Objects(_)));
+        let parts = starts(|kind| kind == BlockKind::Parts);
+        Self { id, map, salt, table, objects, parts }
+    }
+
+    pub(super) fn file(&self) -> &Bytes {
+        &self.map
+    }
+
+    /// The blocks that are there, with their numbers.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u32, &BlockInfo)> {
+        (0..).zip(&self.table).filter_map(|(number, block)| Some((number, block.as_ref()?)))
+    }
+
+    /// The number of the block that holds an object, what it is, and the position in it.
+    pub(super) fn locate(&self, ordinal: u32) -> Option<(u32, &BlockInfo, u32)> {
+        self.position(&self.objects, ordinal)
+    }
+
+    /// The kind of an object.
+    pub(super) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
+        match self.locate(ordinal)?.1.kind {
+            BlockKind::Objects(kind) => Some(kind),
+            BlockKind::Gone | BlockKind::Parts => None,
+        }
+    }
+
+    /// The bytes of an object, which the caller verifies.
+    pub(super) fn read(
+        &self,
+        ordinal: u32,
+        cache: &BlockCache,
+        id_at: impl Fn(u32) -> Option<ObjectId>,
+    ) -> Result<Bytes> {
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let damaged = || self.damaged(number, info, "an object", "other bytes");
+        let block = self.decode(number, cache)?;
+        let (entry, body) = block.entry(at).ok_or_else(damaged)?;
+        match entry.form {
+            Form::Verbatim => Ok(block.detached(entry)),
+            Form::Links => {
+                links::decode(body, entry.raw_bytes, id_at).map(Bytes::from).ok_or_else(damaged)
+            }
+            Form::Parts => self.join(entry, body, cache)?.map(Bytes::from).ok_or_else(damaged),
+        }
+    }
+
+    /// Bytes of an object, and its share of the file in proportion to the bytes in its block.
+    pub(super) fn size(&self, ordinal: u32, cache: &BlockCache) -> Result<(u64, u64)> {
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let damaged = || self.damaged(number, info, "an object", "other bytes");
+        let block = self.decode(number, cache)?;
+        let (entry, body) = block.entry(at).ok_or_else(damaged)?;
+        let mut stored = share(info, body.len());
+        if entry.form == Form::Parts {
+            for part in parts(body) {
+                let part = part.ok_or_else(damaged)?;
+                let (number, info, at) =
+                    self.position(&self.parts, part).ok_or_else(|| self.absent(ordinal))?;
+                let block = self.decode(number, cache)?;
+                stored += block.entry(at).map_or(0, |(_, body)| share(info, body.len()));
+            }
+        }
+        Ok((entry.raw_bytes.into(), stored))
+    }
+
+    /// The entry of an object and its body, for who looks at forms.
+    pub(super) fn with_entry<T>(
+        &self,
+        ordinal: u32,
+        cache: &BlockCache,
+        look: impl FnOnce(&Entry, &[u8]) -> T,
+    ) -> Result<T> {
+        let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let block = self.decode(number, cache)?;
+        let entry = block.entry(at);
+        let (entry, body) =
+            entry.ok_or_else(|| self.damaged(number, info, "an entry", "other bytes"))?;
+        Ok(look(entry, body))
+    }
+
+    /// The block with this number.
+    pub(super) fn decode(&self, number: u32, cache: &BlockCache) -> Result<Arc<Block>> {
+        cache.block(self.id, number, || {
+            let info = self.table.get(number as usize).copied().flatten();
+            let info = info.ok_or_else(|| {
+                Error::corrupt(self.place(number, 0), "a block", "none that verifies")
+            })?;
+            let stored = self.stored(number, &info)?;
+            let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
+            let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
+            let raw = codec::decompress_block(stored, base, info.raw_bytes).map_err(|source| {
+                self.damaged(number, &info, "a zstd frame", "other bytes").with_source(source)
+            })?;
+            Block::parse(raw.into(), &info)
+                .ok_or_else(|| self.damaged(number, &info, "a directory", "other bytes"))
+        })
+    }
+
+    /// What is wrong with the frames, read to the last byte, and the checksum of their headers.
+    pub(super) fn verify(&self) -> (Vec<Error>, Digest) {
+        let mut headers = frames_checksum();
+        let mut errors = Vec::new();
+        for (number, info) in self.blocks() {
+            if let Some((_, checksum)) = self.header(info) {
+                headers.update(&checksum);
+            }
+            errors.extend(self.stored(number, info).err());
+        }
+        (errors, headers.finish())
+    }
+
+    /// An error at a block.
+    pub(super) fn damaged(
+        &self,
+        number: u32,
+        info: &BlockInfo,
+        expected: &str,
+        found: &str,
+    ) -> Error {
+        Error::corrupt(self.place(number, info.offset), expected, found)
+    }
+
+    fn position<'a>(
+        &'a self,
+        starts: &[(u32, u32)],
+        ordinal: u32,
+    ) -> Option<(u32, &'a BlockInfo, u32)> {
+        let behind = starts.partition_point(|(first, _)| *first <= ordinal);
+        let (first, number) = starts.get(behind.checked_sub(1)?)?;
+        let info = self.table.get(*number as usize)?.as_ref()?;
+        let at = ordinal - first;
+        (at < info.objects).then_some((*number, info, at))
+    }
+
+    fn header(&self, info: &BlockInfo) -> Option<(FrameHeader, Digest)> {
+        let start = usize::try_from(info.offset).ok()?;
+        FrameHeader::decode(self.map.get(start..)?, info.offset, &self.salt)
+    }
+
+    /// The stored bytes of a block, verified.
+    fn stored(&self, number: u32, info: &BlockInfo) -> Result<&[u8]> {
+        let header = self.header(info).map(|(header, _)| header);
+        let header = header.filter(|header| header.number == number && header.block == *info);
+        let header =
+            header.ok_or_else(|| self.damaged(number, info, "its frame", "other bytes"))?;
+        let start = usize::try_from(info.offset).unwrap_or(usize::MAX);
+        let start = start.saturating_add(FRAME_HEADER_BYTES);
+        let stored = self.map.get(start..start.saturating_add(info.stored_bytes as usize));
+        let stored = stored.ok_or_else(|| self.damaged(number, info, "a frame", "the end"))?;
+        if stored_checksum(stored) != header.stored {
+            return Err(self.damaged(number, info, "what was stored", "other bytes"));
+        }
+        Ok(stored)
+    }
+
+    /// The bytes of a blob in parts; `None` when they are not as many as the entry says.
+    fn join(&self, entry: &Entry, body: &[u8], cache: &BlockCache) -> Result<Option<Vec<u8>>> {
+        let raw_bytes = (entry.raw_bytes as usize).min(MAX_BLOB_BYTES);
+        let mut blob = Vec::new();
+        for part in parts(body) {
+            let Some((number, info, at)) = part.and_then(|part| self.position(&self.parts, part))
+            else {
+                return Ok(None);
+            };
+            let block = self.decode(number, cache)?;
+            let part = block.entry(at).map(|(_, part)| part);
+            let part = part.ok_or_else(|| self.damaged(number, info, "a part", "other bytes"))?;
+            if part.is_empty() || blob.len() + part.len() > raw_bytes {
+                return Ok(None);
+            }
+            blob.extend_from_slice(part);
+        }
+        Ok((blob.len() == raw_bytes).then_some(blob))
+    }
+
+    fn absent(&self, ordinal: u32) -> Error {
+        Error::corrupt(
+            format!("packs/{}", self.id.file_name()),
+            format!("object {ordinal}"),
+            "none",
+        )
+    }
+
+    fn place(&self, number: u32, offset: u64) -> String {
+        format!("packs/{} at {offset} (block {number})", self.id.file_name())
+    }
+}
+
+/// The share of a block's frame that belongs to a body of this many bytes.
+fn share(info: &BlockInfo, body_bytes: usize) -> u64 {
+    let frame = u64::from(info.stored_bytes) + FRAME_HEADER_BYTES as u64;
+    frame * body_bytes as u64 / u64::from(info.raw_bytes).max(1)
+}

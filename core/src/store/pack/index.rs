@@ -1,0 +1,218 @@
+//! The ids of a pack and their ordinals: a column, and a table to search it.
+//!
+//! ```text
+//! ids    | n x 32, in the order of their ordinals |
+//! slots  | m x w bits: an ordinal + 1, or 0 |          w: bits of n
+//! ```
+//!
+//! An id belongs into the slot `m` times its first eight bytes, as a fraction of 2^64, or the first
+//! empty one behind it; behind the last slot comes the first. So ids that begin alike lie together,
+//! which is how an abbreviation is looked up.
+
+use bytes::Bytes;
+
+use crate::object::{ID_BYTES, IdPrefix, ObjectId};
+use crate::store::index::Filter;
+
+/// Ids by ordinal, and ordinals by id.
+#[derive(Debug)]
+pub(super) struct Ids {
+    column: Bytes,
+    slots: Slots,
+    filter: Filter,
+}
+
+impl Ids {
+    /// The index of the ids in `column`, which lie back to back.
+    ///
+    /// # Errors
+    /// An id that is there twice.
+    pub(super) fn build(column: Bytes) -> Result<Self, ObjectId> {
+        let len = u32::try_from(column.len() / ID_BYTES).unwrap_or(u32::MAX);
+        // Four of five slots are used; one is always empty, which ends every search.
+        let count = len.saturating_add(len / 4).saturating_add(1);
+        let mut slots = Slots::empty(count, len);
+        for ordinal in 0..len {
+            let Some(id) = id_in(&column, ordinal) else { break };
+            let mut place = slots.home(&id);
+            while let Some(taken) = slots.ordinal(place) {
+                if id_in(&column, taken) == Some(id) {
+                    return Err(id);
+                }
+                place = slots.next(place);
+            }
+            slots.fill(place, ordinal);
+        }
+        let Slots { bytes, count, width } = slots;
+        let slots = Slots { bytes: bytes.into(), count, width };
+        Ok(Self { filter: Filter::new(&column), slots, column })
+    }
+
+    /// The index that a pack holds; `None` when the sizes do not fit.
+    pub(super) fn open(column: Bytes, slots: Bytes, count: u32) -> Option<Self> {
+        let len = u32::try_from(column.len() / ID_BYTES).ok()?;
+        let slots = Slots { bytes: slots, count, width: width(len) };
+        let fits = count > len && Some(slots.bytes.len()) == slots_bytes(count, len);
+        fits.then(|| Self { filter: Filter::new(&column), slots, column })
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        u32::try_from(self.column.len() / ID_BYTES).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
+        id_in(&self.column, ordinal)
+    }
+
+    /// The ordinal of an id. For most ids that are not there it costs one look at memory.
+    pub(super) fn find(&self, id: &ObjectId) -> Option<u32> {
+        if !self.filter.may_hold(id) {
+            return None;
+        }
+        let mut place = self.slots.home(id);
+        // As often as there are slots: a hostile table may have no empty one.
+        for _ in 0..self.slots.count {
+            let ordinal = self.slots.ordinal(place)?;
+            if self.id_at(ordinal) == Some(*id) {
+                return Some(ordinal);
+            }
+            place = self.slots.next(place);
+        }
+        None
+    }
+
+    /// The ids that start with `prefix` and their ordinals, in the order of the ids.
+    pub(super) fn starting_with(&self, prefix: &IdPrefix) -> Vec<(ObjectId, u32)> {
+        let mut place = self.slots.home(&prefix.first());
+        let homes = self.slots.home(&prefix.last()) - place;
+        let mut found = Vec::new();
+        for passed in 0..self.slots.count {
+            match self.slots.ordinal(place) {
+                Some(ordinal) => {
+                    let id = self.id_at(ordinal).filter(|id| prefix.matches(id));
+                    found.extend(id.map(|id| (id, ordinal)));
+                }
+                None if passed >= homes => break,
+                None => {}
+            }
+            place = self.slots.next(place);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// The column, the slots, and how many of them: what a pack stores.
+    pub(super) fn stored(&self) -> (&Bytes, &Bytes, u32) {
+        (&self.column, &self.slots.bytes, self.slots.count)
+    }
+}
+
+/// Bytes of the slots of a pack with `len` ids.
+pub(super) fn slots_bytes(count: u32, len: u32) -> Option<usize> {
+    let bits = u64::from(count).checked_mul(u64::from(width(len)))?;
+    usize::try_from(bits.div_ceil(8)).ok()
+}
+
+/// Ordinals in as few bits as they need.
+#[derive(Debug)]
+struct Slots<B = Bytes> {
+    bytes: B,
+    count: u32,
+    width: u32,
+}
+
+impl<B: AsRef<[u8]>> Slots<B> {
+    /// Where an id belongs. Rises with the ids.
+    fn home(&self, id: &ObjectId) -> u32 {
+        let fraction = id.as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+        let place = (u128::from(fraction) * u128::from(self.count)) >> 64;
+        u32::try_from(place).unwrap_or(0)
+    }
+
+    fn next(&self, place: u32) -> u32 {
+        if place + 1 < self.count { place + 1 } else { 0 }
+    }
+
+    /// The ordinal in a slot, unless that is empty.
+    fn ordinal(&self, place: u32) -> Option<u32> {
+        let (start, shift) = self.position(place);
+        let rest = self.bytes.as_ref().get(start..).unwrap_or_default();
+        let word = rest.first_chunk().map_or_else(
+            || {
+                let mut word = [0; 8];
+                word.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+                u64::from_le_bytes(word)
+            },
+            |word| u64::from_le_bytes(*word),
+        );
+        let value = (word >> shift) & ((1 << self.width) - 1);
+        u32::try_from(value).ok()?.checked_sub(1)
+    }
+
+    /// The byte that a slot begins in, and the bit in it.
+    fn position(&self, place: u32) -> (usize, u32) {
+        let bit = u64::from(place) * u64::from(self.width);
+        (usize::try_from(bit / 8).unwrap_or(usize::MAX), (bit % 8) as u32)
+    }
+}
+
+impl Slots<Vec<u8>> {
+    fn empty(count: u32, len: u32) -> Self {
+        let bytes = vec![0; slots_bytes(count, len).unwrap_or(0)];
+        Self { bytes, count, width: width(len) }
+    }
+
+    /// Puts an ordinal into an empty slot.
+    fn fill(&mut self, place: u32, ordinal: u32) {
+        let (start, shift) = self.position(place);
+        let value = (u64::from(ordinal) + 1) << shift;
+        let bytes = self.bytes.get_mut(start..).unwrap_or_default();
+        bytes.iter_mut().zip(value.to_le_bytes()).for_each(|(to, from)| *to |= from);
+    }
+}
+
+/// Bits of a slot of a pack with `len` ids.
+fn width(len: u32) -> u32 {
+    u32::BITS - len.leading_zeros()
+}
+
+fn id_in(column: &[u8], ordinal: u32) -> Option<ObjectId> {
+    let start = (ordinal as usize).checked_mul(ID_BYTES)?;
+    column.get(start..start.checked_add(ID_BYTES)?).and_then(ObjectId::from_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+
+    #[test]
+    fn every_id_and_every_abbreviation_is_found_and_nothing_else() {
+        for len in [0_u32, 1, 2, 3, 7, 8, 500] {
+            let id = |n: u32| ObjectId::of(Kind::Blob, &n.to_le_bytes());
+            let column: Vec<u8> = (0..len).flat_map(|n| *id(n).as_bytes()).collect();
+            let built = Ids::build(column.into()).unwrap();
+            let (column, slots, count) = built.stored();
+            let ids = Ids::open(column.clone(), slots.clone(), count).unwrap();
+            for n in 0..len {
+                assert_eq!((ids.find(&id(n)), ids.id_at(n)), (Some(n), Some(id(n))));
+                for digits in 4..8 {
+                    let prefix: IdPrefix = id(n).short(digits).parse().unwrap();
+                    let mut expected: Vec<_> =
+                        (0..len).map(|n| (id(n), n)).filter(|(id, _)| prefix.matches(id)).collect();
+                    expected.sort_unstable();
+                    assert_eq!(ids.starting_with(&prefix), expected);
+                }
+            }
+            assert!((len..2000).all(|n| ids.find(&id(n)).is_none()));
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_there_twice_is_named() {
+        let id = ObjectId::of(Kind::Blob, b"x");
+        let column = [*id.as_bytes(), [7; 32], *id.as_bytes()].concat();
+        assert_eq!(Ids::build(column.into()).unwrap_err(), id);
+    }
+}

@@ -1,0 +1,347 @@
+//! The fixed parts of a pack: its header, the headers of its frames, its table of blocks and its
+//! footer.
+//!
+//! ```text
+//! header   | magic 8 | version 4 | tier 4 | store id 16 | salt 16 | zero 16 | checksum 32 |
+//!
+//! frame    | header 120 | stored bytes, one zstd frame |
+//!  header  | magic 8 | salt 16 | block 4 | kind 1 | zero 3 | first 4 | objects 4 | base + 1 4 |
+//!          | raw bytes 4 | stored bytes 4 | zero 4 | checksum of the stored bytes 32 | checksum 32 |
+//!
+//! table    | kind 1 | zero 3 | objects 4 | base + 1 4 | raw bytes 4 | stored bytes 4 |  a block
+//!
+//! footer   | magic 8 | version 4 | objects 4 | gone 4 | parts 4 | blocks 4 | slots 4 | salt 16 |
+//!          | offset of the index 8 | checksum of the index 32 | checksum of the header 32 |
+//!          | checksum of the checksums of all frame headers 32 | checksum 32 |
+//! ```
+//!
+//! The last checksum is the name of the pack: it covers everything, through the other ones.
+//! Specified in `format-spec/pack.md`.
+
+use std::sync::LazyLock;
+
+use super::{PackId, Tier};
+use crate::object::{Checksum, ID_BYTES, Kind};
+use crate::store::codec::plausible_block;
+use crate::store::segment::{CHECKSUM_BYTES, Digest, Fields};
+use crate::store::superblock::StoreId;
+
+/// Bytes before the first frame.
+pub(super) const HEADER_BYTES: usize = 96;
+/// Bytes of the header of a frame.
+pub(super) const FRAME_HEADER_BYTES: usize = 120;
+/// Bytes behind the index.
+pub(super) const FOOTER_BYTES: usize = 184;
+/// Bytes of a block in the table.
+pub(super) const TABLE_ENTRY_BYTES: usize = 20;
+/// Bytes of a gone id in its block: kind, reason, id.
+pub(super) const GONE_ENTRY_BYTES: usize = 2 + ID_BYTES;
+/// Bytes of a gone id in the index, beside the id: kind, reason.
+pub(super) const GONE_NOTE_BYTES: usize = 2;
+
+/// What a frame begins with; alone it means nothing.
+pub(super) const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
+
+/// Most raw bytes of a block.
+pub(super) const MAX_BLOCK_BYTES: u32 = 16 << 20;
+/// Most entries of a block.
+pub(super) const MAX_BLOCK_OBJECTS: u32 = 1 << 16;
+/// Most objects of a pack, gone ones included; most parts, and most blocks.
+pub(super) const MAX_OBJECTS: u32 = 1 << 30;
+
+const HEADER_MAGIC: [u8; 8] = *b"\x89TTP\r\n\x1a\n";
+const FOOTER_MAGIC: [u8; 8] = *b"\x89TTF\r\n\x1a\n";
+const VERSION: u32 = 1;
+const HEADER_CONTEXT: &str = "turntree v1 pack header";
+const INDEX_CONTEXT: &str = "turntree v1 pack index";
+const FRAMES_CONTEXT: &str = "turntree v1 pack frames";
+const FOOTER_CONTEXT: &str = "turntree v1 pack footer";
+
+/// The codes of blocks that hold no objects; those that do have the code of their kind.
+const GONE_CODE: u8 = 254;
+const PARTS_CODE: u8 = 255;
+
+static FRAME_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 pack frame header"));
+static STORED_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 pack frame"));
+
+/// Random bytes of a pack that nobody knew when its payloads were written.
+pub(super) type Salt = [u8; 16];
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BlockKind {
+    /// Objects of one kind.
+    Objects(Kind),
+    /// Ids that have no content any more.
+    Gone,
+    /// Parts of large blobs.
+    Parts,
+}
+
+impl BlockKind {
+    fn code(self) -> u8 {
+        match self {
+            Self::Objects(kind) => kind.code(),
+            Self::Gone => GONE_CODE,
+            Self::Parts => PARTS_CODE,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        match code {
+            GONE_CODE => Some(Self::Gone),
+            PARTS_CODE => Some(Self::Parts),
+            code => Kind::from_code(code).map(Self::Objects),
+        }
+    }
+}
+
+/// What the table of a pack says of a block, and the header of its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockInfo {
+    pub(super) kind: BlockKind,
+    /// The first ordinal in it; of parts, the number of the first part.
+    pub(super) first: u32,
+    pub(super) objects: u32,
+    /// The block whose raw bytes its frame refers to; that one has no base.
+    pub(super) base: Option<u32>,
+    pub(super) raw_bytes: u32,
+    pub(super) stored_bytes: u32,
+    /// Where its frame starts in the file.
+    pub(super) offset: u64,
+}
+
+impl BlockInfo {
+    /// Whether a block with this number can be so; checked before anything is allocated.
+    fn consistent(&self, number: u32) -> bool {
+        (1..=MAX_BLOCK_OBJECTS).contains(&self.objects)
+            && self.first.checked_add(self.objects).is_some_and(|end| end <= MAX_OBJECTS)
+            && (self.objects..=MAX_BLOCK_BYTES).contains(&self.raw_bytes)
+            && plausible_block(self.stored_bytes, self.raw_bytes)
+            && self.base.is_none_or(|base| base < number)
+            && (self.kind != BlockKind::Gone
+                || self.raw_bytes as usize == self.objects as usize * GONE_ENTRY_BYTES)
+    }
+
+    /// Where the next frame starts. The limits rule out an overflow.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + FRAME_HEADER_BYTES as u64 + u64::from(self.stored_bytes)
+    }
+}
+
+/// The header of a pack.
+pub(super) struct PackHeader {
+    pub(super) tier: Tier,
+    pub(super) store: StoreId,
+    pub(super) salt: Salt,
+}
+
+impl PackHeader {
+    /// The bytes, and the checksum in them.
+    pub(super) fn encode(&self) -> (Vec<u8>, Digest) {
+        let mut bytes = HEADER_MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.tier.code().to_le_bytes());
+        bytes.extend_from_slice(&self.store.0);
+        bytes.extend_from_slice(&self.salt);
+        bytes.extend_from_slice(&[0; 16]);
+        seal(bytes, &Checksum::new(HEADER_CONTEXT))
+    }
+
+    /// The header in front of `bytes` and its checksum, when it verifies.
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Digest)> {
+        let (content, checksum) =
+            unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
+        let mut fields = Fields(content.strip_prefix(&HEADER_MAGIC)?);
+        let known = fields.u32()? == VERSION;
+        let tier = Tier::from_code(fields.u32()?)?;
+        let header = Self { tier, store: StoreId(fields.take()?), salt: fields.take()? };
+        (known && fields.take()? == [0; 16]).then_some((header, checksum))
+    }
+}
+
+/// The header of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FrameHeader {
+    pub(super) number: u32,
+    pub(super) block: BlockInfo,
+    /// Checksum of the stored bytes.
+    pub(super) stored: Digest,
+}
+
+impl FrameHeader {
+    /// The bytes, and the checksum in them.
+    pub(super) fn encode(&self, salt: &Salt) -> (Vec<u8>, Digest) {
+        let block = &self.block;
+        let mut bytes = FRAME_MAGIC.to_vec();
+        bytes.extend_from_slice(salt);
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+        bytes.extend_from_slice(&[block.kind.code(), 0, 0, 0]);
+        let base = block.base.map_or(0, |base| base + 1);
+        for word in [block.first, block.objects, base, block.raw_bytes, block.stored_bytes, 0] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.stored);
+        seal(bytes, &FRAME_CHECKSUM)
+    }
+
+    /// The header in front of `bytes`, which lie at `offset`, and its checksum, when it verifies
+    /// and is one of the pack with this salt.
+    pub(super) fn decode(bytes: &[u8], offset: u64, salt: &Salt) -> Option<(Self, Digest)> {
+        let bytes = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
+        let mut fields = Fields(bytes.strip_prefix(&FRAME_MAGIC)?);
+        if fields.take()? != *salt {
+            return None;
+        }
+        let (_, checksum) = unseal(bytes, &FRAME_CHECKSUM)?;
+        let number = fields.u32()?;
+        let [kind, 0, 0, 0] = fields.take()? else { return None };
+        let kind = BlockKind::from_code(kind)?;
+        let (first, objects, base) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let (raw_bytes, stored_bytes, 0) = (fields.u32()?, fields.u32()?, fields.u32()?) else {
+            return None;
+        };
+        let base = base.checked_sub(1);
+        let block = BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset };
+        let header = Self { number, block, stored: fields.take()? };
+        (number < MAX_OBJECTS && block.consistent(number)).then_some((header, checksum))
+    }
+}
+
+/// The checksum of the stored bytes of a frame.
+pub(super) fn stored_checksum(stored: &[u8]) -> Digest {
+    STORED_CHECKSUM.clone().update(stored).finish()
+}
+
+/// The checksum of the index.
+pub(super) fn index_checksum(index: &[u8]) -> Digest {
+    Checksum::new(INDEX_CONTEXT).update(index).finish()
+}
+
+/// The checksum that is fed the checksums of all frame headers, in order.
+pub(super) fn frames_checksum() -> Checksum {
+    Checksum::new(FRAMES_CONTEXT)
+}
+
+/// The footer of a pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) objects: u32,
+    pub(super) gone: u32,
+    pub(super) parts: u32,
+    pub(super) blocks: u32,
+    pub(super) slots: u32,
+    pub(super) salt: Salt,
+    pub(super) index_offset: u64,
+    pub(super) index: Digest,
+    pub(super) header: Digest,
+    pub(super) frames: Digest,
+}
+
+impl Footer {
+    /// The bytes, and the name that they give the pack.
+    pub(super) fn encode(&self) -> (Vec<u8>, PackId) {
+        let mut bytes = FOOTER_MAGIC.to_vec();
+        let counts = [self.objects, self.gone, self.parts, self.blocks, self.slots];
+        for word in [VERSION].into_iter().chain(counts) {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.salt);
+        bytes.extend_from_slice(&self.index_offset.to_le_bytes());
+        for checksum in [self.index, self.header, self.frames] {
+            bytes.extend_from_slice(&checksum);
+        }
+        let (bytes, checksum) = seal(bytes, &Checksum::new(FOOTER_CONTEXT));
+        (bytes, PackId(checksum))
+    }
+
+    /// The footer at the end of a pack, and the name that it gives it, when it verifies.
+    pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
+        let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
+        let (content, checksum) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
+        let mut fields = Fields(content.strip_prefix(&FOOTER_MAGIC)?);
+        if fields.u32()? != VERSION {
+            return None;
+        }
+        let footer = Self {
+            objects: fields.u32()?,
+            gone: fields.u32()?,
+            parts: fields.u32()?,
+            blocks: fields.u32()?,
+            slots: fields.u32()?,
+            salt: fields.take()?,
+            index_offset: fields.u64()?,
+            index: fields.take()?,
+            header: fields.take()?,
+            frames: fields.take()?,
+        };
+        let ids = footer.objects.checked_add(footer.gone)?;
+        let counts = [ids, footer.parts, footer.blocks];
+        counts.into_iter().all(|count| count <= MAX_OBJECTS).then_some((footer, PackId(checksum)))
+    }
+}
+
+/// The table of blocks at the beginning of the index.
+pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(blocks.len() * TABLE_ENTRY_BYTES);
+    for block in blocks {
+        bytes.extend_from_slice(&[block.kind.code(), 0, 0, 0]);
+        let base = block.base.map_or(0, |base| base + 1);
+        for word in [block.objects, base, block.raw_bytes, block.stored_bytes] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// The blocks of a table, when they can be those of a pack with this footer.
+pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
+    let mut blocks: Vec<BlockInfo> = Vec::new();
+    let mut offset = HEADER_BYTES as u64;
+    let (mut objects, mut gone, mut parts) = (0, footer.objects, 0);
+    for (number, entry) in (0..).zip(table.chunks(TABLE_ENTRY_BYTES)) {
+        let mut fields = Fields(entry);
+        let [kind, 0, 0, 0] = fields.take()? else { return None };
+        let kind = BlockKind::from_code(kind)?;
+        let next = match kind {
+            BlockKind::Objects(_) => &mut objects,
+            BlockKind::Gone => &mut gone,
+            BlockKind::Parts => &mut parts,
+        };
+        let first = *next;
+        let (count, base) = (fields.u32()?, fields.u32()?.checked_sub(1));
+        let (raw_bytes, stored_bytes) = (fields.u32()?, fields.u32()?);
+        let block =
+            BlockInfo { kind, first, objects: count, base, raw_bytes, stored_bytes, offset };
+        let may_be_base = |base: u32| blocks.get(base as usize).is_some_and(|b| b.base.is_none());
+        if !block.consistent(number) || !base.is_none_or(may_be_base) {
+            return None;
+        }
+        *next = first.checked_add(count)?;
+        offset = block.end();
+        blocks.push(block);
+    }
+    let all = objects == footer.objects
+        && gone == footer.objects + footer.gone
+        && parts == footer.parts
+        && offset == footer.index_offset;
+    all.then_some(blocks)
+}
+
+/// `bytes` with their checksum behind them, and that checksum.
+fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest) {
+    let checksum = checksum.clone().update(&bytes).finish();
+    bytes.extend_from_slice(&checksum);
+    (bytes, checksum)
+}
+
+/// What is in front of the checksum at the end of `bytes`, and that checksum, when it verifies.
+fn unseal<'a, const N: usize>(
+    bytes: &'a [u8; N],
+    checksum: &Checksum,
+) -> Option<(&'a [u8], Digest)> {
+    let (content, expected) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
+    (checksum.clone().update(content).finish() == *expected).then_some((content, *expected))
+}

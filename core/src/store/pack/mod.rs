@@ -1,0 +1,350 @@
+//! Packs: immutable files of many objects, compressed together, each a read of two blocks at most.
+//!
+//! ```text
+//! pack    | header | frame | frame | ... | index | footer |
+//!
+//! frame   a block: objects of one kind, compressed as one, perhaps with another block as base
+//! index   table of blocks | ids by ordinal | kinds of gone ids | slots: ordinals by id
+//! footer  counts and checksums; its own checksum is the name of the pack
+//! ```
+//!
+//! An object has an ordinal, its position among all in the pack, and blocks hold consecutive ones.
+//! What objects have in common is stored once: objects that resemble each other share a block;
+//! older versions are compressed with the block of newer ones as their base; in nodes and commits
+//! an id of the pack is a position; and large blobs are cut into parts that they share.
+//!
+//! A base has no base itself, and blocks are small, so any object costs one or two decompressions
+//! and those of its parts. How large blocks are and how hard they are compressed is the [`Tier`].
+//!
+//! The frames alone say everything, so the index can be made again from them (`rebuild.rs`).
+//! Nothing here is believed: checksums find damage and say where it is, and the caller verifies
+//! every object against its id. Specified in `format-spec/pack.md`.
+
+mod block;
+mod cache;
+mod chunk;
+mod frames;
+mod index;
+mod layout;
+mod lineage;
+mod links;
+mod packer;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub(in crate::store) use self::cache::BlockCache;
+use self::frames::Frames;
+use self::index::{Ids, slots_bytes};
+use self::layout::{
+    BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
+    index_checksum,
+};
+pub(in crate::store) use self::writer::{Item, PackDraft, PackWritten};
+use super::codec::Effort;
+use super::io::IoFile;
+use super::segment::{Digest, hex};
+use super::superblock::StoreId;
+use super::{Finding, FindingKind};
+use crate::error::{Error, Result};
+use crate::object::{ID_BYTES, IdPrefix, Kind, ObjectId};
+
+/// How much a pack trades for being small: larger blocks, compressed harder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// Made in passing: quick to write.
+    Hot,
+    /// Made by compaction.
+    Compacted,
+    /// Made once, to keep: as small as it gets.
+    Archive,
+}
+
+impl Tier {
+    /// Every tier, the largest packs first.
+    pub const ALL: [Self; 3] = [Self::Hot, Self::Compacted, Self::Archive];
+
+    /// The name in commands and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Compacted => "compacted",
+            Self::Archive => "archive",
+        }
+    }
+
+    pub(super) const fn code(self) -> u32 {
+        match self {
+            Self::Hot => 1,
+            Self::Compacted => 2,
+            Self::Archive => 3,
+        }
+    }
+
+    pub(super) fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.code() == code)
+    }
+
+    /// Bytes of objects after which a block ends.
+    const fn block_bytes(self) -> usize {
+        match self {
+            Self::Hot => 128 << 10,
+            Self::Compacted => 1 << 20,
+            Self::Archive => 8 << 20,
+        }
+    }
+
+    const fn effort(self) -> Effort {
+        match self {
+            Self::Hot => Effort { level: 3, long_distance: false },
+            Self::Compacted => Effort { level: 12, long_distance: false },
+            Self::Archive => Effort { level: 19, long_distance: true },
+        }
+    }
+}
+
+/// Why an id has no content any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gone {
+    /// Dropped by retention.
+    Elided,
+    /// Removed because it should never have been stored.
+    Redacted,
+}
+
+impl Gone {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Elided => 1,
+            Self::Redacted => 2,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        [Self::Elided, Self::Redacted].into_iter().find(|gone| gone.code() == code)
+    }
+}
+
+/// The name of a pack: the checksum of its footer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::store) struct PackId(pub(in crate::store) Digest);
+
+impl PackId {
+    /// The id in a file name `<64 hex digits>.pack`.
+    pub(in crate::store) fn from_file_name(name: &str) -> Option<Self> {
+        let id: ObjectId = name.strip_suffix(".pack")?.parse().ok()?;
+        Some(Self(*id.as_bytes())).filter(|id| id.file_name() == name)
+    }
+
+    pub(in crate::store) fn file_name(self) -> String {
+        format!("{}.pack", hex(&self.0))
+    }
+}
+
+impl fmt::Debug for PackId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+/// What a pack knows of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Found {
+    /// It has the object.
+    Object { ordinal: u32, kind: Kind },
+    /// The object was there once.
+    Gone(Gone, Kind),
+}
+
+/// A pack, open to read.
+#[derive(Debug)]
+pub(in crate::store) struct Pack {
+    id: PackId,
+    tier: Tier,
+    footer: Footer,
+    frames: Frames,
+    ids: Ids,
+    /// Kind and reason of each gone id.
+    notes: Bytes,
+}
+
+impl Pack {
+    /// Maps a pack of the store and verifies header, footer and index; the frames are verified when
+    /// they are read. Costs as much as hashing some 36 bytes for each object.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is not the pack that its name says, `Io` when it cannot be mapped.
+    pub(in crate::store) fn open(
+        file: &Arc<dyn IoFile>,
+        id: PackId,
+        store: StoreId,
+    ) -> Result<Self> {
+        let place = || format!("packs/{}", id.file_name());
+        // A file of no bytes cannot be mapped.
+        let size = file.size().map_err(|source| Error::io(format!("read {}", place()), source))?;
+        let map = match size {
+            0 => Bytes::new(),
+            _ => file.map().map_err(|source| Error::io(format!("map {}", place()), source))?,
+        };
+        let footer = Footer::decode(&map).filter(|(_, found)| *found == id);
+        let Some((footer, _)) = footer else {
+            return Err(Error::corrupt(place(), "the footer of that pack", "other bytes"));
+        };
+        let header = PackHeader::decode(&map).filter(|(_, checksum)| *checksum == footer.header);
+        let Some((header, _)) = header.filter(|(header, _)| header.salt == footer.salt) else {
+            return Err(Error::corrupt(place(), "the header of that pack", "other bytes"));
+        };
+        if header.store != store {
+            return Err(Error::corrupt(place(), "a pack of this store", "one of another store"));
+        }
+        let index = Index::read(&map, &footer);
+        let Some(Index { table, ids, notes }) = index else {
+            let place = format!("{} at {}", place(), footer.index_offset);
+            return Err(Error::corrupt(place, "an index", "other bytes"));
+        };
+        let table = table.into_iter().map(Some).collect();
+        let frames = Frames::new(id, map, footer.salt, table);
+        Ok(Self { id, tier: header.tier, footer, frames, ids, notes })
+    }
+
+    pub(in crate::store) fn id(&self) -> PackId {
+        self.id
+    }
+
+    pub(in crate::store) fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Bytes of the file.
+    pub(in crate::store) fn file_bytes(&self) -> u64 {
+        self.frames.file().len() as u64
+    }
+
+    /// Objects with content: their ordinals are below this.
+    pub(in crate::store) fn len(&self) -> u32 {
+        self.footer.objects
+    }
+
+    /// Ids without.
+    pub(in crate::store) fn gone_len(&self) -> u32 {
+        self.footer.gone
+    }
+
+    /// What the pack knows of `id`. For most ids that are not there it costs one look at memory.
+    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Found> {
+        self.ids.find(id).and_then(|ordinal| self.found_at(ordinal))
+    }
+
+    /// The ids that start with `prefix`, in their order.
+    pub(in crate::store) fn starting_with(
+        &self,
+        prefix: &IdPrefix,
+    ) -> impl Iterator<Item = (ObjectId, Found)> {
+        let found = self.ids.starting_with(prefix).into_iter();
+        found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
+    }
+
+    /// The id of the object with this ordinal.
+    pub(in crate::store) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
+        self.ids.id_at(ordinal).filter(|_| ordinal < self.len())
+    }
+
+    /// The kind of the object with this ordinal.
+    pub(in crate::store) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
+        self.frames.kind_at(ordinal)
+    }
+
+    /// Ids without content.
+    pub(in crate::store) fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+        (0..self.gone_len()).filter_map(|at| {
+            let (gone, kind) = note(&self.notes, at)?;
+            Some((self.ids.id_at(self.len() + at)?, kind, gone))
+        })
+    }
+
+    /// The block that holds an object: what is read from one block is best read together.
+    pub(in crate::store) fn block_of(&self, ordinal: u32) -> Option<u32> {
+        self.frames.locate(ordinal).map(|(number, ..)| number)
+    }
+
+    /// The bytes of an object; the caller verifies them. Costs at most two decompressions, those of
+    /// large blobs aside, and none when the block is in the cache.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
+        self.frames.read(ordinal, cache, |link| self.ids.id_at(link))
+    }
+
+    /// Bytes of an object, and its share of the file: that of its bytes in its blocks. Decodes them.
+    ///
+    /// # Errors
+    /// `Corrupt` when a block does not verify.
+    pub(in crate::store) fn size(&self, ordinal: u32, cache: &BlockCache) -> Result<(u64, u64)> {
+        self.frames.size(ordinal, cache)
+    }
+
+    /// What is wrong with the frames: the only part of a pack that opening it does not verify.
+    /// Reads the whole file.
+    pub(in crate::store) fn verify_frames(&self) -> Vec<Finding> {
+        let place = format!("packs/{}", self.id.file_name());
+        let (errors, headers) = self.frames.verify();
+        let mut messages: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        if messages.is_empty() && headers != self.footer.frames {
+            messages.push("the frames are not those that the footer names".into());
+        }
+        let kind = FindingKind::Damage;
+        let findings = messages.into_iter();
+        findings.map(|message| Finding { kind, place: place.clone(), message }).collect()
+    }
+
+    fn found_at(&self, ordinal: u32) -> Option<Found> {
+        match ordinal.checked_sub(self.len()) {
+            None => self.kind_at(ordinal).map(|kind| Found::Object { ordinal, kind }),
+            Some(at) => note(&self.notes, at).map(|(gone, kind)| Found::Gone(gone, kind)),
+        }
+    }
+}
+
+/// The index of a pack.
+struct Index {
+    table: Vec<BlockInfo>,
+    ids: Ids,
+    notes: Bytes,
+}
+
+impl Index {
+    /// The index that the footer describes, when it verifies.
+    fn read(map: &Bytes, footer: &Footer) -> Option<Self> {
+        let start = usize::try_from(footer.index_offset).ok()?;
+        let end = map.len().checked_sub(FOOTER_BYTES)?;
+        if index_checksum(map.get(start..end)?) != footer.index {
+            return None;
+        }
+        let mut rest = map.slice(start..end);
+        let mut take = |bytes: Option<usize>| {
+            bytes.filter(|bytes| *bytes <= rest.len()).map(|bytes| rest.split_to(bytes))
+        };
+        let ids = footer.objects + footer.gone;
+        let table = take((footer.blocks as usize).checked_mul(TABLE_ENTRY_BYTES))?;
+        let column = take((ids as usize).checked_mul(ID_BYTES))?;
+        let notes = take((footer.gone as usize).checked_mul(GONE_NOTE_BYTES))?;
+        let slots = take(slots_bytes(footer.slots, ids))?;
+        let table = decode_table(&table, footer)?;
+        let ids = Ids::open(column, slots, footer.slots)?;
+        rest.is_empty().then_some(Self { table, ids, notes })
+    }
+}
+
+/// Reason and kind of the gone id at this position.
+fn note(notes: &[u8], at: u32) -> Option<(Gone, Kind)> {
+    let start = (at as usize).checked_mul(GONE_NOTE_BYTES)?;
+    let [kind, gone] = *notes.get(start..)?.first_chunk()?;
+    Some((Gone::from_code(gone)?, Kind::from_code(kind)?))
+}

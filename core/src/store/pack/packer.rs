@@ -1,0 +1,311 @@
+//! Divides objects into blocks, compresses these in parallel, and writes the frames.
+//!
+//! Blocks are compressed a few at a time; memory holds those and, for each object, some tens of
+//! bytes. The result depends on the draft alone, not on the number of threads.
+
+use std::collections::HashMap;
+use std::mem;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::block::{Block, BlockBuilder, Form, encode_parts};
+use super::index::Ids;
+use super::layout::{
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, HEADER_BYTES, MAX_BLOCK_OBJECTS,
+    PackHeader, encode_table, frames_checksum, index_checksum, stored_checksum,
+};
+use super::lineage::Lineage;
+use super::writer::{Item, PackDraft, PackWritten};
+use super::{BlockCache, PackId, Tier, chunk, links};
+use crate::error::{Error, Result};
+use crate::object::{Checksum, Kind, ObjectId};
+use crate::store::codec::{compress_block, decompress_block};
+use crate::store::io::IoFile;
+
+/// Most blocks that are compressed at once.
+const MAX_JOBS: usize = 4;
+
+/// Bases that are kept decoded; others are read again.
+const BASES_BYTES: usize = 16 << 20;
+
+/// A pack under construction.
+pub(super) struct Packer<'a> {
+    draft: &'a PackDraft<'a>,
+    ids: &'a Ids,
+    file: &'a dyn IoFile,
+    /// Where the next frame goes.
+    offset: u64,
+    headers: Checksum,
+    /// In order of their numbers; of those in the queue, offset and stored bytes are not known yet.
+    blocks: Vec<BlockInfo>,
+    queue: Vec<Job>,
+    bases: BlockCache,
+    objects: Stream,
+    parts: Stream,
+    known_parts: HashMap<ObjectId, u32>,
+    /// The parts of large blobs, by position of the item.
+    cut: HashMap<u32, Vec<u32>>,
+    raw_bytes: u64,
+}
+
+/// Blocks of objects, or of parts, of which the last is under construction.
+#[derive(Default)]
+struct Stream {
+    /// The kind of the block under construction.
+    kind: Option<BlockKind>,
+    lane: u32,
+    /// The first object of that block.
+    first: u32,
+    builder: BlockBuilder,
+    lineage: Lineage,
+}
+
+impl Stream {
+    fn is_full(&self, next_bytes: usize, tier: Tier) -> bool {
+        let entries = self.builder.entries();
+        let bytes = self.builder.raw_bytes() + next_bytes;
+        entries == MAX_BLOCK_OBJECTS || (entries > 0 && bytes > tier.block_bytes())
+    }
+}
+
+/// A block to compress, with the bytes of its base.
+struct Job {
+    number: u32,
+    raw: Bytes,
+    base: Bytes,
+}
+
+impl<'a> Packer<'a> {
+    pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a Ids, file: &'a dyn IoFile) -> Self {
+        Self {
+            draft,
+            ids,
+            file,
+            offset: HEADER_BYTES as u64,
+            headers: frames_checksum(),
+            blocks: Vec::new(),
+            queue: Vec::new(),
+            bases: BlockCache::new(BASES_BYTES),
+            objects: Stream::default(),
+            parts: Stream::default(),
+            known_parts: HashMap::new(),
+            cut: HashMap::new(),
+            raw_bytes: 0,
+        }
+    }
+
+    /// Writes the whole file.
+    pub(super) fn run(mut self) -> Result<PackWritten> {
+        let PackDraft { store, salt, tier, items, .. } = *self.draft;
+        let (bytes, header) = PackHeader { tier, store, salt }.encode();
+        self.write_at(&bytes, 0)?;
+        for (ordinal, item) in (0..).zip(items) {
+            self.push(ordinal, item)?;
+        }
+        self.close(Self::objects)?;
+        self.close(Self::parts)?;
+        self.push_gone()?;
+        self.flush()?;
+
+        let mut end = self.index();
+        let (_, _, slots) = self.ids.stored();
+        let objects = self.objects.first;
+        let footer = Footer {
+            objects,
+            gone: self.ids.len() - objects,
+            parts: self.parts.first,
+            blocks: count(self.blocks.len()),
+            slots,
+            salt,
+            index_offset: self.offset,
+            index: index_checksum(&end),
+            header,
+            frames: self.headers.finish(),
+        };
+        let (footer, id) = footer.encode();
+        end.extend_from_slice(&footer);
+        self.write_at(&end, self.offset)?;
+        let bytes = self.offset + end.len() as u64;
+        Ok(PackWritten { id, bytes, objects, raw_bytes: self.raw_bytes })
+    }
+
+    /// Adds an object to the block under construction, or to a new one.
+    fn push(&mut self, ordinal: u32, item: &Item) -> Result<()> {
+        let kind = BlockKind::Objects(item.kind);
+        let object = self.draft.source.read_as(item.kind, &item.id)?;
+        self.raw_bytes += object.len() as u64;
+        let like = item.like.filter(|like| *like < ordinal);
+        let large = item.kind == Kind::Blob && object.len() >= chunk::MIN_CUT_BYTES;
+        let (form, body) = if large {
+            (Form::Parts, self.cut(ordinal, &object, like)?.into())
+        } else {
+            self.encode(item.kind, &object)
+        };
+        let open = &self.objects;
+        let other = open.kind.is_some_and(|open| open != kind) || open.lane != item.lane;
+        if other || open.is_full(body.len(), self.draft.tier) {
+            self.close(Self::objects)?;
+        }
+        let open = &mut self.objects;
+        (open.kind, open.lane) = (Some(kind), item.lane);
+        open.builder.push(form, &body, object.len());
+        open.lineage.push(body.len(), like);
+        Ok(())
+    }
+
+    fn encode(&self, kind: Kind, object: &Bytes) -> (Form, Bytes) {
+        let body = if kind == Kind::Blob { None } else { links::encode(object, self.ids) };
+        match body {
+            Some(body) if body.len() < object.len() => (Form::Links, body.into()),
+            _ => (Form::Verbatim, object.clone()),
+        }
+    }
+
+    /// Adds the parts of a large blob; returns what stands for it.
+    fn cut(&mut self, ordinal: u32, blob: &[u8], like: Option<u32>) -> Result<Vec<u8>> {
+        let model = like.and_then(|like| self.cut.get(&like)).cloned().unwrap_or_default();
+        let mut numbers = Vec::new();
+        for (at, part) in chunk::parts(blob).enumerate() {
+            let id = ObjectId::of(Kind::Blob, part);
+            if let Some(known) = self.known_parts.get(&id) {
+                numbers.push(*known);
+                continue;
+            }
+            if self.parts.is_full(part.len(), self.draft.tier) {
+                self.close(Self::parts)?;
+            }
+            let open = &mut self.parts;
+            let number = open.first + open.builder.entries();
+            open.kind = Some(BlockKind::Parts);
+            open.builder.push(Form::Verbatim, part, part.len());
+            open.lineage.push(part.len(), model.get(at).or(model.last()).copied());
+            self.known_parts.insert(id, number);
+            numbers.push(number);
+        }
+        let body = encode_parts(&numbers);
+        self.cut.insert(ordinal, numbers);
+        Ok(body)
+    }
+
+    fn push_gone(&mut self) -> Result<()> {
+        let mut first = self.objects.first;
+        for gone in self.draft.gone.chunks(MAX_BLOCK_OBJECTS as usize) {
+            let mut raw = Vec::new();
+            for (id, kind, gone) in gone {
+                raw.extend_from_slice(&[kind.code(), gone.code()]);
+                raw.extend_from_slice(id.as_bytes());
+            }
+            let objects = count(gone.len());
+            self.enqueue(BlockKind::Gone, first, objects, None, raw.into())?;
+            first += objects;
+        }
+        Ok(())
+    }
+
+    fn objects(&mut self) -> &mut Stream {
+        &mut self.objects
+    }
+
+    fn parts(&mut self) -> &mut Stream {
+        &mut self.parts
+    }
+
+    /// Ends the block under construction of a stream, if there is one.
+    fn close(&mut self, stream: fn(&mut Self) -> &mut Stream) -> Result<()> {
+        let open = stream(self);
+        let Some(kind) = open.kind.take() else { return Ok(()) };
+        let builder = mem::take(&mut open.builder);
+        let (first, objects) = (open.first, builder.entries());
+        let raw = builder.finish();
+        let base = open.lineage.base(raw.len());
+        open.first += objects;
+        let number = self.enqueue(kind, first, objects, base, raw)?;
+        stream(self).lineage.complete(number, first, objects, base.is_some());
+        Ok(())
+    }
+
+    /// Gives a block its number; compresses and writes those that wait when they are enough.
+    fn enqueue(
+        &mut self,
+        kind: BlockKind,
+        first: u32,
+        objects: u32,
+        base: Option<u32>,
+        raw: Bytes,
+    ) -> Result<u32> {
+        let number = count(self.blocks.len());
+        let base_bytes = base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
+        let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
+        self.blocks.push(BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset });
+        self.queue.push(Job { number, raw, base: base_bytes });
+        if self.queue.len() >= rayon::current_num_threads().min(MAX_JOBS) {
+            self.flush()?;
+        }
+        Ok(number)
+    }
+
+    /// The raw bytes of a block that waits, or was written.
+    fn raw(&self, number: u32) -> Result<Bytes> {
+        if let Some(job) = self.queue.iter().find(|job| job.number == number) {
+            return Ok(job.raw.clone());
+        }
+        let block = self.bases.block(PackId([0; 32]), number, || {
+            let short = || Error::corrupt("a block just written", "its bytes", "other ones");
+            let info = self.blocks.get(number as usize).ok_or_else(short)?;
+            let mut stored = vec![0; info.stored_bytes as usize];
+            let offset = info.offset + FRAME_HEADER_BYTES as u64;
+            self.file.read_at(&mut stored, offset).map_err(|e| Error::io("read back", e))?;
+            let raw = decompress_block(&stored, &[], info.raw_bytes);
+            let raw = raw.map_err(|source| short().with_source(source))?;
+            Block::parse(raw.into(), info).ok_or_else(short)
+        })?;
+        Ok(block.raw().clone())
+    }
+
+    /// Compresses the blocks that wait, in parallel, and writes them in order.
+    fn flush(&mut self) -> Result<()> {
+        let effort = self.draft.tier.effort();
+        let jobs = mem::take(&mut self.queue);
+        let compressed = jobs.par_iter().map(|job| {
+            let stored = compress_block(&job.raw, &job.base, effort);
+            let stored = stored.map_err(|source| Error::io("compress a block", source))?;
+            let checksum = stored_checksum(&stored);
+            Ok((stored, checksum))
+        });
+        let compressed: Vec<_> = compressed.collect::<Result<_>>()?;
+        for (Job { number, .. }, (stored, checksum)) in jobs.iter().zip(compressed) {
+            let Some(block) = self.blocks.get_mut(*number as usize) else { continue };
+            (block.offset, block.stored_bytes) = (self.offset, count(stored.len()));
+            let (block, offset) = (*block, self.offset);
+            self.offset = block.end();
+            let header = FrameHeader { number: *number, block, stored: checksum };
+            let (mut frame, header_checksum) = header.encode(&self.draft.salt);
+            self.headers.update(&header_checksum);
+            frame.extend_from_slice(&stored);
+            self.write_at(&frame, offset)?;
+        }
+        Ok(())
+    }
+
+    /// The index: table of blocks, ids, notes on gone ids, slots.
+    fn index(&self) -> Vec<u8> {
+        let (column, slots, _) = self.ids.stored();
+        let mut index = encode_table(&self.blocks);
+        index.extend_from_slice(column);
+        for (_, kind, gone) in self.draft.gone {
+            index.extend_from_slice(&[kind.code(), gone.code()]);
+        }
+        index.extend_from_slice(slots);
+        index
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(bytes, offset).map_err(|e| Error::io(format!("write at {offset}"), e))
+    }
+}
+
+/// A length that a limit keeps in 32 bits.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}

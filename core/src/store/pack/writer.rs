@@ -1,0 +1,138 @@
+//! Writes a pack, reads everything back, and only then gives it its name.
+//!
+//! So a pack that exists is whole. Until then its file is `<salt>.tmp`.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::index::Ids;
+use super::layout::{BlockInfo, BlockKind, MAX_OBJECTS, Salt};
+use super::packer::Packer;
+use super::{BlockCache, Found, Gone, Pack, PackId, Tier};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSource, verify};
+use crate::store::io::{Access, Io, IoFile};
+use crate::store::segment::hex;
+use crate::store::superblock::StoreId;
+
+/// Decoded blocks that are kept while reading back.
+const CACHE_BYTES: usize = 16 << 20;
+
+/// An object that goes into a pack.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Item {
+    pub(in crate::store) id: ObjectId,
+    pub(in crate::store) kind: Kind,
+    /// Objects of different lanes do not share a block.
+    pub(in crate::store) lane: u32,
+    /// The earlier item, by position, that this one is another version of.
+    pub(in crate::store) like: Option<u32>,
+}
+
+/// A pack to be.
+pub(in crate::store) struct PackDraft<'a> {
+    pub(in crate::store) store: StoreId,
+    /// Random bytes, different for every pack: nobody who supplies payloads may know them.
+    pub(in crate::store) salt: Salt,
+    pub(in crate::store) tier: Tier,
+    /// Each object once, in the order in which they are stored.
+    pub(in crate::store) items: &'a [Item],
+    /// Ids without content, which are not among the items.
+    pub(in crate::store) gone: &'a [(ObjectId, Kind, Gone)],
+    /// Has every item.
+    pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct PackWritten {
+    pub(in crate::store) id: PackId,
+    /// Bytes of the file.
+    pub(in crate::store) bytes: u64,
+    pub(in crate::store) objects: u32,
+    /// Bytes of the objects.
+    pub(in crate::store) raw_bytes: u64,
+}
+
+impl PackDraft<'_> {
+    /// Writes the pack into the directory `packs`; when this returns it is durable under its name.
+    /// After an error nothing of it is left.
+    ///
+    /// # Errors
+    /// `InvalidInput` when there is nothing to write or an id is there twice, those of the source,
+    /// `Corrupt` when what was written does not read back, `Io` when the disk refuses.
+    pub(in crate::store) fn write(&self, io: &dyn Io, packs: &Path) -> Result<PackWritten> {
+        let ids = self.ids()?;
+        let temporary = packs.join(format!("{}.tmp", hex(&self.salt)));
+        let failed = |source| Error::io(format!("write {}", temporary.display()), source);
+        let file = io.create(&temporary).map_err(failed)?;
+        let written = Packer::new(self, &ids, &*file).run().map_err(|e| e.at(temporary.display()));
+        let written = written.and_then(|written| {
+            file.sync_data().map_err(failed)?;
+            self.check(&file, written.id)?;
+            self.publish(io, packs, &temporary, written.id)?;
+            Ok(written)
+        });
+        if written.is_err() {
+            // It may have its final name already, and nothing can be done about a failure.
+            let _ = io.remove(&temporary);
+        }
+        written
+    }
+
+    fn ids(&self) -> Result<Ids> {
+        let count = self.items.len() + self.gone.len();
+        if count == 0 {
+            return Err(Error::invalid("a pack of no objects"));
+        }
+        if count > MAX_OBJECTS as usize {
+            return Err(Error::limit("objects of a pack", MAX_OBJECTS.into(), count as u64));
+        }
+        let mut column = Vec::with_capacity(count * size_of::<ObjectId>());
+        let gone = self.gone.iter().map(|(id, ..)| id);
+        for id in self.items.iter().map(|item| &item.id).chain(gone) {
+            column.extend_from_slice(id.as_bytes());
+        }
+        let twice = |id| Error::invalid(format!("{id} is twice in one pack"));
+        Ids::build(column.into()).map_err(twice)
+    }
+
+    /// Reads everything back.
+    fn check(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<()> {
+        let pack = Pack::open(file, id, self.store)?;
+        let cache = BlockCache::new(CACHE_BYTES);
+        let blocks: Vec<&BlockInfo> = pack.frames.blocks().map(|(_, block)| block).collect();
+        let objects = blocks.par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
+        objects.try_for_each(|block| {
+            (block.first..block.first + block.objects).try_for_each(|ordinal| {
+                let item = self.items.get(ordinal as usize);
+                let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
+                if pack.find(&item.id) != Some(Found::Object { ordinal, kind: item.kind }) {
+                    return Err(Error::corrupt(id.file_name(), item.id, "another object"));
+                }
+                verify(item.kind, &pack.read(ordinal, &cache)?, &item.id)
+            })
+        })?;
+        let findings = pack.verify_frames();
+        match findings.first() {
+            Some(finding) => Err(Error::corrupt(&finding.place, "good frames", &finding.message)),
+            None => Ok(()),
+        }
+    }
+
+    fn publish(&self, io: &dyn Io, packs: &Path, temporary: &Path, id: PackId) -> Result<()> {
+        let path = packs.join(id.file_name());
+        let failed = |source| Error::io(format!("publish {}", path.display()), source);
+        match io.publish(temporary, &path) {
+            Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+                self.check(&io.open(&path, Access::Read).map_err(failed)?, id)?;
+                io.remove(temporary).map_err(failed)?;
+            }
+            published => published.map_err(failed)?,
+        }
+        io.sync_dir(packs).map_err(failed)
+    }
+}

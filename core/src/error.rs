@@ -21,6 +21,8 @@ pub enum ErrorKind {
     NotFound,
     /// The snapshot existed and was dropped by retention.
     Expired,
+    /// The content existed and was erased on purpose.
+    Redacted,
     /// An abbreviation names more than one thing.
     Ambiguous,
     /// A ref was not at its expected value: somebody else was faster. Retry from the new value.

@@ -31,6 +31,7 @@
 mod branch;
 mod history;
 mod operations;
+mod pin;
 mod revision;
 mod transaction;
 
@@ -39,10 +40,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub use branch::{
-    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, tag_ref,
+    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
+    pin_ref, tag_ref,
 };
 pub use history::{History, LogEntry};
 pub use operations::OperationEntry;
+pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use transaction::{Snapshot, Transaction};
 

@@ -176,6 +176,15 @@ pub struct Committed {
     pub written: Written,
 }
 
+/// Why an object that was in the store is there no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// Retention dropped it.
+    Elided,
+    /// It was erased on purpose.
+    Redacted,
+}
+
 /// Something that is wrong with the files of a store, and did not keep it from being opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -305,6 +314,12 @@ impl Store {
     #[must_use]
     pub fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
         read(&self.view).find(prefix, limit)
+    }
+
+    /// Why the object `id` is not there, when it once was and that is recorded.
+    #[must_use]
+    pub fn gone(&self, _id: &ObjectId) -> Option<Gone> {
+        None
     }
 
     /// What is wrong with the files, as far as it was noticed while reading them.

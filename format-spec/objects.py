@@ -126,12 +126,16 @@ class Cbor:
         require((length, form) in ((0, None), (2, 0), (2, 1)), f"not a value of a ref before byte {self.at}")
         return None if form is None else (self.id, self.text)[form]()
 
-    def structure(self, **fields: Callable[[Cbor], Any]) -> SimpleNamespace:
-        """A whole structure of version 1, a field by each reader."""
+    def structure(
+        self, later: dict[str, Callable[[Cbor], Any]] | None = None, **fields: Callable[[Cbor], Any]
+    ) -> SimpleNamespace:
+        """A whole structure of version 1, a field by each reader, or of version 2, which has the later ones too."""
         length, version = self.head(4), self.uint()
-        require(version <= 1, f"structure of version {version}, which is not supported")
-        require(version == 1 and length == 1 + len(fields), f"structure of {length} fields, version {version}")
-        found = SimpleNamespace(**{name: read(self) for name, read in fields.items()})
+        versions = [fields] if later is None else [fields, fields | later]
+        require(version <= len(versions), f"structure of version {version}, which is not supported")
+        fits = version > 0 and length == 1 + len(versions[version - 1])
+        require(fits, f"structure of {length} fields, version {version}")
+        found = SimpleNamespace(**{name: read(self) for name, read in versions[version - 1].items()})
         self.end()
         return found
 
@@ -156,9 +160,16 @@ def decode_commit(data: bytes) -> SimpleNamespace:
 
 
 def decode_tag(data: bytes) -> SimpleNamespace:
-    """A tag."""
-    text, uint = Cbor.text, Cbor.uint
-    return Cbor(data).structure(target=Cbor.id, kind=uint, name=text, tagger=text, micros=Cbor.signed, message=text)
+    """A tag; one of version 2 expires."""
+    return Cbor(data).structure(
+        {"expires": Cbor.signed},
+        target=Cbor.id,
+        kind=Cbor.uint,
+        name=Cbor.text,
+        tagger=Cbor.text,
+        micros=Cbor.signed,
+        message=Cbor.text,
+    )
 
 
 def decode_operation(data: bytes) -> SimpleNamespace:

@@ -21,7 +21,7 @@ pub enum ErrorKind {
     NotFound,
     /// The snapshot existed and was dropped by retention.
     Expired,
-    /// The object held what was removed for good.
+    /// The content existed and was erased on purpose.
     Redacted,
     /// An abbreviation names more than one thing.
     Ambiguous,

@@ -63,6 +63,7 @@
 pub mod context;
 pub mod error;
 pub mod exchange;
+pub mod maintenance;
 pub mod object;
 pub mod repo;
 pub mod store;

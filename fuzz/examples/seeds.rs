@@ -73,6 +73,7 @@ fn objects() -> [(&'static str, Vec<u8>); 4] {
         tagger: "somebody".to_owned(),
         time_micros: 1 << 40,
         message: String::new(),
+        expires_micros: None,
     };
     let change = |name: &str, old, new| RefChange { name: name.to_owned(), old, new };
     let value = |text| Some(RefValue::Object(id(text)));

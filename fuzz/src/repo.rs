@@ -104,6 +104,7 @@ fn merge(repo: &Repository, branch: &BranchName, other: ObjectId) {
 
 fn tag(sink: &mut dyn ObjectSink, name: &str, target_kind: Kind, target: ObjectId) -> ObjectId {
     let (name, tagger, message) = (name.to_owned(), String::new(), String::new());
-    let tag = Tag { target, target_kind, name, tagger, time_micros: 0, message };
+    let tag =
+        Tag { target, target_kind, name, tagger, time_micros: 0, message, expires_micros: None };
     sink.write(Kind::Tag, tag.encode().into()).unwrap()
 }

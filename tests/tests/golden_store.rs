@@ -98,7 +98,8 @@ fn make(dir: &Path) {
     let (name, tagger) = ("good".to_owned(), "somebody".to_owned());
     let message = "a place to come back to".to_owned();
     let target_kind = Kind::Commit;
-    let tag = Tag { target, target_kind, name, tagger, time_micros: 31, message };
+    let tag =
+        Tag { target, target_kind, name, tagger, time_micros: 31, message, expires_micros: None };
     let tag = change.write(Kind::Tag, tag.encode().into()).unwrap();
     change.set_ref(&tag_ref("good").unwrap(), Expected::Absent, Some(RefValue::Object(tag)));
     change.finish(&stamp(31), "fork").unwrap();

@@ -105,6 +105,7 @@ fn a_tag_is_followed_to_its_commit() {
         tagger: "somebody".into(),
         time_micros: 0,
         message: "where it began".into(),
+        expires_micros: None,
     };
     let id = change.write(Kind::Tag, tag.encode().into()).unwrap();
     let name = tag_ref("start").unwrap();

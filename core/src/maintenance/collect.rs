@@ -17,7 +17,7 @@ use super::policy::Policies;
 use super::retention::{Cost, RetentionPlan, plan as plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::Result;
-use crate::object::{Kind, ObjectId, ObjectSource, Time};
+use crate::object::{Kind, ObjectId, Time};
 use crate::repo::Repository;
 use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 

@@ -53,7 +53,7 @@ pub(super) fn arrange(
         let at = items.len();
         let Some(entry) = inventory.entry(met.position as usize) else { continue };
         let newest = met.versioned.then(|| *newest.entry(met.group).or_insert(at));
-        let like = newest.filter(|newest| *newest != at);
+        let like = newest.filter(|newest| *newest != at).and_then(|at| u32::try_from(at).ok());
         items.push(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32, like });
     }
     items

@@ -153,7 +153,7 @@ impl Commit {
     /// newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("commit", bytes);
-        open_structure(&mut reader, "commit", VERSION, 10)?;
+        open_structure(&mut reader, "commit", &[10])?;
         let commit = Self {
             tree: read_id(&mut reader)?,
             parents: read_ids(&mut reader, MAX_PARENTS)?,
@@ -201,25 +201,31 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     Ok(metadata)
 }
 
-/// Opens a structure of `fields` items, of which the first is its version. A newer version is
-/// unsupported, however many fields it has.
+/// Opens a structure whose first item is its version, and returns that. `fields` has the number of
+/// items of each version, the first of version 1. A newer version is unsupported, however many items
+/// it has.
 pub(super) fn open_structure(
     reader: &mut Reader<'_>,
     what: &'static str,
-    version: u64,
-    fields: u64,
-) -> Result<()> {
+    fields: &[u64],
+) -> Result<usize> {
     let found_fields = reader.array_up_to(MAX_FIELDS)?;
-    match reader.uint()? {
-        found if found > version => Err(Error::new(
+    let found = reader.uint()?;
+    let version = usize::try_from(found).unwrap_or(usize::MAX);
+    if version > fields.len() {
+        let newest = fields.len();
+        return Err(Error::new(
             crate::ErrorKind::Unsupported,
-            format!("{what} has version {found}: this build knows versions up to {version}"),
-        )),
-        found if found == version && found_fields == fields => Ok(()),
-        found => Err(reader.refuse(
-            &format!("version {version} with {fields} fields"),
+            format!("{what} has version {found}: this build knows versions up to {newest}"),
+        ));
+    }
+    match version.checked_sub(1).and_then(|index| fields.get(index)) {
+        Some(expected) if *expected == found_fields => Ok(version),
+        Some(expected) => Err(reader.refuse(
+            &format!("version {found} with {expected} fields"),
             &format!("version {found} with {found_fields}"),
         )),
+        None => Err(reader.refuse("a version from 1 on", &found.to_string())),
     }
 }
 

@@ -73,7 +73,7 @@ impl Operation {
     /// a newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("operation", bytes);
-        open_structure(&mut reader, "operation", VERSION, 7)?;
+        open_structure(&mut reader, "operation", &[7])?;
         let operation = Self {
             parents: read_ids(&mut reader, MAX_PARENTS)?,
             sequence: reader.uint()?,

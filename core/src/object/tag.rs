@@ -1,11 +1,16 @@
-//! Tags: a name given to an object, with who gave it, when and why.
+//! Tags: a name given to an object, with who gave it, when and why, and perhaps until when.
 
 use super::codec::{Reader, Writer};
 use super::commit::{open_structure, read_id};
 use super::{Kind, ObjectId};
 use crate::error::Result;
 
-const VERSION: u64 = 1;
+/// The version without an expiry, and the one with it: a tag has the lowest that can say it.
+const VERSION_LASTING: u64 = 1;
+const VERSION_EXPIRING: usize = 2;
+
+/// Items of each version, its number included.
+const FIELDS: [u64; 2] = [7, 8];
 
 /// An annotated tag. A tag without words is only a ref and needs no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub struct Tag {
     pub time_micros: i64,
     /// Why.
     pub message: String,
+    /// When it stops to count, in microseconds since the Unix epoch; `None` for never.
+    pub expires_micros: Option<i64>,
 }
 
 impl Tag {
@@ -29,10 +36,22 @@ impl Tag {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.array(7).uint(VERSION).bytes(self.target.as_bytes());
-        writer.uint(self.target_kind.code().into()).text(&self.name).text(&self.tagger);
-        writer.int(self.time_micros).text(&self.message);
+        match self.expires_micros {
+            None => writer.array(7).uint(VERSION_LASTING),
+            Some(_) => writer.array(8).uint(VERSION_EXPIRING as u64),
+        };
+        writer.bytes(self.target.as_bytes()).uint(self.target_kind.code().into());
+        writer.text(&self.name).text(&self.tagger).int(self.time_micros).text(&self.message);
+        if let Some(expires) = self.expires_micros {
+            writer.int(expires);
+        }
         writer.finish()
+    }
+
+    /// Whether it counts no more at the moment `now`, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn has_expired(&self, now: i64) -> bool {
+        self.expires_micros.is_some_and(|expires| expires <= now)
     }
 
     /// The tag in `bytes`.
@@ -42,7 +61,7 @@ impl Tag {
     /// newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("tag", bytes);
-        open_structure(&mut reader, "tag", VERSION, 7)?;
+        let version = open_structure(&mut reader, "tag", &FIELDS)?;
         let tag = Self {
             target: read_id(&mut reader)?,
             target_kind: {
@@ -56,6 +75,10 @@ impl Tag {
             tagger: reader.text()?.to_owned(),
             time_micros: reader.int()?,
             message: reader.text()?.to_owned(),
+            expires_micros: match version {
+                VERSION_EXPIRING => Some(reader.int()?),
+                _ => None,
+            },
         };
         reader.finish()?;
         Ok(tag)
@@ -66,19 +89,54 @@ impl Tag {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_tag_round_trips_and_an_unknown_kind_is_refused() {
-        let tag = Tag {
+    fn tag(expires_micros: Option<i64>) -> Tag {
+        Tag {
             target: ObjectId::of(Kind::Commit, b"x"),
             target_kind: Kind::Commit,
             name: "v1".into(),
             tagger: "someone".into(),
             time_micros: -1,
             message: "the first that worked".into(),
-        };
-        let mut bytes = tag.encode();
-        assert_eq!(Tag::decode(&bytes).unwrap(), tag);
-        bytes[2 + 2 + 32] = 9;
-        assert!(Tag::decode(&bytes).unwrap_err().to_string().contains("code of a kind"));
+            expires_micros,
+        }
+    }
+
+    #[test]
+    fn a_tag_round_trips_with_and_without_expiry_and_nothing_else_is_accepted() {
+        for tag in [tag(None), tag(Some(0)), tag(Some(i64::MAX))] {
+            let bytes = tag.encode();
+            assert_eq!(Tag::decode(&bytes).unwrap(), tag);
+            for at in 0..bytes.len() {
+                assert!(Tag::decode(&bytes[..at]).is_err());
+                let mut changed = bytes.clone();
+                changed[at] ^= 1;
+                assert!(Tag::decode(&changed).map_or(true, |tag| tag.encode() == changed));
+            }
+        }
+        let mut unknown_kind = tag(None).encode();
+        unknown_kind[2 + 2 + 32] = 9;
+        let error = Tag::decode(&unknown_kind).unwrap_err();
+        assert!(error.to_string().contains("code of a kind"));
+    }
+
+    #[test]
+    fn the_version_says_whether_there_is_an_expiry() {
+        let (lasting, expiring) = (tag(None).encode(), tag(Some(5)).encode());
+        assert_eq!((&lasting[..2], &expiring[..2]), (&[0x87, 1][..], &[0x88, 2][..]));
+        for (fields, version) in [(0x88, 1), (0x87, 2), (0x87, 0)] {
+            let mut bytes = expiring.clone();
+            (bytes[0], bytes[1]) = (fields, version);
+            assert_eq!(Tag::decode(&bytes).unwrap_err().kind(), crate::ErrorKind::Corrupt);
+        }
+        let mut newer = expiring;
+        newer[1] = 3;
+        assert_eq!(Tag::decode(&newer).unwrap_err().kind(), crate::ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_tag_expires_at_its_moment() {
+        assert!(!tag(None).has_expired(i64::MAX));
+        assert!(!tag(Some(5)).has_expired(4));
+        assert!(tag(Some(5)).has_expired(5));
     }
 }

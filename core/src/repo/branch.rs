@@ -19,6 +19,7 @@ pub const MAX_NAME_BYTES: usize = 255;
 
 const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
+const PINS: &str = "refs/pins/";
 
 /// A branch of a session, written `session/branch`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,6 +100,21 @@ impl FromStr for BranchName {
 pub fn tag_ref(name: &str) -> Result<String> {
     check_name("tag", name)?;
     Ok(format!("{TAGS}{name}"))
+}
+
+/// The full name of a pin.
+///
+/// # Errors
+/// `InvalidInput` for a name that is not allowed.
+pub fn pin_ref(name: &str) -> Result<String> {
+    check_name("pin", name)?;
+    Ok(format!("{PINS}{name}"))
+}
+
+/// The name of the pin whose full name is `full`, if it is one.
+#[must_use]
+pub fn pin_name(full: &str) -> Option<&str> {
+    full.strip_prefix(PINS)
 }
 
 /// Refuses what is neither HEAD nor `refs/<kind>/<name>`.

@@ -32,6 +32,7 @@ mod branch;
 mod history;
 mod links;
 mod operations;
+mod pin;
 mod revision;
 mod transaction;
 
@@ -39,11 +40,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub use branch::{
-    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, tag_ref,
+    BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
+    pin_ref, tag_ref,
 };
 pub use history::{History, LogEntry};
 pub use links::links;
 pub use operations::OperationEntry;
+pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use transaction::{Snapshot, Transaction};
 

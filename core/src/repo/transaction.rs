@@ -134,9 +134,14 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
+    /// What a ref held when the change began.
+    pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
+        self.refs.value(name)
+    }
+
     /// The newest commit of a branch when the change began.
     fn begun_at(&self, branch: &BranchName) -> Option<ObjectId> {
-        match self.refs.value(&branch.full()) {
+        match self.begun_with(&branch.full()) {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         }

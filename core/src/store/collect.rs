@@ -26,7 +26,7 @@ use super::inventory::{Found, Inventory};
 use super::io::{Access, IoFile};
 use super::manifest::Manifest;
 use super::ownership::Owned;
-use super::pack::{Gone, Item, PackId, PackInput, Tier, write_pack};
+use super::pack::{Gone, Item, PackDraft, PackId, Tier};
 use super::scan::Depth;
 use super::segment::SegmentId;
 use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
@@ -225,14 +225,15 @@ impl<'s> Collection<'s> {
     /// Writes a pack with the items, verifies it, and lets it take the place of the files.
     ///
     /// Everything in the files that is not among the items is dropped, unless `arrived` wants it.
-    /// Needs as much disk as the pack; one more for what `arrived` wants.
+    /// Needs as much disk as the pack; one more for what `arrived` wants. The inventory is that of
+    /// before: for the next replacement, begin a new collection.
     ///
     /// # Errors
     /// `InvalidInput` for a file that may not be replaced, `LimitExceeded` when the disk has no room
     /// for the pack, `Corrupt` when an item does not verify, `Io` when the disk refuses. In all
     /// cases the store is as it was.
     pub fn replace(
-        self,
+        &self,
         replacement: &Replacement,
         arrived: &mut Arrived<'_>,
     ) -> Result<Replaced> {
@@ -291,16 +292,15 @@ impl<'s> Collection<'s> {
     ) -> Result<PackId> {
         let store = self.store;
         let first = std::ptr::eq(items, &raw const *replacement.items);
-        let written = write_pack(&PackInput {
-            io: &*store.io,
-            dir: &store.dir.join(PACKS_DIR),
+        let draft = PackDraft {
             store: store.superblock.store,
             salt: lock(&store.writer).new_salt(),
             tier: replacement.tier,
             items,
             gone: if first { &replacement.gone } else { &[] },
             source: &Newest { inventory: &self.inventory, store },
-        })?;
+        };
+        let written = draft.write(&*store.io, &store.dir.join(PACKS_DIR))?;
         replaced.written_bytes += written.bytes;
         replaced.objects += items.len() as u64;
         Ok(written.id)

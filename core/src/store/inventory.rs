@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::pack::{Gone, Tier};
+use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
 use super::view::{Files, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
@@ -129,7 +129,10 @@ impl<'s> Inventory<'s> {
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
-                Some(file.first + pack.ordinal(id)? as usize)
+                match pack.find(id)? {
+                    InPack::Object { ordinal, .. } => Some(file.first + ordinal as usize),
+                    InPack::Gone(..) => None,
+                }
             })
         })
     }
@@ -158,7 +161,7 @@ impl<'s> Inventory<'s> {
             Some(other) => {
                 let pack = self.files.packs.get(other - self.files.sealed.len())?;
                 let ordinal = u32::try_from(at).ok()?;
-                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal))
+                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0))
             }
         };
         Some(Entry { id, kind, stored_bytes, file: number })

@@ -170,7 +170,7 @@ impl Opening<'_> {
             }
             match self.file(&self.dir.join(PACKS_DIR).join(id.file_name()), settled) {
                 Ok(None) => return Ok(None),
-                Ok(Some(file)) => match Pack::open(file, *id, self.superblock.store) {
+                Ok(Some(file)) => match Pack::open(&file, *id, self.superblock.store) {
                     Ok(opened) => files.packs.push(Arc::new(opened)),
                     Err(error) => findings.push(damage(id.file_name(), &error)),
                 },

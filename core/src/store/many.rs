@@ -32,7 +32,7 @@ impl Store {
                 }
             }
         }
-        missing.sort_unstable_by(|(_, _, a), (_, _, b)| a.position().cmp(&b.position()));
+        missing.sort_unstable_by_key(|(_, _, place)| place.position());
         let read = |(at, id, place): &Missing| -> Result<(usize, Bytes)> {
             let object = place.read(id, &self.blocks)?;
             self.cache.insert(*id, object.clone());

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::index::Sealed;
-use super::pack::{BlockCache, Found as InPack, Gone, Pack};
+use super::pack::{BlockCache, Found as InPack, Gone, Pack, PackId};
 use super::refs::RefTable;
 use super::scan::FoundOperation;
-use super::segment::{SegmentFile, Stored};
+use super::segment::{SegmentFile, SegmentId, Stored};
 use super::{Finding, codec};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, verify};
@@ -62,7 +62,7 @@ impl Files {
                 InPack::Object { ordinal, kind } => {
                     Some(Place::Packed(Arc::clone(pack), kind, ordinal))
                 }
-                InPack::Gone { .. } => None,
+                InPack::Gone(..) => None,
             })
         })
     }
@@ -75,7 +75,7 @@ impl Files {
     /// Why an object that lies nowhere is not there any more, if that is known.
     pub(super) fn gone(&self, id: &ObjectId) -> Option<Gone> {
         self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
-            InPack::Gone { why, .. } => Some(why),
+            InPack::Gone(why, _) => Some(why),
             InPack::Object { .. } => None,
         })
     }
@@ -100,7 +100,10 @@ impl View {
             found.extend(sealed.starting_with(prefix).take(limit));
         }
         for pack in &self.files.packs {
-            found.extend(pack.starting_with(prefix));
+            found.extend(pack.starting_with(prefix).filter_map(|(id, found)| match found {
+                InPack::Object { kind, .. } => Some((id, kind)),
+                InPack::Gone(..) => None,
+            }));
         }
         let active = self.active.iter().filter(|(id, _)| prefix.matches(id));
         found.extend(active.map(|(id, location)| (*id, location.stored.kind)));
@@ -145,24 +148,34 @@ impl Place {
         }
     }
 
-    /// What is read in this order is read from front to back, and every block once.
-    pub(super) fn position(&self) -> (&[u8], u64) {
+    /// The file and the place in it: what is read in this order is read from front to back.
+    pub(super) fn position(&self) -> (FileId, u64) {
         match self {
-            Self::Active(location) => (&location.segment.id.0, location.stored.offset),
-            Self::Sealed(sealed, stored) => (&sealed.segment().id.0, stored.offset),
-            Self::Packed(pack, _, ordinal) => (&pack.id().0, (*ordinal).into()),
+            Self::Active(location) => {
+                (FileId::Segment(location.segment.id), location.stored.offset)
+            }
+            Self::Sealed(sealed, stored) => (FileId::Segment(sealed.segment().id), stored.offset),
+            Self::Packed(pack, _, ordinal) => (FileId::Pack(pack.id()), (*ordinal).into()),
         }
     }
 
-    /// Objects of the same unit are best read by the same thread.
-    pub(super) fn unit(&self) -> u64 {
+    /// The file and the part of it that is best read by one thread: a block is unpacked once.
+    pub(super) fn unit(&self) -> (FileId, u64) {
+        let (file, at) = self.position();
         match self {
-            Self::Packed(pack, _, ordinal) => pack.block_of(*ordinal).into(),
-            Self::Active(Location { stored, .. }) | Self::Sealed(_, stored) => {
-                stored.offset / UNIT_BYTES
+            Self::Packed(pack, _, ordinal) => {
+                (file, pack.block_of(*ordinal).unwrap_or_default().into())
             }
+            Self::Active(_) | Self::Sealed(..) => (file, at / UNIT_BYTES),
         }
     }
+}
+
+/// A file that objects lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FileId {
+    Segment(SegmentId),
+    Pack(PackId),
 }
 
 /// Bytes of a segment that are one unit of reading.

@@ -88,23 +88,26 @@ impl Frames {
         }
     }
 
-    /// Bytes of an object, and its share of the file in proportion to the bytes in its block.
-    pub(super) fn size(&self, ordinal: u32, cache: &BlockCache) -> Result<(u64, u64)> {
+    /// What an object adds to the file: its share of its block, of which all objects count the same,
+    /// and those of its parts.
+    pub(super) fn stored_share(&self, ordinal: u32, cache: &BlockCache) -> Result<u64> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let mut stored = info.share();
+        if self.parts.is_empty() || info.kind != BlockKind::Objects(Kind::Blob) {
+            return Ok(stored);
+        }
         let damaged = || self.damaged(number, info, "an object", "other bytes");
         let block = self.decode(number, cache)?;
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
-        let mut stored = share(info, body.len());
         if entry.form == Form::Parts {
             for part in parts(body) {
                 let part = part.ok_or_else(damaged)?;
-                let (number, info, at) =
+                let (_, info, _) =
                     self.position(&self.parts, part).ok_or_else(|| self.absent(ordinal))?;
-                let block = self.decode(number, cache)?;
-                stored += block.entry(at).map_or(0, |(_, body)| share(info, body.len()));
+                stored += info.share();
             }
         }
-        Ok((entry.raw_bytes.into(), stored))
+        Ok(stored)
     }
 
     /// The entry of an object and its body, for who looks at forms.

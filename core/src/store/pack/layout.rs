@@ -114,6 +114,11 @@ pub(super) struct BlockInfo {
 }
 
 impl BlockInfo {
+    /// Stored bytes for each object in it.
+    pub(super) fn share(&self) -> u64 {
+        u64::from(self.stored_bytes) / u64::from(self.objects.max(1))
+    }
+
     /// Whether a block with this number can be so; checked before anything is allocated.
     fn consistent(&self, number: u32) -> bool {
         (1..=MAX_BLOCK_OBJECTS).contains(&self.objects)

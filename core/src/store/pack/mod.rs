@@ -45,7 +45,8 @@ use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
     index_checksum,
 };
-pub(in crate::store) use self::writer::{Item, PackDraft, PackWritten};
+pub use self::writer::Item;
+pub(in crate::store) use self::writer::PackDraft;
 use super::codec::Effort;
 use super::io::IoFile;
 use super::segment::{Digest, hex};
@@ -213,6 +214,11 @@ impl Pack {
         Ok(Self { id, tier: header.tier, footer, frames, ids, notes })
     }
 
+    /// The file, and where in it an object lies, for errors.
+    pub(in crate::store) fn place(&self, ordinal: u32) -> String {
+        format!("packs/{}: object {ordinal}", self.id.file_name())
+    }
+
     pub(in crate::store) fn id(&self) -> PackId {
         self.id
     }
@@ -282,12 +288,13 @@ impl Pack {
         self.frames.read(ordinal, cache, |link| self.ids.id_at(link))
     }
 
-    /// Bytes of an object, and its share of the file: that of its bytes in its blocks. Decodes them.
+    /// What an object adds to the file: its share of its block, all objects of which count the same,
+    /// and those of its parts. Decodes blocks only if the pack has parts.
     ///
     /// # Errors
     /// `Corrupt` when a block does not verify.
-    pub(in crate::store) fn size(&self, ordinal: u32, cache: &BlockCache) -> Result<(u64, u64)> {
-        self.frames.size(ordinal, cache)
+    pub(in crate::store) fn stored_share(&self, ordinal: u32, cache: &BlockCache) -> Result<u64> {
+        self.frames.stored_share(ordinal, cache)
     }
 
     /// What is wrong with the frames: the only part of a pack that opening it does not verify.

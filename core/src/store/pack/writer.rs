@@ -22,14 +22,16 @@ use crate::store::superblock::StoreId;
 const CACHE_BYTES: usize = 16 << 20;
 
 /// An object that goes into a pack.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct Item {
-    pub(in crate::store) id: ObjectId,
-    pub(in crate::store) kind: Kind,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its kind.
+    pub kind: Kind,
     /// Objects of different lanes do not share a block.
-    pub(in crate::store) lane: u32,
+    pub lane: u32,
     /// The earlier item, by position, that this one is another version of.
-    pub(in crate::store) like: Option<u32>,
+    pub like: Option<u32>,
 }
 
 /// A pack to be.

@@ -1,0 +1,66 @@
+//! Bounded storage: what must stay, what may go, and plans that say both before anything happens.
+//!
+//! ```text
+//!  refs, operations ──> roots ──> commit graph ──┐
+//!  policies ─────────────────────────────────────┴──> retention plan ──> which trees stay
+//! ```
+//!
+//! [`Roots`] is everything that must stay, exactly, with reasons. A [`Policy`] says what a session
+//! keeps of the rest, and [`plan`] applies it to the commit graph. A turn that expires loses its tree
+//! and keeps its commit: asking for it says that it was dropped, and what is still there.
+//!
+//! ```
+//! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan, set_policy};
+//! # use std::sync::Arc;
+//! # use turntree::object::Time;
+//! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! # use turntree::store::{NewStore, OpenOptions, RealIo};
+//!
+//! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
+//! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
+//! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
+//! # for turn in 1..=50 {
+//! #     let mut change = repo.begin();
+//! #     let mut context = turntree::context::Builder::new();
+//! #     context.set_entry(&mut change, "scratchpad", "turn", Some(turn.to_string().into()))?;
+//! #     let tree = context.write(&mut change)?;
+//! #     change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
+//! #     change.finish(&stamp, "snapshot")?;
+//! # }
+//! let mut change = repo.begin();
+//! let policy = Policy { keep_last: Some(10), ..Policy::default() };
+//! set_policy(&mut change, Scope::Session("demo"), &policy)?;
+//! change.finish(&stamp, "retention set demo")?;
+//!
+//! let (refs, store, now) = (repo.refs(), repo.store(), stamp.time.micros);
+//! let roots = Roots::find(store, &refs, now)?;
+//! let policies = Policies::load(store, &refs)?;
+//! let plan = plan(&roots, &policies, now, &|tree| store.gone(tree).is_some(), None)?;
+//! // The newest 20 operations are kept whole, for undo.
+//! assert_eq!(plan.sessions[0].to_string(), "session demo: 30 of 50 turns expire, turns 1 to 30");
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod choose;
+mod collect;
+mod graph;
+mod layout;
+mod mark;
+mod policy;
+mod retention;
+mod roots;
+#[cfg(test)]
+mod tests;
+
+pub use collect::{
+    Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
+};
+pub use graph::{CommitGraph, GraphCommit};
+pub use policy::{
+    DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
+};
+pub use retention::{Cost, ElidedTurn, Keep, RetentionPlan, SessionPlan, plan};
+pub use roots::{
+    MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
+};

@@ -1,0 +1,381 @@
+//! Policies: what retention keeps of a session, as a small JSON blob behind a ref.
+//!
+//! ```text
+//! refs/retention/<session>   the policy of one session
+//! refs/retention-default     the policy of every session without its own
+//!
+//! {"version":1,"keep_last":100,"keep_within_micros":2592000000000,"thin":["every:10"],"budget_bytes":200000000}
+//! ```
+//!
+//! Since a policy is an object behind a ref, it is part of the operation log: who set it and when is
+//! known, and it can be undone. Specified in `format-spec/retention.md`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use crate::repo::{BranchName, Repository, Transaction};
+use crate::store::{Expected, RefTable};
+
+/// The ref of the policy of every session without its own.
+pub const DEFAULT_POLICY_REF: &str = "refs/retention-default";
+
+const POLICIES: &str = "refs/retention/";
+const VERSION: u64 = 1;
+/// Most rules of one policy that thin.
+const MAX_THIN: usize = 16;
+
+const MICROS_PER_HOUR: i64 = 60 * 60 * 1_000_000;
+
+/// What is kept of a session. A turn stays when any rule keeps it; the budget then drops the oldest.
+///
+/// Without any rule every turn stays, or as many of the newest as fit into the budget.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The newest turns on the line of each branch.
+    pub keep_last: Option<u64>,
+    /// Turns of the last so many microseconds.
+    pub keep_within: Option<i64>,
+    /// Some of the older ones.
+    pub thin: Vec<Thin>,
+    /// Most stored bytes of what the session keeps.
+    pub budget_bytes: Option<u64>,
+}
+
+/// Which of many turns stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Thin {
+    /// Those whose number this divides.
+    Every(u64),
+    /// The newest of each hour, in UTC.
+    Hourly,
+    /// The newest of each day, in UTC.
+    Daily,
+}
+
+/// Whose policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// Every session without its own.
+    Default,
+    /// One session, which need not exist yet.
+    Session(&'a str),
+}
+
+/// Every policy of a store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Policies {
+    /// The policy of sessions without their own.
+    pub default: Option<Policy>,
+    /// Policies by session.
+    pub sessions: BTreeMap<String, Policy>,
+}
+
+/// A policy as it is stored, its fields in this order.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep_last: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    keep_within_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    thin: Vec<Thin>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    budget_bytes: Option<u64>,
+}
+
+/// What is looked at first: a newer version may have other fields.
+#[derive(Deserialize)]
+struct Version {
+    version: u64,
+}
+
+impl Policy {
+    /// Whether it has a rule that says which turns stay; a budget alone is none.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        self.keep_last.is_some() || self.keep_within.is_some() || !self.thin.is_empty()
+    }
+
+    /// The bytes that are stored.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a zero or negative number, or too many rules.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        self.check().map_err(|found| Error::invalid(format!("retention policy: {found}")))?;
+        let Self { keep_last, keep_within, thin, budget_bytes } = self.clone();
+        let (version, keep_within_micros) = (VERSION, keep_within);
+        let stored = Stored { version, keep_last, keep_within_micros, thin, budget_bytes };
+        serde_json::to_vec(&stored)
+            .map_err(|source| Error::invalid("retention policy").with_source(source))
+    }
+
+    /// The policy in `bytes`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a newer version; `Corrupt` for anything that [`Policy::encode`] would not
+    /// write: what a policy does not say clearly must not decide what is dropped.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        const WHAT: &str = "retention policy";
+        let not_json = |source: serde_json::Error| {
+            Error::corrupt(WHAT, "a policy in JSON", "something else").with_source(source)
+        };
+        let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
+        if version > VERSION {
+            let message =
+                format!("{WHAT} has version {version}: this build knows versions up to {VERSION}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let stored: Stored = serde_json::from_slice(bytes).map_err(not_json)?;
+        let Stored { keep_last, keep_within_micros, thin, budget_bytes, .. } = stored;
+        let policy = Self { keep_last, keep_within: keep_within_micros, thin, budget_bytes };
+        policy.check().map_err(|found| Error::corrupt(WHAT, "numbers from 1 on", found))?;
+        if policy.encode()? != bytes {
+            return Err(Error::corrupt(WHAT, "the bytes that would be written", "other ones"));
+        }
+        Ok(policy)
+    }
+
+    /// Refuses rules that cannot be meant.
+    fn check(&self) -> Result<(), String> {
+        let zero = [
+            ("keep_last", self.keep_last == Some(0)),
+            ("keep_within", self.keep_within.is_some_and(|micros| micros <= 0)),
+            ("thin", self.thin.contains(&Thin::Every(0))),
+            ("budget_bytes", self.budget_bytes == Some(0)),
+        ];
+        match zero.iter().find(|(_, is_zero)| *is_zero) {
+            Some((rule, _)) => Err(format!("{rule} is not above zero")),
+            None if self.thin.len() > MAX_THIN => {
+                Err(format!("{} rules that thin, over {MAX_THIN}", self.thin.len()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Thin {
+    /// What the number of a turn is divided by, for rules of number.
+    pub(super) const fn divisor(self) -> Option<u64> {
+        match self {
+            Self::Every(k) => Some(k),
+            Self::Hourly | Self::Daily => None,
+        }
+    }
+
+    /// The microseconds of which one turn stays, for rules of time.
+    pub(super) const fn period(self) -> Option<i64> {
+        match self {
+            Self::Every(_) => None,
+            Self::Hourly => Some(MICROS_PER_HOUR),
+            Self::Daily => Some(24 * MICROS_PER_HOUR),
+        }
+    }
+}
+
+impl fmt::Display for Thin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(k) => write!(f, "every:{k}"),
+            Self::Hourly => f.write_str("hourly"),
+            Self::Daily => f.write_str("daily"),
+        }
+    }
+}
+
+impl FromStr for Thin {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match (text, text.strip_prefix("every:").map(str::parse)) {
+            ("hourly", _) => Ok(Self::Hourly),
+            ("daily", _) => Ok(Self::Daily),
+            (_, Some(Ok(k))) if k > 0 => Ok(Self::Every(k)),
+            _ => Err(Error::invalid(format!("'{text}': expected every:<n>, hourly or daily"))),
+        }
+    }
+}
+
+impl TryFrom<String> for Thin {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Thin> for String {
+    fn from(thin: Thin) -> Self {
+        thin.to_string()
+    }
+}
+
+impl Scope<'_> {
+    /// The full name of the ref that leads to the policy.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no session can have.
+    pub fn ref_name(self) -> Result<String> {
+        match self {
+            Self::Default => Ok(DEFAULT_POLICY_REF.to_owned()),
+            Self::Session(session) => {
+                BranchName::main(session)?;
+                Ok(format!("{POLICIES}{session}"))
+            }
+        }
+    }
+}
+
+impl Policies {
+    /// The policies that `refs` lead to. One object read for each.
+    ///
+    /// # Errors
+    /// `NotFound`, `Corrupt` or `Unsupported`, naming the ref: nothing may be dropped while a policy
+    /// cannot be read.
+    pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+        let mut policies = Self::default();
+        for (name, value) in &refs.values {
+            let session = name.strip_prefix(POLICIES);
+            if session.is_none() && name != DEFAULT_POLICY_REF {
+                continue;
+            }
+            let policy = read(source, name, value)?;
+            match session {
+                Some(session) => _ = policies.sessions.insert(session.to_owned(), policy),
+                None => policies.default = Some(policy),
+            }
+        }
+        Ok(policies)
+    }
+
+    /// The policy that holds for `session`: its own, or the one of all without their own.
+    #[must_use]
+    pub fn of(&self, session: &str) -> Option<&Policy> {
+        self.sessions.get(session).or(self.default.as_ref())
+    }
+}
+
+/// The policy that holds for `session`: its own, or the one of all without their own.
+///
+/// # Errors
+/// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
+pub fn policy_of(repo: &Repository, session: &str) -> Result<Option<Policy>> {
+    let refs = repo.refs();
+    for scope in [Scope::Session(session), Scope::Default] {
+        let name = scope.ref_name()?;
+        if let Some(value) = refs.value(&name) {
+            return read(repo.store(), &name, value).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Sets the policy of a session, or of all without their own. It takes effect with the next
+/// collection.
+///
+/// # Errors
+/// `InvalidInput` for a policy or a name that cannot be.
+pub fn set_policy(change: &mut Transaction<'_>, scope: Scope<'_>, policy: &Policy) -> Result<()> {
+    let name = scope.ref_name()?;
+    let id = change.write(Kind::Blob, policy.encode()?.into())?;
+    change.set_ref(&name, Expected::Any, Some(RefValue::Object(id)));
+    Ok(())
+}
+
+/// Removes the policy of a session, or of all without their own. What it dropped stays dropped.
+///
+/// # Errors
+/// `InvalidInput` for a name that no session can have.
+pub fn remove_policy(change: &mut Transaction<'_>, scope: Scope<'_>) -> Result<()> {
+    change.set_ref(&scope.ref_name()?, Expected::Any, None);
+    Ok(())
+}
+
+fn read(source: &dyn ObjectSource, name: &str, value: &RefValue) -> Result<Policy> {
+    let id: &ObjectId = match value {
+        RefValue::Object(id) => id,
+        RefValue::Symbolic(_) => return Err(Error::corrupt(name, "a policy", "a link to a ref")),
+    };
+    let policy = source.read_as(Kind::Blob, id).and_then(|bytes| Policy::decode(&bytes));
+    policy.map_err(|error| error.at(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_thin() -> impl Strategy<Value = Thin> {
+        prop_oneof![(1..=u64::MAX).prop_map(Thin::Every), Just(Thin::Hourly), Just(Thin::Daily)]
+    }
+
+    fn any_policy() -> impl Strategy<Value = Policy> {
+        let numbers = prop::option::of(1..=u64::MAX);
+        let thin = prop::collection::vec(any_thin(), 0..4);
+        (numbers.clone(), prop::option::of(1..=i64::MAX), thin, numbers).prop_map(
+            |(keep_last, keep_within, thin, budget_bytes)| Policy {
+                keep_last,
+                keep_within,
+                thin,
+                budget_bytes,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_policy_round_trips_and_nothing_else_is_accepted(
+            policy in any_policy(), at: prop::sample::Index, byte: u8,
+        ) {
+            let mut bytes = policy.encode().unwrap();
+            prop_assert_eq!(&Policy::decode(&bytes).unwrap(), &policy);
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if let Ok(decoded) = Policy::decode(&bytes) {
+                prop_assert_eq!(decoded.encode().unwrap(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_stored_form_is_pinned() {
+        let policy = Policy {
+            keep_last: Some(100),
+            keep_within: Some(30 * 24 * MICROS_PER_HOUR),
+            thin: vec![Thin::Every(10), Thin::Hourly],
+            budget_bytes: Some(200_000_000),
+        };
+        let stored = r#"{"version":1,"keep_last":100,"keep_within_micros":2592000000000,"thin":["every:10","hourly"],"budget_bytes":200000000}"#;
+        assert_eq!(policy.encode().unwrap(), stored.as_bytes());
+        assert_eq!(Policy::default().encode().unwrap(), br#"{"version":1}"#);
+    }
+
+    #[test]
+    fn what_is_not_a_policy_is_refused_with_its_kind() {
+        for (bytes, kind) in [
+            (r#"{"version":2,"keep_first":1}"#, ErrorKind::Unsupported),
+            (r#"{"version":1,"keep_first":1}"#, ErrorKind::Corrupt),
+            (r#"{"version":1,"keep_last":0}"#, ErrorKind::Corrupt),
+            (r#"{"version":1,"keep_last":-1}"#, ErrorKind::Corrupt),
+            (r#"{"version":1,"keep_last":1,"keep_last":2}"#, ErrorKind::Corrupt),
+            (r#"{"version":1,"thin":["weekly"]}"#, ErrorKind::Corrupt),
+            (r#"{"version":1,"thin":["every:0"]}"#, ErrorKind::Corrupt),
+            (r#"{"version": 1}"#, ErrorKind::Corrupt),
+            (r#"{"keep_last":1}"#, ErrorKind::Corrupt),
+            ("[]", ErrorKind::Corrupt),
+            ("", ErrorKind::Corrupt),
+        ] {
+            assert_eq!(Policy::decode(bytes.as_bytes()).unwrap_err().kind(), kind, "{bytes}");
+        }
+        let zero = Policy { keep_last: Some(0), ..Policy::default() };
+        assert_eq!(zero.encode().unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,292 @@
+//! Roots: everything that must stay, exactly, and why.
+//!
+//! ```text
+//! refs         branches, HEAD, tags, pins that have not expired, policies, and any other ref
+//! operations   the newest 1,000 of the last 30 days, and never fewer than the newest 100
+//!   newest 20      what refs held before and after each: an undo finds it as it was
+//!   the others     what refs held before and no ref reaches any more: the tips of lost branches
+//! ```
+//!
+//! A root is protected with the content of its turn. What it comes from stays as a commit, and
+//! [retention](super::retention) decides about the content. Of a lost line only the newest turn that
+//! a ref was at is a tip; the older ones are turns of its history like those of a branch.
+
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::fmt;
+
+use super::graph::CommitGraph;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
+use crate::repo::{BranchName, HEAD, pin_name};
+use crate::store::RefTable;
+
+/// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
+pub const MAX_OPERATIONS: usize = 1000;
+
+/// Days for which operations are kept.
+pub const OPERATION_DAYS: i64 = 30;
+
+/// The newest operations, which are kept however old they are.
+pub const MIN_OPERATIONS: usize = 100;
+
+/// The newest operations, of which both values of every ref are protected like tips.
+pub const PROTECTED_OPERATIONS: usize = 20;
+
+const MICROS_PER_DAY: i64 = 24 * 60 * 60 * 1_000_000;
+const TAGS: &str = "refs/tags/";
+const RETENTION: &str = "refs/retention";
+
+/// Everything that must stay.
+#[derive(Debug, Default)]
+pub struct Roots {
+    /// Commits whose content must stay, with every reason for it.
+    pub commits: BTreeMap<ObjectId, Vec<Reason>>,
+    /// Other objects that must stay, with all they lead to but the targets of tags: tag objects,
+    /// policies, and what refs hold beside commits.
+    pub objects: BTreeMap<ObjectId, Reason>,
+    /// The operations that are kept, newest first.
+    pub operations: Vec<ObjectId>,
+    /// Operations that are not kept though a kept one names them: where the log begins. One, unless
+    /// the log is whole or diverged stores were joined.
+    pub floor: Vec<ObjectId>,
+    /// Every commit behind the roots.
+    pub graph: CommitGraph,
+}
+
+/// Why something must stay.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The tip of a branch, by its name without `refs/heads/`.
+    Branch(String),
+    /// The tip of HEAD's branch.
+    Head,
+    /// A tag, by its name.
+    Tag(String),
+    /// A pin that has not expired.
+    Pin(String),
+    /// The retention policy at this ref.
+    Policy(String),
+    /// Any other ref.
+    Ref(String),
+    /// A value in one of the newest operations, by its sequence.
+    Operation(u64),
+    /// What a ref held before an operation, and no ref reaches now.
+    Lost {
+        /// The full name of the ref.
+        name: String,
+        /// The sequence of the operation.
+        sequence: u64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Branch(name) => write!(f, "branch {name}"),
+            Self::Head => f.write_str("HEAD"),
+            Self::Tag(name) => write!(f, "tag {name}"),
+            Self::Pin(name) => write!(f, "pin {name}"),
+            Self::Policy(name) => write!(f, "retention policy {name}"),
+            Self::Ref(name) => f.write_str(name),
+            Self::Operation(sequence) => write!(f, "operation {sequence}"),
+            Self::Lost { name, sequence } => write!(f, "{name} before operation {sequence}"),
+        }
+    }
+}
+
+impl Roots {
+    /// The roots of a store whose refs are `refs`, at the moment `now`, in microseconds since the
+    /// Unix epoch.
+    ///
+    /// Costs one object read for each kept operation and for each commit behind the roots.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming it, when a ref or an operation leads to what cannot be read:
+    /// in a damaged store nobody can say what may go.
+    pub fn find(source: &dyn ObjectSource, refs: &RefTable, now: i64) -> Result<Self> {
+        let mut finder = Finder { source, now, roots: Self::default() };
+        finder.add_refs(refs)?;
+        let operations = finder.add_operations(refs.operation)?;
+        let (recent, older) =
+            operations.split_at_checked(PROTECTED_OPERATIONS).unwrap_or((&operations, &[]));
+        finder.protect_values(recent)?;
+        finder.find_lost(older)?;
+        Ok(finder.roots)
+    }
+}
+
+struct Finder<'a> {
+    source: &'a dyn ObjectSource,
+    now: i64,
+    roots: Roots,
+}
+
+impl Finder<'_> {
+    /// What the refs hold now.
+    fn add_refs(&mut self, refs: &RefTable) -> Result<()> {
+        for (name, value) in &refs.values {
+            let RefValue::Object(id) = value else { continue };
+            let added = self.protect(id, &reason_of(name)).map_err(|error| error.at(name))?;
+            if !added {
+                let message = format!("{name}: object {id} is not in the store");
+                return Err(Error::not_found(message));
+            }
+        }
+        if let Some(RefValue::Symbolic(branch)) = refs.value(HEAD)
+            && let Some(RefValue::Object(id)) = refs.value(branch)
+        {
+            self.protect(id, &Reason::Head)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps operations, from the newest back to the first that is too old.
+    fn add_operations(&mut self, newest: Option<ObjectId>) -> Result<Vec<Operation>> {
+        let oldest = self.now.saturating_sub(OPERATION_DAYS * MICROS_PER_DAY);
+        let mut operations = Vec::new();
+        let mut known: HashMap<ObjectId, Operation> = HashMap::new();
+        let mut waiting: BinaryHeap<(u64, ObjectId)> = BinaryHeap::new();
+        let mut next: Vec<ObjectId> = newest.into_iter().collect();
+        loop {
+            for id in next {
+                if known.contains_key(&id) || self.roots.floor.contains(&id) {
+                    continue;
+                }
+                match self.operation(&id)? {
+                    None => self.roots.floor.push(id),
+                    Some(operation) => {
+                        waiting.push((operation.sequence, id));
+                        known.insert(id, operation);
+                    }
+                }
+            }
+            let Some((_, id)) = waiting.pop() else { break };
+            let Some(operation) = known.get(&id) else { break };
+            let is_new =
+                operation.time_micros >= oldest && self.roots.operations.len() < MAX_OPERATIONS;
+            if !is_new && self.roots.operations.len() >= MIN_OPERATIONS {
+                self.roots.floor.push(id);
+                self.roots.floor.extend(waiting.into_iter().map(|(_, id)| id));
+                break;
+            }
+            next = operation.parents.clone();
+            self.roots.operations.push(id);
+            operations.push(operation.clone());
+        }
+        Ok(operations)
+    }
+
+    /// The operation `id`, unless an earlier collection has dropped it.
+    fn operation(&self, id: &ObjectId) -> Result<Option<Operation>> {
+        let found = self.source.read_as(Kind::Operation, id);
+        match found.and_then(|bytes| Operation::decode(&bytes)) {
+            Ok(operation) => Ok(Some(operation)),
+            Err(error) if error.kind() == ErrorKind::Expired => Ok(None),
+            Err(error) => Err(error.at(id)),
+        }
+    }
+
+    /// Protects what refs held before and after the newest operations.
+    fn protect_values(&mut self, operations: &[Operation]) -> Result<()> {
+        for operation in operations {
+            let values = operation.changes.iter().flat_map(|change| [&change.old, &change.new]);
+            for value in values.flatten() {
+                if let RefValue::Object(id) = value {
+                    self.protect(id, &Reason::Operation(operation.sequence))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Protects what refs held before these operations and nothing reaches now. Newest first, so
+    /// that the end of a lost line is met before its middle.
+    fn find_lost(&mut self, operations: &[Operation]) -> Result<()> {
+        for operation in operations {
+            for change in &operation.changes {
+                let Some(RefValue::Object(id)) = &change.old else { continue };
+                if !self.roots.graph.contains(id) {
+                    let (name, sequence) = (change.name.clone(), operation.sequence);
+                    self.protect_lost(id, &Reason::Lost { name, sequence })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn protect_lost(&mut self, id: &ObjectId, reason: &Reason) -> Result<()> {
+        match self.follow(id, reason)? {
+            Some(commit) if !self.roots.graph.contains(&commit) => self.add_commit(commit, reason),
+            _ => Ok(()),
+        }
+    }
+
+    /// Protects the object `id` and what it names; `false` when it is not there.
+    fn protect(&mut self, id: &ObjectId, reason: &Reason) -> Result<bool> {
+        if let Some(commit) = self.follow(id, reason)? {
+            self.add_commit(commit, reason)?;
+            return Ok(true);
+        }
+        Ok(self.roots.objects.contains_key(id))
+    }
+
+    fn add_commit(&mut self, commit: ObjectId, reason: &Reason) -> Result<()> {
+        self.roots.graph.add(self.source, &commit)?;
+        let reasons = self.roots.commits.entry(commit).or_default();
+        if !reasons.contains(reason) {
+            reasons.push(reason.clone());
+        }
+        Ok(())
+    }
+
+    /// The commit that `id` leads to, through tags that have not expired. Every other object on the
+    /// way is kept for itself. Nothing when it does not lead to a commit that is there.
+    fn follow(&mut self, id: &ObjectId, reason: &Reason) -> Result<Option<ObjectId>> {
+        let mut at = *id;
+        loop {
+            if self.roots.graph.contains(&at) {
+                return Ok(Some(at));
+            }
+            let Some(Object { kind, bytes }) = self.read(&at)? else { return Ok(None) };
+            if kind == Kind::Commit {
+                return Ok(Some(at));
+            }
+            self.roots.objects.entry(at).or_insert_with(|| reason.clone());
+            match kind {
+                Kind::Tag => {
+                    let tag = Tag::decode(&bytes).map_err(|error| error.at(at))?;
+                    if tag.has_expired(self.now) {
+                        return Ok(None);
+                    }
+                    at = tag.target;
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// An object, unless it is not there or was dropped: old values of refs outlive what they name.
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.source.read(id) {
+            Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+}
+
+/// Why what the ref `name` holds must stay.
+fn reason_of(name: &str) -> Reason {
+    if let Some(branch) = BranchName::from_full(name) {
+        Reason::Branch(branch.to_string())
+    } else if let Some(tag) = name.strip_prefix(TAGS) {
+        Reason::Tag(tag.to_owned())
+    } else if let Some(pin) = pin_name(name) {
+        Reason::Pin(pin.to_owned())
+    } else if name.starts_with(RETENTION) {
+        Reason::Policy(name.to_owned())
+    } else {
+        Reason::Ref(name.to_owned())
+    }
+}

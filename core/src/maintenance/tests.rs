@@ -1,0 +1,502 @@
+//! Roots and plans against a naive model, on random histories with branches, merges, pins and undos.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::{
+    Author, Commit, Kind, Memory, ObjectId, ObjectSink, Operation, RefChange, RefValue, Tag, Time,
+    Trigger,
+};
+use crate::store::RefTable;
+
+const HOUR: i64 = 60 * 60 * 1_000_000;
+const SESSIONS: [&str; 2] = ["one", "two"];
+
+/// A store in memory, with the operations that led to its refs.
+#[derive(Default)]
+struct World {
+    objects: Memory,
+    refs: RefTable,
+    commits: HashMap<ObjectId, Commit>,
+    /// Commits in the order in which they were made.
+    made: Vec<ObjectId>,
+    tags: HashMap<ObjectId, Tag>,
+    /// Oldest first.
+    operations: Vec<(ObjectId, Operation)>,
+    now: i64,
+}
+
+impl World {
+    fn set(&mut self, name: &str, new: Option<RefValue>) {
+        let old = self.refs.value(name).cloned();
+        let operation = Operation {
+            parents: self.refs.operation.into_iter().collect(),
+            sequence: self.refs.sequence + 1,
+            time_micros: self.now,
+            actor: String::new(),
+            reason: String::new(),
+            changes: vec![RefChange { name: name.to_owned(), old, new: new.clone() }],
+        };
+        let id = self.objects.write(Kind::Operation, operation.encode().into()).unwrap();
+        self.refs.operation = Some(id);
+        self.refs.sequence += 1;
+        match new {
+            Some(value) => self.refs.values.insert(name.to_owned(), value),
+            None => self.refs.values.remove(name),
+        };
+        self.operations.push((id, operation));
+    }
+
+    fn tip(&self, name: &str) -> Option<ObjectId> {
+        match self.refs.value(name) {
+            Some(RefValue::Object(id)) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// A commit on a branch; `tree` names its content.
+    fn commit(&mut self, branch: &str, parents: Vec<ObjectId>, tree: u8) -> ObjectId {
+        let turn = parents.iter().map(|id| self.commits[id].turn).max().unwrap_or(0) + 1;
+        let commit = Commit {
+            tree: ObjectId::of(Kind::Node, &[tree]),
+            parents,
+            session: branch.split('/').nth(2).unwrap().to_owned(),
+            turn,
+            author: Author::default(),
+            time: Time { micros: self.now, offset_minutes: 0 },
+            trigger: Trigger::Turn,
+            message: self.made.len().to_string(),
+            metadata: BTreeMap::new(),
+        };
+        let id = self.objects.write(Kind::Commit, commit.encode().into()).unwrap();
+        self.commits.insert(id, commit);
+        self.made.push(id);
+        self.set(branch, Some(RefValue::Object(id)));
+        id
+    }
+
+    fn tag(&mut self, name: &str, target: ObjectId, expires_micros: Option<i64>) {
+        let tag = Tag {
+            target,
+            target_kind: Kind::Commit,
+            name: name.to_owned(),
+            tagger: String::new(),
+            time_micros: self.now,
+            message: String::new(),
+            expires_micros,
+        };
+        let id = self.objects.write(Kind::Tag, tag.encode().into()).unwrap();
+        self.tags.insert(id, tag);
+        self.set(name, Some(RefValue::Object(id)));
+    }
+
+    /// One step of a random history.
+    fn step(&mut self, (what, a, b, hours): (u8, u8, u8, u8)) {
+        self.now += i64::from(hours % 40) * HOUR / 2;
+        let branch = |n: u8| format!("refs/heads/{}/b{}", SESSIONS[usize::from(n) % 2], n % 4);
+        let (name, other) = (branch(a), branch(b));
+        let any = |n: u8| self.made.get(usize::from(n) % self.made.len().max(1)).copied();
+        match (what % 32, any(b), self.tip(&name), self.tip(&other)) {
+            (0..3, Some(target), ..) => self.set(&name, Some(RefValue::Object(target))),
+            (3, _, Some(_), _) => self.set(&name, None),
+            (4, Some(target), ..) => {
+                let expires = (a % 2 == 0).then(|| self.now + i64::from(a) * HOUR);
+                self.tag(&format!("refs/pins/p{}", a % 4), target, expires);
+            }
+            (5, Some(target), ..) => self.tag(&format!("refs/tags/t{}", a % 3), target, None),
+            (6, ..) => self.set(&format!("refs/pins/p{}", a % 4), None),
+            (7, ..) => self.set("HEAD", Some(RefValue::Symbolic(name))),
+            (8 | 9, _, Some(ours), Some(theirs)) if ours != theirs => {
+                _ = self.commit(&name, vec![ours, theirs], b);
+            }
+            (_, _, tip, _) => _ = self.commit(&name, tip.into_iter().collect(), b),
+        }
+    }
+
+    fn roots(&self) -> Roots {
+        Roots::find(&self.objects, &self.refs, self.now).unwrap()
+    }
+}
+
+/// What the rules say, the slow way.
+struct Model<'a> {
+    world: &'a World,
+    /// Everything behind the roots.
+    graph: BTreeSet<ObjectId>,
+    /// Commits that no policy may drop.
+    protected: BTreeSet<ObjectId>,
+}
+
+impl<'a> Model<'a> {
+    fn new(world: &'a World) -> Self {
+        let mut model = Self { world, graph: BTreeSet::new(), protected: BTreeSet::new() };
+        for value in world.refs.values.values() {
+            model.protect(value);
+        }
+        let kept = world.operations.iter().rev().take(world.kept_operations());
+        for (_, operation) in kept.clone().take(PROTECTED_OPERATIONS) {
+            for change in &operation.changes {
+                [&change.old, &change.new].into_iter().flatten().for_each(|v| model.protect(v));
+            }
+        }
+        for (_, operation) in kept.skip(PROTECTED_OPERATIONS) {
+            for old in operation.changes.iter().filter_map(|change| change.old.as_ref()) {
+                if model.commit_of(old).is_some_and(|id| !model.graph.contains(&id)) {
+                    model.protect(old);
+                }
+            }
+        }
+        model.protect_forks();
+        model
+    }
+
+    fn commit_of(&self, value: &RefValue) -> Option<ObjectId> {
+        let RefValue::Object(id) = value else { return None };
+        match self.world.tags.get(id) {
+            Some(tag) if tag.has_expired(self.world.now) => None,
+            Some(tag) => Some(tag.target),
+            None => Some(*id),
+        }
+    }
+
+    fn protect(&mut self, value: &RefValue) {
+        if let Some(id) = self.commit_of(value) {
+            self.protected.insert(id);
+            self.graph.extend(self.world.behind(id));
+        }
+    }
+
+    /// Branch points, parents of merges, and merge bases.
+    fn protect_forks(&mut self) {
+        let commits = &self.world.commits;
+        for id in &self.graph {
+            let continues = |child: &&ObjectId| commits[*child].parents.contains(id);
+            if self.graph.iter().filter(continues).count() > 1 {
+                self.protected.insert(*id);
+            }
+            let parents = &commits[id].parents;
+            if let [a, b] = parents[..] {
+                self.protected.extend([a, b]);
+                self.protected.extend(self.world.merge_bases(a, b));
+            }
+        }
+    }
+
+    /// Whether a rule of its session's policy keeps the commit.
+    fn ruled(&self, id: &ObjectId, policy: &Policy, is_gone: &dyn Fn(&ObjectId) -> bool) -> bool {
+        let commit = &self.world.commits[id];
+        let last = policy.keep_last.is_some_and(|n| {
+            self.line_starts().into_iter().any(|start| {
+                let line = std::iter::successors(Some(start), |id| {
+                    self.world.commits[id].parents.first().copied()
+                });
+                line.take(usize::try_from(n).unwrap()).any(|at| at == *id)
+            })
+        });
+        let age = self.world.now - commit.time.micros;
+        let thin = policy.thin.iter().any(|thin| {
+            let period = match thin {
+                Thin::Every(k) => return commit.turn % k == 0,
+                Thin::Hourly => HOUR,
+                Thin::Daily => 24 * HOUR,
+            };
+            let bucket = |commit: &Commit| commit.time.micros.div_euclid(period);
+            let rival = |other: &&ObjectId| {
+                let found = &self.world.commits[*other];
+                found.session == commit.session
+                    && bucket(found) == bucket(commit)
+                    && !is_gone(&found.tree)
+            };
+            let newest = self.graph.iter().filter(rival).max_by_key(|id| {
+                let found = &self.world.commits[*id];
+                (found.turn, found.time.micros, **id)
+            });
+            newest == Some(id)
+        });
+        last || policy.keep_within.is_some_and(|within| age <= within) || thin
+    }
+
+    fn line_starts(&self) -> Vec<ObjectId> {
+        let commits = &self.world.commits;
+        let tips = self.world.refs.values.iter().filter_map(|(name, value)| match value {
+            RefValue::Object(id) if name.starts_with("refs/heads/") => Some(*id),
+            _ => None,
+        });
+        let is_last =
+            |id: &&ObjectId| !self.graph.iter().any(|child| commits[child].parents.contains(id));
+        tips.chain(self.graph.iter().filter(is_last).copied()).collect()
+    }
+
+    /// The commits that keep their content under policies without a budget.
+    fn kept(&self, policies: &Policies) -> BTreeSet<ObjectId> {
+        let stays = |id: &&ObjectId| {
+            let policy = policies.of(&self.world.commits[*id].session);
+            let policy = policy.filter(|policy| policy.has_rules());
+            self.protected.contains(*id)
+                || policy.is_none_or(|policy| self.ruled(id, policy, &|_| false))
+        };
+        let kept: BTreeSet<ObjectId> = self.graph.iter().filter(stays).copied().collect();
+        let trees: HashSet<ObjectId> = kept.iter().map(|id| self.world.commits[id].tree).collect();
+        let equal = |id: &&ObjectId| trees.contains(&self.world.commits[*id].tree);
+        self.graph.iter().filter(equal).copied().collect()
+    }
+}
+
+impl World {
+    fn kept_operations(&self) -> usize {
+        let oldest = self.now - OPERATION_DAYS * 24 * HOUR;
+        let recent = self.operations.iter().rev().take(MAX_OPERATIONS);
+        let recent = recent.take_while(|(_, operation)| operation.time_micros >= oldest).count();
+        recent.max(MIN_OPERATIONS).min(self.operations.len())
+    }
+
+    fn behind(&self, start: ObjectId) -> BTreeSet<ObjectId> {
+        let (mut found, mut waiting) = (BTreeSet::new(), vec![start]);
+        while let Some(id) = waiting.pop() {
+            if found.insert(id) {
+                waiting.extend(&self.commits[&id].parents);
+            }
+        }
+        found
+    }
+
+    fn merge_bases(&self, a: ObjectId, b: ObjectId) -> Vec<ObjectId> {
+        let both: Vec<ObjectId> = self.behind(a).intersection(&self.behind(b)).copied().collect();
+        let is_best = |id: &&ObjectId| {
+            !both.iter().any(|other| other != *id && self.behind(*other).contains(*id))
+        };
+        both.iter().filter(is_best).copied().collect()
+    }
+}
+
+/// Costs that follow from the tree; a tree that was asked for costs nothing more.
+#[derive(Default)]
+struct ByTree {
+    asked: HashSet<ObjectId>,
+}
+
+impl Cost for ByTree {
+    fn begin(&mut self, _session: &str) {
+        self.asked.clear();
+    }
+
+    fn added_bytes(&mut self, _commit: &ObjectId, tree: &ObjectId) -> crate::Result<u64> {
+        Ok(if self.asked.insert(*tree) { bytes_of(tree) } else { 0 })
+    }
+}
+
+fn bytes_of(tree: &ObjectId) -> u64 {
+    100 + u64::from(tree.as_bytes()[0])
+}
+
+fn any_world() -> impl Strategy<Value = World> {
+    let steps = prop::collection::vec(any::<(u8, u8, u8, u8)>(), 1..240);
+    (steps, 1..8_u8).prop_map(|(steps, variety)| {
+        let mut world = World::default();
+        for (what, a, b, hours) in steps {
+            // Some histories go slow enough for the operation log to be cut by number only.
+            world.step((what, a, b, hours % (variety * 5)));
+        }
+        world
+    })
+}
+
+fn any_policy() -> impl Strategy<Value = Policy> {
+    let thin =
+        prop_oneof![(1..20_u64).prop_map(Thin::Every), Just(Thin::Hourly), Just(Thin::Daily)];
+    let (last, hours) = (prop::option::of(1..30_u64), prop::option::of(1..400_i64));
+    (last, hours, prop::collection::vec(thin, 0..3)).prop_map(|(keep_last, hours, thin)| Policy {
+        keep_last,
+        keep_within: hours.map(|hours| hours * HOUR),
+        thin,
+        budget_bytes: None,
+    })
+}
+
+fn any_policies() -> impl Strategy<Value = Policies> {
+    (prop::option::of(any_policy()), prop::option::of(any_policy())).prop_map(|(default, own)| {
+        let sessions = own.map(|policy| (SESSIONS[0].to_owned(), policy)).into_iter().collect();
+        Policies { default, sessions }
+    })
+}
+
+fn ids(turns: &[ElidedTurn]) -> BTreeSet<ObjectId> {
+    turns.iter().map(|turn| turn.commit).collect()
+}
+
+fn trees(turns: &[ElidedTurn]) -> HashSet<ObjectId> {
+    turns.iter().map(|turn| turn.tree).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn roots_are_what_the_model_protects(world in any_world()) {
+        let (roots, model) = (world.roots(), Model::new(&world));
+        let kept = world.kept_operations();
+        let newest: Vec<ObjectId> = world.operations.iter().rev().map(|(id, _)| *id).collect();
+        prop_assert_eq!(&roots.operations[..], &newest[..kept]);
+        prop_assert_eq!(roots.floor, newest.get(kept).copied().into_iter().collect::<Vec<_>>());
+        let graph: BTreeSet<ObjectId> = roots.graph.commits().iter().map(|c| c.id).collect();
+        prop_assert_eq!(&graph, &model.graph);
+        prop_assert!(roots.commits.keys().all(|id| model.protected.contains(id)));
+        for (name, value) in &world.refs.values {
+            let RefValue::Object(id) = value else { continue };
+            let held = roots.commits.contains_key(id) || roots.objects.contains_key(id);
+            prop_assert!(held, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_plan_keeps_what_the_model_keeps_and_nothing_else(
+        world in any_world(), policies in any_policies(),
+    ) {
+        let (roots, model) = (world.roots(), Model::new(&world));
+        let made = plan(&roots, &policies, world.now, &|_| false, None).unwrap();
+        let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
+        prop_assert_eq!(kept.len(), made.kept.len());
+        prop_assert_eq!(&kept, &model.kept(&policies));
+        prop_assert!(model.protected.is_subset(&kept));
+        let elided = ids(&made.elided);
+        prop_assert!(elided.is_disjoint(&kept));
+        prop_assert_eq!(elided.len() + kept.len(), model.graph.len());
+        let counted: u64 = made.sessions.iter().map(|session| session.expiring).sum();
+        prop_assert_eq!(counted, made.elided.len() as u64);
+    }
+
+    #[test]
+    fn applying_a_plan_twice_changes_nothing(
+        world in any_world(), policies in any_policies(), budget in prop::option::of(1..20_000_u64),
+    ) {
+        let mut policies = policies;
+        let budgeted = policies.default.get_or_insert_with(Policy::default);
+        budgeted.budget_bytes = budget;
+        let roots = world.roots();
+        let (now, mut cost) = (world.now, ByTree::default());
+        let first = plan(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
+        let gone = trees(&first.elided);
+        let second =
+            plan(&roots, &policies, now, &|tree| gone.contains(tree), Some(&mut cost)).unwrap();
+        prop_assert_eq!(second.elided, vec![]);
+        prop_assert_eq!(second.kept, first.kept);
+        prop_assert_eq!(second.gone, first.elided);
+        prop_assert_eq!(second.notes, first.notes);
+    }
+
+    #[test]
+    fn a_budget_drops_the_oldest_and_no_more_than_it_must(
+        world in any_world(), policy in any_policy(), budget in 1..20_000_u64,
+    ) {
+        let (roots, model) = (world.roots(), Model::new(&world));
+        let rules = Policies { default: Some(policy.clone()), ..Policies::default() };
+        let policy = Policy { budget_bytes: Some(budget), ..policy };
+        let bounded = Policies { default: Some(policy), ..Policies::default() };
+        let unbounded = plan(&roots, &rules, world.now, &|_| false, None).unwrap();
+        let mut cost = ByTree::default();
+        let made = plan(&roots, &bounded, world.now, &|_| false, Some(&mut cost)).unwrap();
+        let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
+        prop_assert!(model.protected.is_subset(&kept));
+        prop_assert!(kept.is_subset(&unbounded.kept.iter().copied().collect()));
+        for session in SESSIONS {
+            let of_session = |id: &&ObjectId| world.commits[*id].session == session;
+            let size = |ids: &[ObjectId]| -> u64 {
+                let trees: HashSet<_> = ids.iter().map(|id| world.commits[id].tree).collect();
+                trees.iter().map(bytes_of).sum()
+            };
+            let own: Vec<ObjectId> = made.kept.iter().filter(of_session).copied().collect();
+            let fixed: Vec<ObjectId> =
+                model.protected.iter().filter(of_session).copied().collect();
+            let says_so = made.notes.iter().any(|note| note.contains(&format!("session {session}:")));
+            prop_assert_eq!(says_so, size(&fixed) > budget);
+            // What another session keeps stays here as well, and is not charged.
+            let shared: HashSet<_> = made.kept.iter().filter(|id| !of_session(id))
+                .map(|id| world.commits[id].tree).collect();
+            let charged: Vec<ObjectId> = own.iter()
+                .filter(|id| fixed.contains(id) || !shared.contains(&world.commits[*id].tree))
+                .copied().collect();
+            prop_assert!(size(&charged) <= budget.max(size(&fixed)));
+            let key = |id: &ObjectId| (world.commits[id].turn, world.commits[id].time.micros, *id);
+            let dropped = unbounded.kept.iter().filter(of_session).filter(|id| !kept.contains(id));
+            if let Some(newest) = dropped.max_by_key(|id| key(id)) {
+                let with: Vec<ObjectId> = own.iter().chain([newest]).copied()
+                    .filter(|id| fixed.contains(id) || key(id) >= key(newest)).collect();
+                prop_assert!(size(&with) > budget, "turn {} fits", world.commits[newest].turn);
+            }
+        }
+    }
+}
+
+/// A line of turns in one session, each with its own content, an hour apart.
+fn line(turns: u8) -> (World, Vec<ObjectId>) {
+    let mut world = World::default();
+    let mut made: Vec<ObjectId> = Vec::new();
+    for turn in 1..=turns {
+        world.now += HOUR;
+        let parents = made.last().copied().into_iter().collect();
+        made.push(world.commit("refs/heads/one/main", parents, turn));
+    }
+    (world, made)
+}
+
+fn keep_last(n: u64) -> Policies {
+    let policy = Policy { keep_last: Some(n), ..Policy::default() };
+    Policies { default: Some(policy), ..Policies::default() }
+}
+
+#[test]
+fn a_plan_says_in_words_what_is_lost_and_what_is_spared() {
+    let (mut world, made) = line(200);
+    for fork in [10, 20, 30] {
+        let name = format!("refs/heads/one/from-{fork}");
+        world.commit(&name, vec![made[fork]], 255);
+    }
+    world.tag("refs/pins/good", made[50], None);
+    world.tag("refs/pins/over", made[60], Some(world.now));
+    world.tag("refs/tags/v1", made[70], None);
+    world.now += HOUR;
+    let made = plan(&world.roots(), &keep_last(40), world.now, &|_| false, None).unwrap();
+    assert_eq!(
+        made.sessions[0].to_string(),
+        "session one: 65 of 203 turns expire, turns 1 to 160 except 1 pin, 1 tag, 1 tip, \
+         3 branch points and 90 newest of a branch"
+    );
+    assert_eq!(made.notes, [""; 0]);
+    let untouched = plan(&world.roots(), &Policies::default(), world.now, &|_| false, None);
+    assert_eq!(untouched.unwrap().elided, []);
+}
+
+#[test]
+fn a_branch_that_was_deleted_or_moved_back_is_found_by_undo_until_its_operation_is_old() {
+    let (mut world, made) = line(40);
+    world.set("refs/heads/one/main", Some(RefValue::Object(made[9])));
+    for turn in 0..50 {
+        let tip = world.tip("refs/heads/one/main").unwrap();
+        world.commit("refs/heads/one/main", vec![tip], 100 + turn);
+    }
+    let roots = world.roots();
+    let why: Vec<String> = roots.commits[&made[39]].iter().map(ToString::to_string).collect();
+    assert_eq!(why, ["refs/heads/one/main before operation 41"]);
+    // Of the lost line only its end is a tip.
+    assert!(!roots.commits.contains_key(&made[30]));
+    let kept = plan(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
+    assert!(kept.contains(&made[39]) && kept.contains(&made[38]) && kept.contains(&made[9]));
+    assert!(!kept.contains(&made[37]));
+
+    world.now += 31 * 24 * HOUR;
+    for _ in 0..MIN_OPERATIONS {
+        world.set("HEAD", Some(RefValue::Symbolic("refs/heads/one/main".into())));
+    }
+    assert!(!world.roots().graph.contains(&made[39]));
+}
+
+#[test]
+fn a_ref_to_what_is_not_there_stops_everything() {
+    let (mut world, _) = line(3);
+    let missing = ObjectId::of(Kind::Commit, b"missing");
+    world.set("refs/heads/one/broken", Some(RefValue::Object(missing)));
+    let error = Roots::find(&world.objects, &world.refs, world.now).unwrap_err();
+    assert!(error.to_string().contains("refs/heads/one/broken"), "{error}");
+}

@@ -341,6 +341,12 @@ impl Io for SimDisk {
         Ok(())
     }
 
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        let mut state = self.lock();
+        state.turn(false, self.later_process).end()?;
+        Ok(if state.fault == Some(Fault::DiskFull) { 0 } else { u64::MAX })
+    }
+
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         let mut state = self.lock();
         state.turn(false, self.later_process).end()?;

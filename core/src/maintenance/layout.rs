@@ -39,27 +39,36 @@ pub(super) fn arrange(
     let mut first_of_group: HashMap<u64, usize> = HashMap::new();
     let mut chosen: Vec<(Lane, usize, usize, &Met)> = Vec::new();
     for (order, met) in marker.met().iter().enumerate() {
-        let lane = lane(met, now);
         let first = *first_of_group.entry(met.group).or_insert(order);
+        let lane = lane(met, now, first == order);
         let file = inventory.file_of(met.position as usize);
         if file.is_some_and(|file| files.contains(&file)) {
             chosen.push((lane, if met.versioned { first } else { order }, order, met));
         }
     }
     chosen.sort_unstable_by_key(|(lane, first, order, _)| (*lane, *first, *order));
+    // Messages quote the files and notes they are about.
+    let mut first_value = None;
     let mut newest: HashMap<u64, usize> = HashMap::new();
     let mut items = Vec::with_capacity(chosen.len());
     for (lane, _, _, met) in chosen {
         let at = items.len();
         let Some(entry) = inventory.entry(met.position as usize) else { continue };
         let newest = met.versioned.then(|| *newest.entry(met.group).or_insert(at));
+        let newest = match lane {
+            Lane::ListsNow => first_value,
+            _ => newest,
+        };
+        if lane == Lane::ValuesNow {
+            first_value.get_or_insert(at);
+        }
         let like = newest.filter(|newest| *newest != at).and_then(|at| u32::try_from(at).ok());
         items.push(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32, like });
     }
     items
 }
 
-fn lane(met: &Met, now: u32) -> Lane {
+fn lane(met: &Met, now: u32, newest: bool) -> Lane {
     match met.kind {
         Kind::Commit => Lane::Commits,
         Kind::Operation => Lane::Operations,
@@ -67,7 +76,9 @@ fn lane(met: &Met, now: u32) -> Lane {
         Kind::Node if met.round <= now => Lane::NodesNow,
         Kind::Node => Lane::NodesBefore,
         Kind::Blob if met.round > now => Lane::Before,
-        Kind::Blob if met.versioned => Lane::ValuesNow,
-        Kind::Blob => Lane::ListsNow,
+        Kind::Blob if !met.versioned => Lane::ListsNow,
+        // Branches may have values of their own for a key.
+        Kind::Blob if newest => Lane::ValuesNow,
+        Kind::Blob => Lane::Before,
     }
 }

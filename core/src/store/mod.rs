@@ -86,7 +86,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use collect::{Collection, Replaced, Replacement};
+pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
 pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, RealIo};

@@ -96,7 +96,7 @@ impl Tier {
     const fn block_bytes(self) -> usize {
         match self {
             Self::Hot => 128 << 10,
-            Self::Compacted => 1 << 20,
+            Self::Compacted => 2 << 20,
             Self::Archive => 8 << 20,
         }
     }

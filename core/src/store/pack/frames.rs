@@ -133,6 +133,15 @@ impl Frames {
                 Error::corrupt(self.place(number, 0), "a block", "none that verifies")
             })?;
             let stored = self.stored(number, &info)?;
+            // Also keeps hostile chains from being followed.
+            let chained = |base: u32| {
+                self.table
+                    .get(base as usize)
+                    .is_none_or(|base| base.is_none_or(|base| base.base.is_some()))
+            };
+            if info.base.is_some_and(chained) {
+                return Err(self.damaged(number, &info, "a base without a base", "none"));
+            }
             let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
             let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
             let raw = codec::decompress_block(stored, base, info.raw_bytes).map_err(|source| {

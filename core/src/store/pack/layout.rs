@@ -211,7 +211,9 @@ impl FrameHeader {
         let base = base.checked_sub(1);
         let block = BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset };
         let header = Self { number, block, stored: fields.take()? };
-        (number < MAX_OBJECTS && block.consistent(number)).then_some((header, checksum))
+        // Every block before this one has a frame in front of it.
+        let reachable = u64::from(number) <= offset / FRAME_HEADER_BYTES as u64;
+        (reachable && block.consistent(number)).then_some((header, checksum))
     }
 }
 

@@ -23,12 +23,15 @@
 mod block;
 mod cache;
 mod chunk;
+#[cfg(test)]
+mod damage;
 mod frames;
 mod index;
 mod layout;
 mod lineage;
 mod links;
 mod packer;
+mod rebuild;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -45,6 +48,7 @@ use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
     index_checksum,
 };
+pub(in crate::store) use self::rebuild::{Rebuilt, rebuild};
 pub use self::writer::Item;
 pub(in crate::store) use self::writer::PackDraft;
 use super::codec::Effort;
@@ -104,7 +108,7 @@ impl Tier {
     const fn effort(self) -> Effort {
         match self {
             Self::Hot => Effort { level: 3, long_distance: false },
-            Self::Compacted => Effort { level: 12, long_distance: false },
+            Self::Compacted => Effort { level: 9, long_distance: false },
             Self::Archive => Effort { level: 19, long_distance: true },
         }
     }
@@ -187,12 +191,7 @@ impl Pack {
         store: StoreId,
     ) -> Result<Self> {
         let place = || format!("packs/{}", id.file_name());
-        // A file of no bytes cannot be mapped.
-        let size = file.size().map_err(|source| Error::io(format!("read {}", place()), source))?;
-        let map = match size {
-            0 => Bytes::new(),
-            _ => file.map().map_err(|source| Error::io(format!("map {}", place()), source))?,
-        };
+        let map = map(&**file, id)?;
         let footer = Footer::decode(&map).filter(|(_, found)| *found == id);
         let Some((footer, _)) = footer else {
             return Err(Error::corrupt(place(), "the footer of that pack", "other bytes"));
@@ -346,6 +345,16 @@ impl Index {
         let table = decode_table(&table, footer)?;
         let ids = Ids::open(column, slots, footer.slots)?;
         rest.is_empty().then_some(Self { table, ids, notes })
+    }
+}
+
+/// The bytes of a pack.
+fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
+    let failed = |source| Error::io(format!("map packs/{}", id.file_name()), source);
+    // A file of no bytes cannot be mapped.
+    match file.size().map_err(failed)? {
+        0 => Ok(Bytes::new()),
+        _ => file.map().map_err(failed),
     }
 }
 

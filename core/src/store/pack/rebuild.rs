@@ -1,0 +1,254 @@
+//! Makes the index of a pack again from its frames alone, for packs whose other parts are damaged.
+//!
+//! Frames are found by walking from one to the next, and behind a damaged one by searching. Payloads
+//! may contain what looks like a frame, so one counts only with the salt of the pack, which nobody
+//! knew who wrote payloads, and with both of its checksums. The id of an object follows from its
+//! bytes; those that hold links need the ids of what they name first.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::block::Form;
+use super::frames::Frames;
+use super::layout::{
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
+    HEADER_BYTES, PackHeader, Salt, stored_checksum,
+};
+use super::{BlockCache, Gone, Pack, PackId, links, map, note};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId};
+use crate::store::io::IoFile;
+use crate::store::superblock::StoreId;
+use crate::store::{Finding, FindingKind};
+
+/// What the frames of a pack say.
+#[derive(Debug)]
+pub(in crate::store) struct Rebuilt {
+    id: PackId,
+    frames: Frames,
+    /// Objects and gone ids by ordinal, as far as they could be told.
+    ids: BTreeMap<u32, ObjectId>,
+    gone: BTreeMap<u32, (Gone, Kind)>,
+    findings: Vec<Finding>,
+}
+
+impl Rebuilt {
+    /// Reads every frame of the pack and hashes every object.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is a pack of another store, or nothing says what its salt is, `Io` when it
+    /// cannot be mapped. All else that is wrong is in [`Rebuilt::findings`].
+    pub(in crate::store) fn read_frames(
+        file: &Arc<dyn IoFile>,
+        id: PackId,
+        store: StoreId,
+        cache: &BlockCache,
+    ) -> Result<Self> {
+        let map = map(&**file, id)?;
+        let header = PackHeader::decode(&map).map(|(header, _)| header);
+        let place = format!("packs/{}", id.file_name());
+        if header.as_ref().is_some_and(|header| header.store != store) {
+            return Err(Error::corrupt(place, "a pack of this store", "one of another store"));
+        }
+        let footer = Footer::decode(&map).map(|(footer, _)| footer);
+        let salt = header.map(|header| header.salt).or(footer.as_ref().map(|footer| footer.salt));
+        let salt = salt.or_else(|| first_salt(&map));
+        let salt = salt.ok_or_else(|| Error::corrupt(&place, "a pack", "no part that verifies"))?;
+
+        let mut scan = Scan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
+        let index = footer.and_then(|footer| usize::try_from(footer.index_offset).ok());
+        scan.run(index);
+        let Scan { table, gaps, .. } = scan;
+        let frames = Frames::new(id, map, salt, table);
+        let mut rebuilt =
+            Self { id, frames, ids: BTreeMap::new(), gone: BTreeMap::new(), findings: Vec::new() };
+        for (from, to) in gaps {
+            rebuilt.report(format_args!("at {from}: no good frame up to {to}"));
+        }
+        if let Err(error) = Pack::open(file, id, store) {
+            rebuilt.report(format_args!("cannot be opened: {error}"));
+        }
+        rebuilt.identify_all(cache);
+        Ok(rebuilt)
+    }
+
+    /// The objects that can be read, in order of their ordinals.
+    pub(in crate::store) fn objects(&self) -> impl Iterator<Item = (u32, ObjectId, Kind)> {
+        self.ids.iter().filter_map(|(at, id)| Some((*at, *id, self.frames.kind_at(*at)?)))
+    }
+
+    /// Ids without content, in order of their ordinals.
+    pub(in crate::store) fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+        self.gone.iter().filter_map(|(at, (gone, kind))| Some((*self.ids.get(at)?, *kind, *gone)))
+    }
+
+    /// What is damaged, and what is lost by it.
+    pub(in crate::store) fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    /// The bytes of an object; the caller verifies them.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
+        self.frames.read(ordinal, cache, |link| self.ids.get(&link).copied())
+    }
+
+    /// Finds the ids of all objects: first of those that need no other id for it.
+    fn identify_all(&mut self, cache: &BlockCache) {
+        let blocks: Vec<(u32, BlockInfo)> = self.frames.blocks().map(|(n, b)| (n, *b)).collect();
+        let mut linked = Vec::new();
+        for (number, block) in blocks {
+            let outcome = match block.kind {
+                BlockKind::Parts => Ok(()),
+                BlockKind::Gone => self.take_gone(number, &block, cache),
+                BlockKind::Objects(kind) => self.identify(kind, &block, cache, &mut linked),
+            };
+            if let Err(error) = outcome {
+                self.report(format_args!("{} objects are lost: {error}", block.objects));
+            }
+        }
+        let mut unknown: HashSet<u32> = linked.iter().map(|(ordinal, _)| *ordinal).collect();
+        for (ordinal, _) in linked {
+            self.follow(ordinal, cache, &mut unknown);
+        }
+    }
+
+    fn take_gone(&mut self, number: u32, block: &BlockInfo, cache: &BlockCache) -> Result<()> {
+        let decoded = self.frames.decode(number, cache)?;
+        for (ordinal, entry) in (block.first..).zip(decoded.raw().chunks(GONE_ENTRY_BYTES)) {
+            let id = entry.get(2..).and_then(ObjectId::from_slice);
+            let Some((id, note)) = id.zip(note(entry, 0)) else {
+                return Err(self.frames.damaged(number, block, "a gone id", "other bytes"));
+            };
+            self.ids.insert(ordinal, id);
+            self.gone.insert(ordinal, note);
+        }
+        Ok(())
+    }
+
+    /// Identifies the objects of a block, but for those with links, which are left for later.
+    fn identify(
+        &mut self,
+        kind: Kind,
+        block: &BlockInfo,
+        cache: &BlockCache,
+        linked: &mut Vec<(u32, Kind)>,
+    ) -> Result<()> {
+        for ordinal in block.first..block.first + block.objects {
+            let form = self.frames.with_entry(ordinal, cache, |entry, _| entry.form)?;
+            if form == Form::Links {
+                linked.push((ordinal, kind));
+                continue;
+            }
+            match self.read(ordinal, cache) {
+                Ok(bytes) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
+                Err(error) => self.report(format_args!("{kind} {ordinal} is lost: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Identifies an object with links, after all that it names. What names itself in the end, which
+    /// no object can, stays unknown.
+    fn follow(&mut self, start: u32, cache: &BlockCache, unknown: &mut HashSet<u32>) {
+        let mut stack = vec![(start, false)];
+        while let Some((ordinal, entered)) = stack.pop() {
+            if entered {
+                self.finish(ordinal, cache);
+            } else if unknown.remove(&ordinal) {
+                stack.push((ordinal, true));
+                let targets =
+                    self.frames.with_entry(ordinal, cache, |_, body| links::targets(body));
+                let targets = targets.ok().flatten().unwrap_or_default();
+                stack.extend(
+                    targets.into_iter().filter(|t| unknown.contains(t)).map(|t| (t, false)),
+                );
+            }
+        }
+    }
+
+    fn finish(&mut self, ordinal: u32, cache: &BlockCache) {
+        let kind = self.frames.kind_at(ordinal);
+        match (self.read(ordinal, cache), kind) {
+            (Ok(bytes), Some(kind)) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
+            (Err(error), Some(kind)) => {
+                self.report(format_args!("{kind} {ordinal}, or what it names, is lost: {error}"));
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn report(&mut self, message: std::fmt::Arguments<'_>) {
+        self.findings.push(Finding {
+            kind: FindingKind::Damage,
+            place: format!("packs/{}", self.id.file_name()),
+            message: message.to_string(),
+        });
+    }
+}
+
+/// The salt of the frame where the first one belongs.
+fn first_salt(map: &[u8]) -> Option<Salt> {
+    let frame = map.get(HEADER_BYTES..)?;
+    let salt = frame.get(FRAME_MAGIC.len()..)?.first_chunk()?;
+    FrameHeader::decode(frame, HEADER_BYTES as u64, salt).map(|_| *salt)
+}
+
+/// Looks for the frames of a pack.
+struct Scan<'a> {
+    map: &'a [u8],
+    salt: &'a Salt,
+    table: Vec<Option<BlockInfo>>,
+    /// Where there should be frames and are none: from, to.
+    gaps: Vec<(usize, usize)>,
+}
+
+impl Scan<'_> {
+    /// Reads all frames; the index begins at `index`, if that is known.
+    fn run(&mut self, index: Option<usize>) {
+        let mut at = HEADER_BYTES;
+        while let Some((start, end)) = self.next_frame(at) {
+            if start > at {
+                self.gaps.push((at, start));
+            }
+            at = end;
+        }
+        if let Some(index) = index.filter(|index| *index > at) {
+            self.gaps.push((at, index));
+        }
+    }
+
+    /// Takes the first good frame from `from` on, and tells where it starts and ends.
+    fn next_frame(&mut self, from: usize) -> Option<(usize, usize)> {
+        let mut at = from;
+        loop {
+            let rest = self.map.get(at..)?;
+            at += rest.windows(FRAME_MAGIC.len()).position(|bytes| *bytes == FRAME_MAGIC)?;
+            if let Some(end) = self.take_frame(at) {
+                return Some((at, end));
+            }
+            at += 1;
+        }
+    }
+
+    fn take_frame(&mut self, at: usize) -> Option<usize> {
+        let frame = self.map.get(at..)?;
+        let (header, _) = FrameHeader::decode(frame, at as u64, self.salt)?;
+        let end = FRAME_HEADER_BYTES.checked_add(header.block.stored_bytes as usize)?;
+        if stored_checksum(frame.get(FRAME_HEADER_BYTES..end)?) != header.stored {
+            return None;
+        }
+        // As many frames as its number says fit in front of it, so this takes no more memory.
+        let number = header.number as usize;
+        if number >= self.table.len() {
+            self.table.resize(number + 1, None);
+        }
+        let known = self.table.get_mut(number)?;
+        known.is_none().then(|| *known = Some(header.block))?;
+        at.checked_add(end)
+    }
+}

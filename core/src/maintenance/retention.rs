@@ -137,7 +137,7 @@ impl Keep {
             Self::Merged => ("merged", "merged turn", "merged turns"),
             Self::LostTip => ("lost-tip", "tip of a lost branch", "tips of lost branches"),
             Self::Undo => ("undo", "turn for undo", "turns for undo"),
-            Self::Last => ("last", "newest of a branch", "newest of a branch"),
+            Self::Last => ("last", "among the newest of a branch", "among the newest of a branch"),
             Self::Within => ("within", "recent one", "recent ones"),
             Self::Thin => ("thin", "left by thinning", "left by thinning"),
             Self::Unruled => ("unruled", "other", "others"),

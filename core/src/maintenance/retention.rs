@@ -274,7 +274,7 @@ impl<'a> Planner<'a> {
             if oldest.is_some_and(|oldest| commit.time_micros >= oldest) {
                 self.mark(at, Keep::Within);
             }
-            let divides = |k: u64| commit.turn.checked_rem(k) == Some(0);
+            let divides = |k: u64| commit.turn.is_multiple_of(k);
             if policy.thin.iter().any(|thin| thin.divisor().is_some_and(divides)) {
                 self.mark(at, Keep::Thin);
             }

@@ -198,7 +198,7 @@ impl<'a> Model<'a> {
         let age = self.world.now - commit.time.micros;
         let thin = policy.thin.iter().any(|thin| {
             let period = match thin {
-                Thin::Every(k) => return commit.turn % k == 0,
+                Thin::Every(k) => return commit.turn.is_multiple_of(*k),
                 Thin::Hourly => HOUR,
                 Thin::Daily => 24 * HOUR,
             };

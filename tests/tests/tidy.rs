@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("context", &["object", "tree"]),
     ("store", &["object"]),
     ("repo", &["object", "tree", "context", "store"]),
+    ("maintenance", &["object", "tree", "context", "store", "repo"]),
     ("exchange", &["object", "tree", "context", "store", "repo"]),
     ("workspace", &["object", "tree", "context", "store", "repo", "exchange"]),
 ];

@@ -137,7 +137,7 @@ impl Keep {
             Self::Merged => ("merged", "merged turn", "merged turns"),
             Self::LostTip => ("lost-tip", "tip of a lost branch", "tips of lost branches"),
             Self::Undo => ("undo", "turn for undo", "turns for undo"),
-            Self::Last => ("last", "newest of a branch", "newest of a branch"),
+            Self::Last => ("last", "among the newest of a branch", "among the newest of a branch"),
             Self::Within => ("within", "recent one", "recent ones"),
             Self::Thin => ("thin", "left by thinning", "left by thinning"),
             Self::Unruled => ("unruled", "other", "others"),
@@ -274,7 +274,7 @@ impl<'a> Planner<'a> {
             if oldest.is_some_and(|oldest| commit.time_micros >= oldest) {
                 self.mark(at, Keep::Within);
             }
-            let divides = |k: u64| commit.turn.checked_rem(k) == Some(0);
+            let divides = |k: u64| commit.turn.is_multiple_of(k);
             if policy.thin.iter().any(|thin| thin.divisor().is_some_and(divides)) {
                 self.mark(at, Keep::Thin);
             }

@@ -28,6 +28,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod availability;
 mod branch;
 mod history;
 mod links;
@@ -39,6 +40,7 @@ mod transaction;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+pub use availability::{Available, AvailableTurn};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,
@@ -172,9 +174,11 @@ impl Repository {
     /// The context under the commit `id`.
     ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming the id.
+    /// `NotFound` or `Corrupt`, naming the id. `Expired` when retention has dropped it: the error
+    /// names the turn, and its source is [`Available`].
     pub fn context(&self, id: &ObjectId) -> Result<Context> {
-        Context::open(&self.store, &self.commit(id)?.tree)
+        let commit = self.commit(id)?;
+        Context::open(&self.store, &commit.tree).map_err(|error| self.explain(&commit, error))
     }
 
     /// The commit that `id` names: itself, or what a tag points to in the end.

@@ -1,7 +1,7 @@
 //! The operation log: every change of refs, newest first.
 
 use super::{HEAD, Repository};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, RefValue};
 
 /// An operation with its id.
@@ -14,7 +14,8 @@ pub struct OperationEntry {
 }
 
 impl Repository {
-    /// Every operation, newest first. One object read for each.
+    /// Every operation that is kept, newest first. One object read for each. The last one has a
+    /// parent when a collection has dropped what was before it.
     pub fn operations(&self) -> impl Iterator<Item = Result<OperationEntry>> {
         let mut next = self.refs().operation;
         std::iter::from_fn(move || {
@@ -24,8 +25,10 @@ impl Repository {
                 .read_as(Kind::Operation, &id)
                 .and_then(|bytes| Operation::decode(&bytes))
                 .map_err(|error| error.at(id));
-            if let Ok(operation) = &operation {
-                next = operation.parents.first().copied();
+            match &operation {
+                Ok(operation) => next = operation.parents.first().copied(),
+                Err(error) if error.kind() == ErrorKind::Expired => return None,
+                Err(_) => {}
             }
             Some(operation.map(|operation| OperationEntry { id, operation }))
         })
@@ -34,14 +37,16 @@ impl Repository {
     /// The value a ref had `n` changes ago: 0 is the present one.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// `NotFound` when that is before the first operation that is kept, else what reading operations
+    /// reports.
     pub fn ref_before(&self, name: &str, n: usize) -> Result<Option<RefValue>> {
         if n == 0 {
             return Ok(self.refs().value(name).cloned());
         }
-        let mut left = n;
+        let (mut left, mut first) = (n, None);
         for entry in self.operations() {
-            for change in entry?.operation.changes {
+            let operation = first.insert(entry?.operation);
+            for change in operation.changes.drain(..) {
                 if change.name == name {
                     left -= 1;
                     if left == 0 {
@@ -50,25 +55,26 @@ impl Repository {
                 }
             }
         }
-        Ok(None)
+        check_whole(first.as_ref()).map(|()| None)
     }
 
     /// The value a ref had at a moment, in microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// `NotFound` when that is before the first operation that is kept, else what reading operations
+    /// reports.
     pub fn ref_at(&self, name: &str, micros: i64) -> Result<Option<RefValue>> {
-        let mut value = self.refs().value(name).cloned();
+        let (mut value, mut first) = (self.refs().value(name).cloned(), None);
         for entry in self.operations() {
-            let operation = entry?.operation;
+            let operation = first.insert(entry?.operation);
             if operation.time_micros <= micros {
-                break;
+                return Ok(value);
             }
-            if let Some(change) = operation.changes.into_iter().find(|change| change.name == name) {
-                value = change.old;
+            if let Some(change) = operation.changes.iter().find(|change| change.name == name) {
+                value.clone_from(&change.old);
             }
         }
-        Ok(value)
+        check_whole(first.as_ref()).map(|()| value)
     }
 
     /// The branch HEAD was at `n` switches ago, by its full name.
@@ -80,5 +86,15 @@ impl Repository {
             Some(RefValue::Symbolic(full)) => Some(full),
             _ => None,
         })
+    }
+}
+
+/// Refuses to answer beyond the first operation that is kept, when there were others before it.
+fn check_whole(first: Option<&Operation>) -> Result<()> {
+    match first {
+        Some(Operation { parents, sequence, .. }) if !parents.is_empty() => Err(Error::not_found(
+            format!("the operations before number {sequence} are not kept any more"),
+        )),
+        _ => Ok(()),
     }
 }

@@ -1,0 +1,167 @@
+//! What is left of a session after retention: the oldest turn that can be read, and the pinned ones.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use super::{LogEntry, Repository};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, ObjectId};
+
+/// Hex digits of an id in a message.
+const SHOWN_DIGITS: usize = 12;
+
+/// What can still be read of a session. The source of an [`ErrorKind::Expired`] error about one of
+/// its turns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Available {
+    /// The oldest turn that is there and not pinned.
+    pub oldest: Option<AvailableTurn>,
+    /// The pinned ones, oldest first.
+    pub pinned: Vec<AvailableTurn>,
+}
+
+/// A turn whose content is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AvailableTurn {
+    /// Its number.
+    pub turn: u64,
+    /// Its commit.
+    pub id: ObjectId,
+}
+
+impl Repository {
+    /// What can still be read of `session`: of all its turns when nothing expired.
+    ///
+    /// Reads every commit of the session.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a commit or pin that cannot be read.
+    pub fn oldest_available(&self, session: &str) -> Result<Available> {
+        self.available(session, &|tree| self.store().gone(tree).is_some())
+    }
+
+    fn available(&self, session: &str, is_gone: &dyn Fn(&ObjectId) -> bool) -> Result<Available> {
+        let is_there = |commit: &Commit| commit.session == session && !is_gone(&commit.tree);
+        let mut pinned = Vec::new();
+        for pin in self.pins()? {
+            // What an expired pin was on may be gone altogether.
+            match self.commit(&pin.commit) {
+                Ok(commit) if is_there(&commit) => {
+                    pinned.push(AvailableTurn { turn: commit.turn, id: pin.commit });
+                }
+                Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error),
+                _ => {}
+            }
+        }
+        pinned.sort_unstable();
+        pinned.dedup();
+        let branches = self.branches();
+        let is_own = |name: &super::BranchName| name.session() == session;
+        let has_own = branches.iter().any(|(name, _)| is_own(name));
+        let starts: Vec<ObjectId> = branches
+            .into_iter()
+            .filter_map(|(name, tip)| (is_own(&name) || !has_own).then_some(tip))
+            .collect();
+        let mut oldest: Option<AvailableTurn> = None;
+        for entry in self.history(&starts, &[])? {
+            let LogEntry { id, commit } = entry?;
+            let turn = AvailableTurn { turn: commit.turn, id };
+            if is_there(&commit) && !pinned.contains(&turn) {
+                oldest = Some(oldest.map_or(turn, |known| known.min(turn)));
+            }
+        }
+        Ok(Available { oldest, pinned })
+    }
+
+    /// What an error in reading the content of a commit says to people: which turn expired, and with
+    /// [`Available`] as its source what is there instead.
+    pub(super) fn explain(&self, commit: &Commit, error: Error) -> Error {
+        if error.kind() != ErrorKind::Expired {
+            return error;
+        }
+        let message =
+            format!("turn {} of {} was dropped by retention", commit.turn, commit.session);
+        let expired = Error::new(ErrorKind::Expired, message);
+        match self.oldest_available(&commit.session) {
+            Ok(available) => expired.with_source(available),
+            Err(_) => expired,
+        }
+    }
+}
+
+impl StdError for Available {}
+
+impl fmt::Display for Available {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.oldest {
+            Some(turn) => write!(f, "the oldest available is {turn}")?,
+            None => f.write_str("no other turn is available")?,
+        }
+        for (index, turn) in self.pinned.iter().enumerate() {
+            f.write_str(if index == 0 { ", pinned: " } else { ", " })?;
+            write!(f, "{turn}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AvailableTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "turn {} ({})", self.turn, self.id.short(SHOWN_DIGITS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::context::Builder;
+    use crate::object::Time;
+    use crate::repo::{BranchName, NewPin, Snapshot, Stamp};
+    use crate::store::{NewStore, OpenOptions, RealIo};
+
+    #[test]
+    fn the_oldest_turn_that_is_left_is_told_apart_from_the_pinned_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
+        let dir = folder.path().join("store");
+        let repo = Repository::init(io, &dir, &new, OpenOptions::new([2; 16])).unwrap();
+        let stamp = Stamp { time: Time::default(), actor: "me".into() };
+        let mut ids = Vec::new();
+        let mut change = repo.begin();
+        for turn in 1..=9 {
+            let mut context = Builder::new();
+            let note = Some(turn.to_string().into());
+            context.set_entry(&mut change, "scratchpad", "turn", note).unwrap();
+            let tree = context.write(&mut change).unwrap();
+            let branch = BranchName::main("demo").unwrap();
+            ids.push(change.snapshot(&branch, Snapshot::new(tree, "", &stamp)).unwrap());
+        }
+        change.pin(&ids[1], NewPin::default(), &stamp).unwrap();
+        change.finish(&stamp, "snapshots").unwrap();
+
+        let turn = |n: usize| AvailableTurn { turn: n as u64, id: ids[n - 1] };
+        let all = repo.oldest_available("demo").unwrap();
+        assert_eq!(all, Available { oldest: Some(turn(1)), pinned: vec![turn(2)] });
+        let gone: HashSet<ObjectId> =
+            [1, 3, 4].map(|n| repo.commit(&ids[n - 1]).unwrap().tree).into();
+        let left = repo.available("demo", &|tree| gone.contains(tree)).unwrap();
+        assert_eq!(left, Available { oldest: Some(turn(5)), pinned: vec![turn(2)] });
+        let (five, two) = (ids[4].short(12), ids[1].short(12));
+        assert_eq!(
+            left.to_string(),
+            format!("the oldest available is turn 5 ({five}), pinned: turn 2 ({two})")
+        );
+        let none = repo.available("other", &|_| false).unwrap();
+        assert_eq!(none.to_string(), "no other turn is available");
+
+        let commit = repo.commit(&ids[0]).unwrap();
+        let expired = repo.explain(&commit, Error::new(ErrorKind::Expired, "tree"));
+        assert_eq!(expired.to_string(), "turn 1 of demo was dropped by retention");
+        assert!(expired.source().is_some_and(<dyn StdError>::is::<Available>));
+        let damaged = repo.explain(&commit, Error::new(ErrorKind::Corrupt, "tree"));
+        assert_eq!(damaged.to_string(), "tree");
+    }
+}

@@ -106,7 +106,7 @@ fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) 
                 Ok(bytes) => verify(item.kind, &bytes, &item.id).unwrap(),
                 Err(error) => assert!(!whole, "{error}"),
             }
-            let _ = pack.size(ordinal, &cache);
+            let _ = pack.stored_share(ordinal, &cache);
         }
     }
     let cache = BlockCache::new(1 << 20);

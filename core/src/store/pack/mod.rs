@@ -48,7 +48,7 @@ use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, PackHeader, TABLE_ENTRY_BYTES, decode_table,
     index_checksum,
 };
-pub(in crate::store) use self::rebuild::{Rebuilt, rebuild};
+pub(in crate::store) use self::rebuild::Rebuilt;
 pub use self::writer::Item;
 pub(in crate::store) use self::writer::PackDraft;
 use super::codec::Effort;

@@ -302,7 +302,8 @@ fn mark(
     marker.meet_closure(inventory, &objects)?;
     for (number, file) in inventory.files().iter().enumerate() {
         if !file.replaceable {
-            let entries = (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
+            let entries =
+                (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
             let ids: Vec<ObjectId> = entries.filter(|e| e.file == number).map(|e| e.id).collect();
             marker.meet(ids.iter().copied())?;
             marker.meet_closure(inventory, &ids)?;

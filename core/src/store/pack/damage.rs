@@ -60,6 +60,10 @@ fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
     Arc::new(MemoryFile(bytes.into()))
 }
 
+fn frames_end(pack: &Pack) -> usize {
+    pack.footer.index_offset.try_into().unwrap()
+}
+
 /// A small pack with everything in it: kinds, links, versions with a base, parts, gone ids.
 fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let mut sample = Sample::default();
@@ -82,7 +86,7 @@ fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     }
     // Newest first: what links lies in front of what it names, and a version in front of older ones.
     sample.items.reverse();
-    let newer = sample.items.len() as u32 - 2;
+    let newer = u32::try_from(sample.items.len()).unwrap() - 2;
     for (ordinal, item) in (0..).zip(&mut sample.items) {
         item.like = (ordinal > newer).then_some(newer);
     }
@@ -123,7 +127,7 @@ fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) 
 #[test]
 fn a_changed_byte_is_an_error_and_costs_no_more_than_its_block() {
     let (sample, bytes, id) = small(false);
-    let index = Pack::open(&file(bytes.clone()), id, STORE).unwrap().footer.index_offset as usize;
+    let index = frames_end(&Pack::open(&file(bytes.clone()), id, STORE).unwrap());
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
@@ -138,7 +142,7 @@ fn a_changed_byte_is_an_error_and_costs_no_more_than_its_block() {
 #[test]
 fn a_shorter_pack_is_an_error_and_its_whole_frames_are_read() {
     let (sample, bytes, id) = small(false);
-    let index = Pack::open(&file(bytes.clone()), id, STORE).unwrap().footer.index_offset;
+    let index = frames_end(&Pack::open(&file(bytes.clone()), id, STORE).unwrap());
     for len in (HEADER_BYTES..bytes.len()).chain([0, 1]) {
         if len < HEADER_BYTES {
             let (file, cache) = (file(bytes[..len].to_vec()), BlockCache::new(0));
@@ -149,7 +153,7 @@ fn a_shorter_pack_is_an_error_and_its_whole_frames_are_read() {
         let (whole, rebuilt) = read_damaged(&sample, bytes[..len].to_vec(), id);
         assert!(!whole);
         assert!(!rebuilt.findings().is_empty());
-        if len as u64 >= index {
+        if len >= index {
             assert_eq!(rebuilt.objects().count(), sample.items.len());
         }
     }
@@ -165,7 +169,7 @@ proptest! {
         let written = sample.write(dir.path(), Tier::Hot).unwrap();
         let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
         let pack = open(dir.path(), written.id).unwrap();
-        let index = pack.footer.index_offset as usize;
+        let index = frames_end(&pack);
         // Neither the header nor the index nor the footer is needed.
         bytes[..HEADER_BYTES].fill(0);
         bytes[index..].fill(0);
@@ -198,14 +202,16 @@ proptest! {
 
 /// A pack of one crafted block of nodes, all of whose checksums are good.
 fn crafted(raw: &[u8], objects: u32, claim: impl Fn(&mut BlockInfo)) -> (Vec<u8>, PackId) {
-    let stored = compress_block(raw, &[], Effort { level: 3, long_distance: false }).unwrap();
+    let stored =
+        compress_block(raw, &[], Effort { level: 3, long_distance: false, table_log: None })
+            .unwrap();
     let mut block = BlockInfo {
         kind: BlockKind::Objects(Kind::Node),
         first: 0,
         objects,
         base: None,
-        raw_bytes: raw.len() as u32,
-        stored_bytes: stored.len() as u32,
+        raw_bytes: raw.len().try_into().unwrap(),
+        stored_bytes: stored.len().try_into().unwrap(),
         offset: HEADER_BYTES as u64,
     };
     claim(&mut block);
@@ -288,7 +294,8 @@ fn crafted_blocks_are_refused() {
     let raw = entry(Form::Verbatim, b"good", 4);
     let (bytes, id) = crafted(&raw, 1, |_| {});
     assert!(Pack::open(&file(bytes), id, STORE).unwrap().read(0, &BlockCache::new(0)).is_ok());
-    let claims: [(&str, fn(&mut BlockInfo)); 7] = [
+    type Claim = fn(&mut BlockInfo);
+    let claims: [(&str, Claim); 7] = [
         ("a base that is not there", |block| block.base = Some(0)),
         ("no objects", |block| block.objects = 0),
         ("more objects than ids", |block| block.objects = 2),

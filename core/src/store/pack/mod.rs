@@ -96,22 +96,35 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.code() == code)
     }
 
-    /// Bytes of objects after which a block ends.
-    const fn block_bytes(self) -> usize {
-        match self {
-            Self::Hot => 128 << 10,
-            Self::Compacted => 2 << 20,
-            Self::Archive => 8 << 20,
+    /// How packs of this tier are written.
+    ///
+    /// A workload of 30 MB in a thousand turns becomes 3.78 MB in 0.2 s, 2.59 MB in 0.4 s (level 12:
+    /// 2.53 MB in 1 s), 2.10 MB in 10 s (full tables: 2.06 MB in 15 s and twice the memory). Blocks
+    /// of half the size cost 6 to 9 percent.
+    const fn parameters(self) -> Parameters {
+        let (block_bytes, jobs, level) = match self {
+            Self::Hot => (128 << 10, 4, 3),
+            Self::Compacted => (2 << 20, 2, 9),
+            Self::Archive => (8 << 20, 1, 19),
+        };
+        let archive = matches!(self, Self::Archive);
+        let table_log = if archive { Some(22) } else { None };
+        Parameters {
+            block_bytes,
+            jobs,
+            effort: Effort { level, long_distance: archive, table_log },
         }
     }
+}
 
-    const fn effort(self) -> Effort {
-        match self {
-            Self::Hot => Effort { level: 3, long_distance: false },
-            Self::Compacted => Effort { level: 9, long_distance: false },
-            Self::Archive => Effort { level: 19, long_distance: true },
-        }
-    }
+/// How packs are written; a reader needs none of it.
+#[derive(Debug, Clone, Copy)]
+struct Parameters {
+    /// A block ends before it has more bytes, unless one object has.
+    block_bytes: usize,
+    /// Most blocks that are compressed at once: some 20 MiB for each, 50 in an archive.
+    jobs: usize,
+    effort: Effort,
 }
 
 /// Why an id has no content any more.

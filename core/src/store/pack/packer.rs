@@ -17,14 +17,11 @@ use super::layout::{
 };
 use super::lineage::Lineage;
 use super::writer::{Item, PackDraft, PackWritten};
-use super::{BlockCache, PackId, Tier, chunk, links};
+use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::codec::{compress_block, decompress_block};
 use crate::store::io::IoFile;
-
-/// Most blocks that are compressed at once.
-const MAX_JOBS: usize = 4;
 
 /// Bases that are kept decoded; others are read again.
 const BASES_BYTES: usize = 16 << 20;
@@ -32,6 +29,7 @@ const BASES_BYTES: usize = 16 << 20;
 /// A pack under construction.
 pub(super) struct Packer<'a> {
     draft: &'a PackDraft<'a>,
+    parameters: Parameters,
     ids: &'a Ids,
     file: &'a dyn IoFile,
     /// Where the next frame goes.
@@ -62,10 +60,10 @@ struct Stream {
 }
 
 impl Stream {
-    fn is_full(&self, next_bytes: usize, tier: Tier) -> bool {
+    fn is_full(&self, next_bytes: usize, block_bytes: usize) -> bool {
         let entries = self.builder.entries();
         let bytes = self.builder.raw_bytes() + next_bytes;
-        entries == MAX_BLOCK_OBJECTS || (entries > 0 && bytes > tier.block_bytes())
+        entries == MAX_BLOCK_OBJECTS || (entries > 0 && bytes > block_bytes)
     }
 }
 
@@ -80,6 +78,7 @@ impl<'a> Packer<'a> {
     pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a Ids, file: &'a dyn IoFile) -> Self {
         Self {
             draft,
+            parameters: draft.tier.parameters(),
             ids,
             file,
             offset: HEADER_BYTES as u64,
@@ -144,7 +143,7 @@ impl<'a> Packer<'a> {
         };
         let open = &self.objects;
         let other = open.kind.is_some_and(|open| open != kind) || open.lane != item.lane;
-        if other || open.is_full(body.len(), self.draft.tier) {
+        if other || open.is_full(body.len(), self.parameters.block_bytes) {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
@@ -172,7 +171,7 @@ impl<'a> Packer<'a> {
                 numbers.push(*known);
                 continue;
             }
-            if self.parts.is_full(part.len(), self.draft.tier) {
+            if self.parts.is_full(part.len(), self.parameters.block_bytes) {
                 self.close(Self::parts)?;
             }
             let open = &mut self.parts;
@@ -239,7 +238,7 @@ impl<'a> Packer<'a> {
         let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
         self.blocks.push(BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset });
         self.queue.push(Job { number, raw, base: base_bytes });
-        if self.queue.len() >= rayon::current_num_threads().min(MAX_JOBS) {
+        if self.queue.len() >= self.parameters.jobs.min(rayon::current_num_threads()) {
             self.flush()?;
         }
         Ok(number)
@@ -265,7 +264,7 @@ impl<'a> Packer<'a> {
 
     /// Compresses the blocks that wait, in parallel, and writes them in order.
     fn flush(&mut self) -> Result<()> {
-        let effort = self.draft.tier.effort();
+        let effort = self.parameters.effort;
         let jobs = mem::take(&mut self.queue);
         let compressed = jobs.par_iter().map(|job| {
             let stored = compress_block(&job.raw, &job.base, effort);

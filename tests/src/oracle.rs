@@ -103,9 +103,8 @@ pub fn pack_everything(store: &Store) -> turntree::Result<Replaced> {
     let entries = (0..inventory.positions()).filter_map(|position| inventory.entry(position));
     let mut seen = HashSet::new();
     let chosen = entries.filter(|entry| files.contains(&entry.file) && seen.insert(entry.id));
-    let mut items: Vec<PackItem> = chosen
-        .map(|entry| PackItem { id: entry.id, kind: entry.kind, lane: 0, like: None })
-        .collect();
+    let mut items: Vec<PackItem> =
+        chosen.map(|entry| PackItem { id: entry.id, kind: entry.kind, lane: 0 }).collect();
     items.sort_by_key(|item| item.kind);
     let gone = Vec::new();
     let replacement = Replacement { files, items, gone, tier: Tier::Hot };

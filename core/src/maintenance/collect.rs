@@ -154,7 +154,7 @@ pub fn collect(
                 file.is_some_and(|file| chosen.contains(&file))
             };
             let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0, like: None }).collect())
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0 }).collect())
         };
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;

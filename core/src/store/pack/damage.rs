@@ -70,26 +70,22 @@ fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let gone = ObjectId::of(Kind::Node, b"gone");
     sample.gone.push((gone, Kind::Node, Gone::Elided));
     sample.gone.push((ObjectId::of(Kind::Blob, b"secret"), Kind::Blob, Gone::Redacted));
-    sample.push(Kind::Blob, noise(1, 300), 0, None);
-    sample.push(Kind::Blob, [noise(1, 300), noise(2, 9)].concat(), 1, Some(0));
+    sample.push(Kind::Blob, noise(1, 6000), 0);
+    sample.push(Kind::Blob, [noise(1, 6000), noise(2, 9)].concat(), 1);
     if with_parts {
-        sample.push(Kind::Blob, noise(3, (1 << 20) + 5), 2, None);
+        sample.push(Kind::Blob, noise(3, (4 << 20) + 5), 2);
     }
-    sample.push(Kind::Blob, Vec::new(), 2, None);
+    sample.push(Kind::Blob, Vec::new(), 2);
     for kind in [Kind::Node, Kind::Commit, Kind::Tag, Kind::Operation] {
         let ids: Vec<_> = sample.items.iter().rev().take(3).map(|item| item.id).collect();
         let mut bytes = vec![0x84, kind.code()];
         for id in ids.iter().chain([&gone]) {
             bytes.extend_from_slice(id.as_bytes());
         }
-        sample.push(kind, bytes, 0, None);
+        sample.push(kind, bytes, 0);
     }
     // Newest first: what links lies in front of what it names, and a version in front of older ones.
     sample.items.reverse();
-    let newer = u32::try_from(sample.items.len()).unwrap() - 2;
-    for (ordinal, item) in (0..).zip(&mut sample.items) {
-        item.like = (ordinal > newer).then_some(newer);
-    }
     let dir = tempfile::tempdir().unwrap();
     let written = sample.write(dir.path(), Tier::Hot).unwrap();
     sample.assert_in(&open(dir.path(), written.id).unwrap());
@@ -319,7 +315,7 @@ fn crafted_blocks_are_refused() {
 fn a_payload_that_looks_like_a_frame_is_none() {
     let (_, inner, _) = small(false);
     let mut sample = Sample::default();
-    sample.push(Kind::Blob, [noise(5, 4000), inner].concat(), 0, None);
+    sample.push(Kind::Blob, [noise(5, 4000), inner].concat(), 0);
     let dir = tempfile::tempdir().unwrap();
     let salt = [1; 16];
     let (items, source) = (&sample.items, &sample.objects);

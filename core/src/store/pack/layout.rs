@@ -46,6 +46,8 @@ pub(super) const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 pub(super) const MAX_BLOCK_BYTES: u32 = 16 << 20;
 /// Most entries of a block.
 pub(super) const MAX_BLOCK_OBJECTS: u32 = 1 << 16;
+/// Most blocks behind a block: its base, and the base of that.
+pub(super) const MAX_BASES: usize = 2;
 /// Most objects of a pack, gone ones included; most parts, and most blocks.
 pub(super) const MAX_OBJECTS: u32 = 1 << 30;
 
@@ -105,7 +107,7 @@ pub(super) struct BlockInfo {
     /// The first ordinal in it; of parts, the number of the first part.
     pub(super) first: u32,
     pub(super) objects: u32,
-    /// The block whose raw bytes its frame refers to; that one has no base.
+    /// The block whose raw bytes its frame refers to.
     pub(super) base: Option<u32>,
     pub(super) raw_bytes: u32,
     pub(super) stored_bytes: u32,
@@ -306,6 +308,8 @@ pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
 /// The blocks of a table, when they can be those of a pack with this footer.
 pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let mut blocks: Vec<BlockInfo> = Vec::new();
+    // How many blocks stand behind each.
+    let mut bases_of: Vec<usize> = Vec::new();
     let mut offset = HEADER_BYTES as u64;
     let (mut objects, mut gone, mut parts) = (0, footer.objects, 0);
     for (number, entry) in (0..).zip(table.chunks(TABLE_ENTRY_BYTES)) {
@@ -322,10 +326,11 @@ pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInf
         let (raw_bytes, stored_bytes) = (fields.u32()?, fields.u32()?);
         let block =
             BlockInfo { kind, first, objects: count, base, raw_bytes, stored_bytes, offset };
-        let may_be_base = |base: u32| blocks.get(base as usize).is_some_and(|b| b.base.is_none());
-        if !block.consistent(number) || !base.is_none_or(may_be_base) {
+        let bases = base.map_or(Some(0), |base| Some(bases_of.get(base as usize)? + 1))?;
+        if !block.consistent(number) || bases > MAX_BASES {
             return None;
         }
+        bases_of.push(bases);
         *next = first.checked_add(count)?;
         offset = block.end();
         blocks.push(block);

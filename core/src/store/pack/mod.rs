@@ -28,10 +28,10 @@ mod damage;
 mod frames;
 mod index;
 mod layout;
-mod lineage;
 mod links;
 mod packer;
 mod rebuild;
+mod resemblance;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -15,13 +15,17 @@ use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, HEADER_BYTES, MAX_BLOCK_OBJECTS,
     PackHeader, encode_table, frames_checksum, index_checksum, stored_checksum,
 };
-use super::lineage::Lineage;
+use super::resemblance::Resemblance;
 use super::writer::{Item, PackDraft, PackWritten};
 use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::codec::{compress_block, decompress_block};
 use crate::store::io::IoFile;
+
+/// An object of this size is a block of its own: then the next version of it, or the same image in
+/// another encoding, finds it as a base. On sessions with images a third less.
+const OWN_BLOCK_BYTES: usize = 192 << 10;
 
 /// Bases that are kept decoded; others are read again.
 const BASES_BYTES: usize = 16 << 20;
@@ -42,8 +46,7 @@ pub(super) struct Packer<'a> {
     objects: Stream,
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
-    /// The parts of large blobs, by position of the item.
-    cut: HashMap<u32, Vec<u32>>,
+    resemblance: Resemblance,
     raw_bytes: u64,
 }
 
@@ -56,7 +59,6 @@ struct Stream {
     /// The first object of that block.
     first: u32,
     builder: BlockBuilder,
-    lineage: Lineage,
 }
 
 impl Stream {
@@ -89,7 +91,7 @@ impl<'a> Packer<'a> {
             objects: Stream::default(),
             parts: Stream::default(),
             known_parts: HashMap::new(),
-            cut: HashMap::new(),
+            resemblance: Resemblance::default(),
             raw_bytes: 0,
         }
     }
@@ -99,8 +101,8 @@ impl<'a> Packer<'a> {
         let PackDraft { store, salt, tier, items, .. } = *self.draft;
         let (bytes, header) = PackHeader { tier, store, salt }.encode();
         self.write_at(&bytes, 0)?;
-        for (ordinal, item) in (0..).zip(items) {
-            self.push(ordinal, item)?;
+        for item in items {
+            self.push(item)?;
         }
         self.close(Self::objects)?;
         self.close(Self::parts)?;
@@ -130,26 +132,30 @@ impl<'a> Packer<'a> {
     }
 
     /// Adds an object to the block under construction, or to a new one.
-    fn push(&mut self, ordinal: u32, item: &Item) -> Result<()> {
+    fn push(&mut self, item: &Item) -> Result<()> {
         let kind = BlockKind::Objects(item.kind);
         let object = self.draft.source.read_as(item.kind, &item.id)?;
         self.raw_bytes += object.len() as u64;
-        let like = item.like.filter(|like| *like < ordinal);
         let large = item.kind == Kind::Blob && object.len() >= chunk::MIN_CUT_BYTES;
         let (form, body) = if large {
-            (Form::Parts, self.cut(ordinal, &object, like)?.into())
+            (Form::Parts, self.cut(&object)?.into())
         } else {
             self.encode(item.kind, &object)
         };
         let open = &self.objects;
         let other = open.kind.is_some_and(|open| open != kind) || open.lane != item.lane;
-        if other || open.is_full(body.len(), self.parameters.block_bytes) {
+        if other
+            || body.len() >= OWN_BLOCK_BYTES
+            || open.is_full(body.len(), self.parameters.block_bytes)
+        {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
         (open.kind, open.lane) = (Some(kind), item.lane);
         open.builder.push(form, &body, object.len());
-        open.lineage.push(body.len(), like);
+        if body.len() >= OWN_BLOCK_BYTES {
+            self.close(Self::objects)?;
+        }
         Ok(())
     }
 
@@ -162,29 +168,24 @@ impl<'a> Packer<'a> {
     }
 
     /// Adds the parts of a large blob; returns what stands for it.
-    fn cut(&mut self, ordinal: u32, blob: &[u8], like: Option<u32>) -> Result<Vec<u8>> {
-        let model = like.and_then(|like| self.cut.get(&like)).cloned().unwrap_or_default();
+    fn cut(&mut self, blob: &[u8]) -> Result<Vec<u8>> {
         let mut numbers = Vec::new();
-        for (at, part) in chunk::parts(blob).enumerate() {
+        for part in chunk::parts(blob) {
             let id = ObjectId::of(Kind::Blob, part);
             if let Some(known) = self.known_parts.get(&id) {
                 numbers.push(*known);
                 continue;
             }
-            if self.parts.is_full(part.len(), self.parameters.block_bytes) {
-                self.close(Self::parts)?;
-            }
             let open = &mut self.parts;
             let number = open.first + open.builder.entries();
             open.kind = Some(BlockKind::Parts);
             open.builder.push(Form::Verbatim, part, part.len());
-            open.lineage.push(part.len(), model.get(at).or(model.last()).copied());
+            // Each is a block of its own: the parts of one blob resemble those of another, one by one.
+            self.close(Self::parts)?;
             self.known_parts.insert(id, number);
             numbers.push(number);
         }
-        let body = encode_parts(&numbers);
-        self.cut.insert(ordinal, numbers);
-        Ok(body)
+        Ok(encode_parts(&numbers))
     }
 
     fn push_gone(&mut self) -> Result<()> {
@@ -217,11 +218,9 @@ impl<'a> Packer<'a> {
         let builder = mem::take(&mut open.builder);
         let (first, objects) = (open.first, builder.entries());
         let raw = builder.finish();
-        let base = open.lineage.base(raw.len());
         open.first += objects;
-        let number = self.enqueue(kind, first, objects, base, raw)?;
-        stream(self).lineage.complete(number, first, objects, base.is_some());
-        Ok(())
+        let base = self.resemblance.base(count(self.blocks.len()), &raw);
+        self.enqueue(kind, first, objects, base, raw)
     }
 
     /// Gives a block its number; compresses and writes those that wait when they are enough.
@@ -232,7 +231,7 @@ impl<'a> Packer<'a> {
         objects: u32,
         base: Option<u32>,
         raw: Bytes,
-    ) -> Result<u32> {
+    ) -> Result<()> {
         let number = count(self.blocks.len());
         let base_bytes = base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
         let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
@@ -241,7 +240,7 @@ impl<'a> Packer<'a> {
         if self.queue.len() >= self.parameters.jobs.min(rayon::current_num_threads()) {
             self.flush()?;
         }
-        Ok(number)
+        Ok(())
     }
 
     /// The raw bytes of a block that waits, or was written.
@@ -255,7 +254,8 @@ impl<'a> Packer<'a> {
             let mut stored = vec![0; info.stored_bytes as usize];
             let offset = info.offset + FRAME_HEADER_BYTES as u64;
             self.file.read_at(&mut stored, offset).map_err(|e| Error::io("read back", e))?;
-            let raw = decompress_block(&stored, &[], info.raw_bytes);
+            let base = info.base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
+            let raw = decompress_block(&stored, &base, info.raw_bytes);
             let raw = raw.map_err(|source| short().with_source(source))?;
             Block::parse(raw.into(), info).ok_or_else(short)
         })?;

@@ -30,8 +30,6 @@ pub struct Item {
     pub kind: Kind,
     /// Objects of different lanes do not share a block.
     pub lane: u32,
-    /// The earlier item, by position, that this one is another version of.
-    pub like: Option<u32>,
 }
 
 /// A pack to be.

@@ -57,7 +57,7 @@ impl IoFile for MemoryFile {
     }
 }
 
-fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
+pub(super) fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
     Arc::new(MemoryFile(bytes.into()))
 }
 
@@ -83,7 +83,7 @@ fn ids_in(rebuilt: &Rebuilt) -> Vec<ObjectId> {
 }
 
 /// A small pack with everything in it: kinds, links, versions with a base, parts, gone ids.
-fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
+pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let mut sample = Sample::default();
     let gone = ObjectId::of(Kind::Node, b"gone");
     sample.gone.push((gone, Kind::Node, Gone::Elided));
@@ -215,7 +215,11 @@ proptest! {
 }
 
 /// A pack of one crafted block of nodes, all of whose checksums are good.
-fn crafted(raw: &[u8], objects: u32, claim: impl Fn(&mut BlockInfo)) -> (Vec<u8>, PackId) {
+pub(super) fn crafted(
+    raw: &[u8],
+    objects: u32,
+    claim: impl Fn(&mut BlockInfo),
+) -> (Vec<u8>, PackId) {
     let stored =
         compress_block(raw, &[], Effort { level: 3, long_distance: false, table_log: None })
             .unwrap();

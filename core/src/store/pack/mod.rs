@@ -27,6 +27,8 @@ mod chunk;
 #[cfg(test)]
 mod damage;
 mod frames;
+#[cfg(test)]
+mod hostile;
 mod index;
 mod layout;
 mod lineage;
@@ -255,10 +257,10 @@ impl Pack {
     }
 
     /// The ids that start with `prefix`, in their order.
-    pub(in crate::store) fn starting_with(
-        &self,
+    pub(in crate::store) fn starting_with<'a>(
+        &'a self,
         prefix: &IdPrefix,
-    ) -> impl Iterator<Item = (ObjectId, Found)> {
+    ) -> impl Iterator<Item = (ObjectId, Found)> + use<'a> {
         let found = self.ids.ids.starting_with(prefix).into_iter();
         found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
     }

@@ -26,6 +26,8 @@ mod cache;
 mod chunk;
 #[cfg(test)]
 mod damage;
+#[cfg(test)]
+mod failing;
 mod frames;
 #[cfg(test)]
 mod hostile;

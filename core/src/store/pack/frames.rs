@@ -204,8 +204,9 @@ impl Frames {
     fn stored(&self, number: u32, info: &BlockInfo) -> Result<&[u8]> {
         let header = self.header(info).map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
-        let header =
-            header.ok_or_else(|| self.damaged(number, info, "its frame", "other bytes"))?;
+        let header = header.ok_or_else(|| {
+            self.damaged(number, info, "the frame that the table names", "other bytes")
+        })?;
         let start = usize::try_from(info.offset).unwrap_or(usize::MAX);
         let start = start.saturating_add(FRAME_HEADER_BYTES);
         let stored = self.map.get(start..start.saturating_add(info.stored_bytes as usize));

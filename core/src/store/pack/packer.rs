@@ -12,8 +12,8 @@ use rayon::prelude::*;
 use super::block::{Block, BlockBuilder, Form, encode_parts};
 use super::index::Ids;
 use super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, HEADER_BYTES, MAX_BLOCK_OBJECTS,
-    PackHeader, encode_table, frames_checksum, index_checksum, stored_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
+    PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
 };
 use super::resemblance::Resemblance;
 use super::writer::{Item, PackDraft, PackWritten};
@@ -83,7 +83,7 @@ impl<'a> Packer<'a> {
             parameters: draft.tier.parameters(),
             ids,
             file,
-            offset: HEADER_BYTES as u64,
+            offset: 0,
             headers: frames_checksum(),
             blocks: Vec::new(),
             queue: Vec::new(),
@@ -98,9 +98,15 @@ impl<'a> Packer<'a> {
 
     /// Writes the whole file.
     pub(super) fn run(mut self) -> Result<PackWritten> {
-        let PackDraft { store, salt, tier, items, .. } = *self.draft;
-        let (bytes, header) = PackHeader { tier, store, salt }.encode();
+        let PackDraft { store, salt, tier, items, gone, .. } = *self.draft;
+        let front = self.ids();
+        let (_, _, slots) = self.ids.stored();
+        let checksum = ids_checksum(&front);
+        let ids = IdsInfo { objects: count(items.len()), gone: count(gone.len()), slots, checksum };
+        let (mut bytes, header) = PackHeader { tier, store, salt, ids }.encode();
+        bytes.extend_from_slice(&front);
         self.write_at(&bytes, 0)?;
+        self.offset = bytes.len() as u64;
         for item in items {
             self.push(item)?;
         }
@@ -109,18 +115,14 @@ impl<'a> Packer<'a> {
         self.push_gone()?;
         self.flush()?;
 
-        let mut end = self.index();
-        let (_, _, slots) = self.ids.stored();
-        let objects = self.objects.first;
+        let mut end = encode_table(&self.blocks);
         let footer = Footer {
-            objects,
-            gone: self.ids.len() - objects,
+            ids,
             parts: self.parts.first,
             blocks: count(self.blocks.len()),
-            slots,
             salt,
-            index_offset: self.offset,
-            index: index_checksum(&end),
+            table_offset: self.offset,
+            table: table_checksum(&end),
             header,
             frames: self.headers.finish(),
         };
@@ -128,7 +130,7 @@ impl<'a> Packer<'a> {
         end.extend_from_slice(&footer);
         self.write_at(&end, self.offset)?;
         let bytes = self.offset + end.len() as u64;
-        Ok(PackWritten { id, bytes, objects, raw_bytes: self.raw_bytes })
+        Ok(PackWritten { id, bytes, objects: ids.objects, raw_bytes: self.raw_bytes })
     }
 
     /// Adds an object to the block under construction, or to a new one.
@@ -287,16 +289,15 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// The index: table of blocks, ids, notes on gone ids, slots.
-    fn index(&self) -> Vec<u8> {
+    /// Ids, notes on gone ones, slots.
+    fn ids(&self) -> Vec<u8> {
         let (column, slots, _) = self.ids.stored();
-        let mut index = encode_table(&self.blocks);
-        index.extend_from_slice(column);
+        let mut ids = column.to_vec();
         for (_, kind, gone) in self.draft.gone {
-            index.extend_from_slice(&[kind.code(), gone.code()]);
+            ids.extend_from_slice(&[kind.code(), gone.code()]);
         }
-        index.extend_from_slice(slots);
-        index
+        ids.extend_from_slice(slots);
+        ids
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {

@@ -134,6 +134,8 @@ impl PackDraft<'_> {
             }
             published => published.map_err(failed)?,
         }
-        io.sync_dir(packs).map_err(failed)
+        io.sync_dir(packs).map_err(failed).inspect_err(|_| {
+            let _ = io.remove(&path);
+        })
     }
 }

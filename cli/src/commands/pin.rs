@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::Time;
-use turntree::repo::NewPin;
+use turntree::repo::{NewPin, pin_ref};
 use turntree::{Error, ErrorKind};
 
 use super::pins::record_of;
@@ -51,6 +51,9 @@ impl Pin {
         // Says of an expired turn what is left instead.
         repo.context(&id)?;
         let expires = self.expires.as_deref().map(|text| expiry(text, stamp.time)).transpose()?;
+        if let Some(name) = &self.name {
+            pin_ref(name)?;
+        }
         let (name, reason) = (self.name.clone(), self.reason.clone());
         let mut change = repo.begin();
         let pin = change.pin(&id, NewPin { name, reason, expires_micros: expires }, &stamp).hint(

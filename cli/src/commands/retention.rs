@@ -7,8 +7,8 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
-    Policies, Policy, RetentionPlan, Roots, Scope, SessionPlan, Thin, plan, remove_policy,
-    set_policy,
+    Policies, Policy, RetentionPlan, Roots, Scope, SessionPlan, Thin, plan_retention,
+    remove_policy, set_policy,
 };
 use turntree::repo::Repository;
 
@@ -125,6 +125,7 @@ impl Set {
         let repo = run.open()?;
         let session = self.target.session(&repo)?;
         let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
+        scope.ref_name()?;
         let policy = Policy {
             keep_last: self.keep_last,
             keep_within: self.keep_within,
@@ -158,7 +159,7 @@ impl Set {
             return Ok(Answer::Yes);
         }
         write_policy(&mut run.out, name_of(session.as_deref()), 0, &in_words(&policy))?;
-        for RetentionPlan { sessions, notes, .. } in &planned {
+        if let Some(RetentionPlan { sessions, notes, .. }) = &planned {
             for session in sessions {
                 writeln!(run.out, "{session}")?;
             }
@@ -243,7 +244,8 @@ fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<
         None => policies.default = Some(policy.clone()),
     }
     let roots = Roots::find(store, &refs, now)?;
-    let mut plan = plan(&roots, &policies, now, &|tree| store.gone(tree).is_some(), None)?;
+    let is_gone = |tree: &_| store.gone(tree).is_some();
+    let mut plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
     plan.sessions.retain(|plan| match session {
         Some(session) => plan.session == session,
         None => !stored.sessions.contains_key(&plan.session),

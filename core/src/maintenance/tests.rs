@@ -389,7 +389,7 @@ proptest! {
         world in any_world(), policies in any_policies(),
     ) {
         let (roots, model) = (world.roots(), Model::new(&world));
-        let made = plan(&roots, &policies, world.now, &|_| false, None).unwrap();
+        let made = plan_retention(&roots, &policies, world.now, &|_| false, None).unwrap();
         let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
         prop_assert_eq!(kept.len(), made.kept.len());
         prop_assert_eq!(&kept, &model.kept(&policies));
@@ -410,10 +410,10 @@ proptest! {
         budgeted.budget_bytes = budget;
         let roots = world.roots();
         let (now, mut cost) = (world.now, ByTree::default());
-        let first = plan(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
+        let first = plan_retention(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
         let gone = trees(&first.elided);
         let second =
-            plan(&roots, &policies, now, &|tree| gone.contains(tree), Some(&mut cost)).unwrap();
+            plan_retention(&roots, &policies, now, &|tree| gone.contains(tree), Some(&mut cost)).unwrap();
         prop_assert_eq!(second.elided, vec![]);
         prop_assert_eq!(second.kept, first.kept);
         prop_assert_eq!(second.gone, first.elided);
@@ -427,7 +427,7 @@ proptest! {
         let (roots, model, mut cost) = (world.roots(), Model::new(&world), ByTree::default());
         let policy = Policy { budget_bytes: Some(budget), ..policy };
         let policies = Policies { default: Some(policy), ..Policies::default() };
-        let made = plan(&roots, &policies, world.now, &|_| false, Some(&mut cost)).unwrap();
+        let made = plan_retention(&roots, &policies, world.now, &|_| false, Some(&mut cost)).unwrap();
         let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
         prop_assert!(model.protected.is_subset(&kept));
         prop_assert_eq!(kept, model.kept(&policies));
@@ -468,14 +468,15 @@ fn a_plan_says_in_words_what_is_lost_and_what_is_spared() {
     world.tag("refs/pins/over", made[60], Some(world.now));
     world.tag("refs/tags/v1", made[70], None);
     world.now += HOUR;
-    let made = plan(&world.roots(), &keep_last(3), world.now, &|_| false, None).unwrap();
+    let made = plan_retention(&world.roots(), &keep_last(3), world.now, &|_| false, None).unwrap();
     assert_eq!(
         made.sessions[0].to_string(),
         "session one: 177 of 203 turns expire, turns 1 to 185 except 1 pin, 1 tag, 3 tips, \
          3 branch points and 3 among the newest of a branch"
     );
     assert_eq!(made.notes, [""; 0]);
-    let untouched = plan(&world.roots(), &Policies::default(), world.now, &|_| false, None);
+    let untouched =
+        plan_retention(&world.roots(), &Policies::default(), world.now, &|_| false, None);
     assert_eq!(untouched.unwrap().elided, []);
 }
 
@@ -492,7 +493,7 @@ fn a_branch_that_was_deleted_or_moved_back_is_found_by_undo_until_its_operation_
     assert_eq!(why, ["refs/heads/one/main before operation 41"]);
     // Of the lost line only its end is a tip.
     assert!(!roots.commits.contains_key(&made[30]));
-    let kept = plan(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
+    let kept = plan_retention(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
     assert!(kept.contains(&made[39]) && kept.contains(&made[38]) && kept.contains(&made[9]));
     assert!(!kept.contains(&made[37]));
 

@@ -105,7 +105,7 @@ struct ErrorRecord<'a> {
     message: &'a str,
     /// What is left of the session of a turn that expired.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    left: Option<Left>,
+    left: Option<&'a Left>,
 }
 
 /// What is left of a session after retention.
@@ -205,15 +205,18 @@ impl<'a> Report<'a> {
         report
     }
 
+    fn to_json(&self) -> String {
+        let message = [std::slice::from_ref(&self.message), &self.causes].concat().join(": ");
+        let record = ErrorRecord { error: self.kind, message: &message, left: self.left.as_ref() };
+        serde_json::to_string(&record).unwrap_or(message)
+    }
+
     fn print(self, json: bool) {
-        let Self { kind, message, causes, hint, left } = self;
         if json {
-            let message = [&[message], &causes[..]].concat().join(": ");
-            let record = ErrorRecord { error: kind, message: &message, left };
-            let line = serde_json::to_string(&record).unwrap_or_else(|_| message.clone());
-            stderr_line(Style::new(), "", &line);
+            stderr_line(Style::new(), "", &self.to_json());
             return;
         }
+        let Self { message, causes, hint, .. } = self;
         stderr_line(AnsiColor::Red.on_default().bold(), "error: ", &message);
         for cause in causes {
             stderr_line(Style::new().bold(), "  caused by: ", &cause);
@@ -260,6 +263,8 @@ fn exit_of(kind: ErrorKind) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use turntree::object::{Kind, ObjectId};
+
     use super::*;
 
     #[test]
@@ -281,6 +286,27 @@ mod tests {
         }
         assert_eq!(Exit::from(Answer::Yes) as u8, 0);
         assert_eq!(Exit::from(Answer::No) as u8, 1);
+    }
+
+    #[test]
+    fn an_expired_turn_is_answered_with_what_is_left() {
+        let id = ObjectId::of(Kind::Commit, b"x");
+        let turn = |turn| AvailableTurn { turn, id };
+        let available = Available { oldest: Some(turn(900)), pinned: vec![turn(40)] };
+        let error = Error::new(ErrorKind::Expired, "turn 12 of demo was dropped by retention");
+        let report = Report::of(&error.with_source(available), None);
+        let short = id.short(12);
+        let message = format!(
+            "turn 12 of demo was dropped by retention; the oldest available is turn 900 ({short}), \
+             pinned: turn 40 ({short})"
+        );
+        assert_eq!((report.message.as_str(), report.causes.len()), (message.as_str(), 0));
+        let expected = format!(
+            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}]}}"#
+        );
+        assert_eq!(report.to_json(), expected);
+        let other = Report::of(&Error::not_found("nothing"), None);
+        assert_eq!(other.to_json(), r#"{"error":"not-found","message":"nothing"}"#);
     }
 
     #[test]

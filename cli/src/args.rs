@@ -11,11 +11,12 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
+    ("Bound", &["pin", "unpin", "pins", "retention"]),
     (
         "Plumbing, for scripts",
         &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
@@ -103,6 +104,10 @@ pub(crate) enum Command {
     Fork(commands::fork::Fork),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
+    Pin(commands::pin::Pin),
+    Unpin(commands::unpin::Unpin),
+    Pins(commands::pins::Pins),
+    Retention(commands::retention::Retention),
     HashObject(commands::hash_object::HashObject),
     CatObject(commands::cat_object::CatObject),
     LsTree(commands::ls_tree::LsTree),
@@ -132,6 +137,10 @@ impl Command {
             Self::Fork(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Pin(command) => command.run(run),
+            Self::Unpin(command) => command.run(run),
+            Self::Pins(command) => command.run(run),
+            Self::Retention(command) => command.run(run),
             Self::HashObject(command) => command.run(run),
             Self::CatObject(command) => command.run(run),
             Self::LsTree(command) => command.run(run),

@@ -109,6 +109,16 @@ impl Failure {
         Self::Library { error, hint: Some(hint.into()) }
     }
 
+    /// What went wrong and why, on one line.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Output(error) => format!("write to stdout: {error}"),
+            Self::Library { error, .. } => {
+                [&[error.message().to_owned()], &*causes(error)].concat().join(": ")
+            }
+        }
+    }
+
     /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
     /// read has read enough.
     pub(crate) fn report(&self, json: bool) -> Exit {
@@ -120,17 +130,23 @@ impl Failure {
             }
             Self::Library { error, .. } if is_closed_pipe(error) => Exit::Success,
             Self::Library { error, hint } => {
-                let mut causes = Vec::new();
-                let mut next = error.source();
-                while let Some(cause) = next {
-                    causes.push(cause.to_string());
-                    next = cause.source();
-                }
+                let causes = causes(error);
                 report(name(error.kind()), error.message(), &causes, hint.as_deref(), json);
                 exit_of(error.kind())
             }
         }
     }
+}
+
+/// What an error came from, the nearest first.
+fn causes(error: &Error) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause.to_string());
+        next = cause.source();
+    }
+    causes
 }
 
 /// Whether the library could not write because nobody reads any more.

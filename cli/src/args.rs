@@ -47,7 +47,8 @@ working directory, else the user's store in the XDG data directory.
 Environment:
   TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
   TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour";
+  NO_COLOR        no colour            TURNTREE_MAINTENANCE
+                                       off: never start 'gc --auto' after a change";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
@@ -81,6 +82,9 @@ pub(crate) struct Global {
     /// Never start a pager
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
+    /// Do not start maintenance of the store after a change
+    #[arg(long, global = true)]
+    pub(crate) no_maintenance: bool,
 }
 
 /// One verb each.

@@ -285,10 +285,10 @@ pub(crate) struct Collection {
     /// What people should know: budgets that cannot be met.
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
-    /// What is reached.
-    pub(crate) live: Amount,
+    /// What is reached; `null` when there was nothing to do.
+    pub(crate) live: Option<Amount>,
     /// What is not.
-    pub(crate) garbage: Amount,
+    pub(crate) garbage: Option<Amount>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
 }
@@ -341,7 +341,7 @@ pub(crate) struct CollectedFile {
 }
 
 /// A number of objects and their bytes on disk.
-#[derive(Serialize, Default)]
+#[derive(Serialize)]
 pub(crate) struct Amount {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
@@ -374,8 +374,8 @@ impl Collection {
             sessions: sessions.map(CollectedSession::from).collect(),
             notes: plan.map(|plan| plan.retention.notes.clone()).unwrap_or_default(),
             files: files.map(CollectedFile::from).collect(),
-            live: plan.map(|plan| plan.live.into()).unwrap_or_default(),
-            garbage: plan.map(|plan| plan.garbage.into()).unwrap_or_default(),
+            live: plan.map(|plan| plan.live.into()),
+            garbage: plan.map(|plan| plan.garbage.into()),
             done: done_record,
         }
     }

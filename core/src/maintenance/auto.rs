@@ -80,6 +80,7 @@ fn is_idle_due(inventory: &Inventory<'_>) -> bool {
     let idle = inventory.files().iter().filter(idle);
     let positions = idle.flat_map(|file| file.first..file.first + file.objects);
     let entries = positions.filter_map(|position| inventory.entry(position));
-    let (objects, bytes) = entries.fold((0, 0), |(n, sum), entry| (n + 1, sum + entry.stored_bytes));
+    let (objects, bytes) =
+        entries.fold((0, 0), |(n, sum), entry| (n + 1, sum + entry.stored_bytes));
     bytes >= DUE_BYTES || objects >= DUE_OBJECTS
 }

@@ -199,11 +199,7 @@ pub(super) struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    pub(super) fn new(
-        inventory: &'a Inventory<'a>,
-        purpose: Purpose,
-        now: Time,
-    ) -> Result<Self> {
+    pub(super) fn new(inventory: &'a Inventory<'a>, purpose: Purpose, now: Time) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
         let retention = plan_turns(inventory, &roots, purpose, now)?;
         let mut marker = Marker::new(inventory);
@@ -320,7 +316,8 @@ fn mark(
     marker.meet_closure(inventory, &objects)?;
     for (number, file) in inventory.files().iter().enumerate() {
         if !file.replaceable {
-            let entries = (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
+            let entries =
+                (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
             let ids: Vec<ObjectId> = entries.filter(|e| e.file == number).map(|e| e.id).collect();
             marker.meet(ids.iter().copied())?;
             marker.meet_closure(inventory, &ids)?;

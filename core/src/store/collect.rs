@@ -377,8 +377,12 @@ impl<'s> Collection<'s> {
         replacement: &Replacement,
         packs: &[PackId],
     ) -> Result<()> {
-        let names: HashSet<&str> =
-            replacement.files.iter().filter_map(|n| self.inventory.files().get(*n)).map(|f| &*f.name).collect();
+        let names: HashSet<&str> = replacement
+            .files
+            .iter()
+            .filter_map(|n| self.inventory.files().get(*n))
+            .map(|f| &*f.name)
+            .collect();
         let segment = |id: SegmentId| names.contains(&*format!("{JOURNAL_DIR}/{}", id.file_name()));
         let journal = self.store.dir.join(JOURNAL_DIR);
         let present = self.store.io.list(&journal);

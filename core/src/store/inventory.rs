@@ -125,7 +125,8 @@ impl<'s> Inventory<'s> {
         let files = self.files.sealed.len();
         let sealed = self.stored.get(self.segments()..)?;
         let found = self.files.sealed.iter().zip(sealed).rev();
-        let found = found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
+        let found =
+            found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
@@ -161,7 +162,11 @@ impl<'s> Inventory<'s> {
             Some(other) => {
                 let pack = self.files.packs.get(other - self.files.sealed.len())?;
                 let ordinal = u32::try_from(at).ok()?;
-                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0))
+                (
+                    pack.id_at(ordinal)?,
+                    pack.kind_at(ordinal)?,
+                    pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0),
+                )
             }
         };
         Some(Entry { id, kind, stored_bytes, file: number })

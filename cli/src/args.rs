@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
-    ("Bound", &["pin", "unpin", "pins", "retention"]),
+    ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     (
         "Plumbing, for scripts",
         &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
@@ -47,7 +47,8 @@ working directory, else the user's store in the XDG data directory.
 Environment:
   TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
   TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour";
+  NO_COLOR        no colour            TURNTREE_MAINTENANCE
+                                       off: never start 'gc --auto' after a change";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
@@ -81,6 +82,9 @@ pub(crate) struct Global {
     /// Never start a pager
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
+    /// Do not start maintenance of the store after a change
+    #[arg(long, global = true)]
+    pub(crate) no_maintenance: bool,
 }
 
 /// One verb each.
@@ -108,6 +112,8 @@ pub(crate) enum Command {
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
     Retention(commands::retention::Retention),
+    Gc(commands::gc::Gc),
+    Repack(commands::repack::Repack),
     HashObject(commands::hash_object::HashObject),
     CatObject(commands::cat_object::CatObject),
     LsTree(commands::ls_tree::LsTree),
@@ -141,6 +147,8 @@ impl Command {
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),
             Self::Retention(command) => command.run(run),
+            Self::Gc(command) => command.run(run),
+            Self::Repack(command) => command.run(run),
             Self::HashObject(command) => command.run(run),
             Self::CatObject(command) => command.run(run),
             Self::LsTree(command) => command.run(run),

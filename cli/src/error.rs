@@ -132,6 +132,17 @@ impl Failure {
         Self::Library { error, hint: Some(hint.into()) }
     }
 
+    /// What went wrong and why, on one line.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Output(error) => format!("write to stdout: {error}"),
+            Self::Library { error, .. } => {
+                let Report { message, causes, .. } = Report::of(error, None);
+                [&[message], &*causes].concat().join(": ")
+            }
+        }
+    }
+
     /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
     /// read has read enough.
     pub(crate) fn report(&self, json: bool) -> Exit {

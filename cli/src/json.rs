@@ -6,8 +6,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use turntree::maintenance::{self, CollectionPlan, PlannedFile};
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
+use turntree::store::Tier;
+
+use crate::render::collection::{Done, fate_name};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -381,6 +385,126 @@ pub(crate) struct Exported {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
+}
+
+/// `gc` and `repack`: the plan of the first step, and what was done.
+#[derive(Serialize)]
+pub(crate) struct Collection {
+    pub(crate) dry_run: bool,
+    /// `hot`, `compacted` or `archive`: how the new pack is stored; `null` when there is none.
+    pub(crate) tier: Option<&'static str>,
+    /// Bytes of disk the step needs besides, at most.
+    pub(crate) needed_bytes: u64,
+    /// Whether more steps follow the first one.
+    pub(crate) partial: bool,
+    /// Each session with a policy.
+    pub(crate) sessions: Vec<SessionPlan>,
+    /// What people should know: budgets that cannot be met.
+    pub(crate) notes: Vec<String>,
+    pub(crate) files: Vec<CollectedFile>,
+    /// What is reached; `null` when there was nothing to do.
+    pub(crate) live: Option<Amount>,
+    /// What is not.
+    pub(crate) garbage: Option<Amount>,
+    #[serde(flatten)]
+    pub(crate) done: Option<CollectionDone>,
+}
+
+/// What a collection did.
+#[derive(Serialize)]
+pub(crate) struct CollectionDone {
+    /// Packs written.
+    pub(crate) steps: u64,
+    pub(crate) expired_turns: u64,
+    /// Garbage that went.
+    pub(crate) freed: Amount,
+    /// Bytes of new packs.
+    pub(crate) written_bytes: u64,
+    /// Bytes of all files before and after.
+    pub(crate) bytes_before: u64,
+    pub(crate) bytes_after: u64,
+}
+
+/// What happens to a file.
+#[derive(Serialize)]
+pub(crate) struct CollectedFile {
+    pub(crate) name: String,
+    /// `null` for a segment of the journal.
+    pub(crate) tier: Option<&'static str>,
+    pub(crate) bytes: u64,
+    pub(crate) live: Amount,
+    pub(crate) garbage: Amount,
+    /// `keep`, `rewrite` or `in-use`.
+    pub(crate) fate: &'static str,
+}
+
+/// A number of objects and their bytes on disk.
+#[derive(Serialize)]
+pub(crate) struct Amount {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+impl From<maintenance::Amount> for Amount {
+    fn from(amount: maintenance::Amount) -> Self {
+        Self { objects: amount.objects, bytes: amount.bytes }
+    }
+}
+
+impl Collection {
+    /// What `plan` says, if there was anything to do, and what was done, unless this is a dry run.
+    pub(crate) fn new(plan: Option<&CollectionPlan>, done: Option<&Done>) -> Self {
+        let sessions = plan.into_iter().flat_map(|plan| &plan.retention.sessions);
+        let files = plan.into_iter().flat_map(|plan| &plan.files);
+        let done_record = done.map(|done| CollectionDone {
+            steps: done.collected.steps,
+            expired_turns: done.collected.expired_turns,
+            freed: done.collected.freed.into(),
+            written_bytes: done.collected.written_bytes,
+            bytes_before: done.bytes_before,
+            bytes_after: done.bytes_after,
+        });
+        Self {
+            dry_run: done.is_none(),
+            tier: plan.filter(|plan| !plan.is_empty()).map(|plan| plan.tier.name()),
+            needed_bytes: plan.map_or(0, CollectionPlan::needed_bytes),
+            partial: plan.is_some_and(|plan| plan.partial),
+            sessions: sessions.map(SessionPlan::from).collect(),
+            notes: plan.map(|plan| plan.retention.notes.clone()).unwrap_or_default(),
+            files: files.map(CollectedFile::from).collect(),
+            live: plan.map(|plan| plan.live.into()),
+            garbage: plan.map(|plan| plan.garbage.into()),
+            done: done_record,
+        }
+    }
+}
+
+impl From<&maintenance::SessionPlan> for SessionPlan {
+    fn from(plan: &maintenance::SessionPlan) -> Self {
+        Self {
+            session: plan.session.clone(),
+            kept: plan.kept,
+            expiring: plan.expiring,
+            expired: plan.expired,
+            first: plan.span.map(|(first, _)| first),
+            last: plan.span.map(|(_, last)| last),
+            spared: plan.spared.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            bytes: plan.bytes,
+        }
+    }
+}
+
+impl From<&PlannedFile> for CollectedFile {
+    fn from(file: &PlannedFile) -> Self {
+        Self {
+            name: file.name.clone(),
+            tier: file.tier.map(Tier::name),
+            bytes: file.bytes,
+            live: file.live.into(),
+            garbage: file.garbage.into(),
+            fate: fate_name(file.fate),
+        }
+    }
 }
 
 /// `hash-object` and `cat-object`.

@@ -56,7 +56,7 @@ fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
     let mut invocation = Invocation::new(cli.global);
     let result = cli.command.run(&mut invocation);
-    let flushed = invocation.out.finish();
+    let flushed = invocation.finish();
     match result.and_then(|answer| flushed.map(|()| answer).map_err(Failure::from)) {
         Ok(answer) => answer.into(),
         Err(failure) => failure.report(json),

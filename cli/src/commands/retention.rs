@@ -153,7 +153,7 @@ impl Set {
                 dry_run: self.dry_run,
                 sessions: planned
                     .as_ref()
-                    .map(|plan| plan.sessions.iter().map(session_record).collect()),
+                    .map(|plan| plan.sessions.iter().map(json::SessionPlan::from).collect()),
                 notes: planned.map(|plan| plan.notes),
             })?;
             return Ok(Answer::Yes);
@@ -280,19 +280,6 @@ fn record_of(policy: &Policy) -> json::Policy {
         keep_within_micros: policy.keep_within,
         thin: policy.thin.iter().map(ToString::to_string).collect(),
         budget_bytes: policy.budget_bytes,
-    }
-}
-
-fn session_record(plan: &SessionPlan) -> json::SessionPlan {
-    json::SessionPlan {
-        session: plan.session.clone(),
-        kept: plan.kept,
-        expiring: plan.expiring,
-        expired: plan.expired,
-        first: plan.span.map(|(first, _)| first),
-        last: plan.span.map(|(_, last)| last),
-        spared: plan.spared.iter().map(|(why, n)| (why.name(), *n)).collect(),
-        bytes: plan.bytes,
     }
 }
 

@@ -43,6 +43,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+pub mod auto;
 mod choose;
 mod collect;
 mod graph;

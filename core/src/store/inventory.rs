@@ -172,6 +172,31 @@ impl<'s> Inventory<'s> {
         Some(Entry { id, kind, stored_bytes, file: number })
     }
 
+    /// The bytes of the object at a position. In a pack it costs decoding the block, once for objects
+    /// that are asked about in order.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub fn raw_bytes(&self, position: usize) -> Result<Option<u64>> {
+        let Some(number) = self.file_of(position) else { return Ok(None) };
+        let Some(file) = self.stored.get(number) else { return Ok(None) };
+        let at = position - file.first;
+        let raw_bytes = match number.checked_sub(self.segments()) {
+            None => self.active.get(position).map(|(_, location)| location.stored.raw_bytes),
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let sealed = self.files.sealed.get(sealed);
+                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored.raw_bytes)
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len());
+                let ordinal = u32::try_from(at).ok();
+                let found = pack.zip(ordinal);
+                found.map(|(pack, at)| pack.raw_bytes(at, &self.store.blocks)).transpose()?
+            }
+        };
+        Ok(raw_bytes.map(u64::from))
+    }
+
     /// The ids that a file answers for without having the object, and why: what a pack carries on.
     pub fn gone_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
         let pack = file.checked_sub(self.segments() + self.files.sealed.len());

@@ -311,6 +311,14 @@ impl Pack {
         self.frames.stored_share(ordinal, cache)
     }
 
+    /// The bytes of an object. Decodes its block.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub(in crate::store) fn raw_bytes(&self, ordinal: u32, cache: &BlockCache) -> Result<u32> {
+        self.frames.with_entry(ordinal, cache, |entry, _| entry.raw_bytes)
+    }
+
     /// What is wrong with the frames: the only part of a pack that opening it does not verify.
     /// Reads the whole file.
     pub(in crate::store) fn verify_frames(&self) -> Vec<Finding> {

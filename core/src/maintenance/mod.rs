@@ -44,10 +44,12 @@
 
 mod choose;
 mod collect;
+mod fsck;
 mod graph;
 mod layout;
 mod mark;
 mod policy;
+mod reach;
 mod retention;
 mod roots;
 #[cfg(test)]
@@ -56,6 +58,7 @@ mod tests;
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,

@@ -32,6 +32,7 @@ mod lineage;
 mod links;
 mod packer;
 mod rebuild;
+mod verify;
 #[cfg(test)]
 mod tests;
 mod writer;

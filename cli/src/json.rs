@@ -565,3 +565,31 @@ pub(crate) struct Ref {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
 }
+
+/// `fsck`.
+#[derive(Serialize)]
+pub(crate) struct Fsck {
+    /// Whether nothing is damaged or lost.
+    pub(crate) ok: bool,
+    pub(crate) objects: u64,
+    pub(crate) commits: u64,
+    /// Bytes of the files.
+    pub(crate) bytes: u64,
+    pub(crate) findings: Vec<FsckFinding>,
+    pub(crate) operations: u64,
+    /// Snapshots whose content was dropped by retention or redacted.
+    pub(crate) expired: u64,
+}
+
+/// One finding of `fsck` or `repair`.
+#[derive(Serialize)]
+pub(crate) struct FsckFinding {
+    pub(crate) kind: &'static str,
+    /// `damage` or `note`.
+    pub(crate) severity: &'static str,
+    /// File and offset, ref, or session with turn and section.
+    pub(crate) place: String,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<String>,
+}

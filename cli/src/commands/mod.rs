@@ -9,6 +9,7 @@ pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod gc;
+pub(crate) mod fsck;
 pub(crate) mod hash_object;
 pub(crate) mod import;
 pub(crate) mod init;

@@ -46,11 +46,13 @@
 pub mod auto;
 mod choose;
 mod collect;
+mod fsck;
 mod graph;
 mod layout;
 mod mark;
 mod plan;
 mod policy;
+mod reach;
 mod retention;
 mod roots;
 #[cfg(test)]
@@ -59,6 +61,7 @@ mod tests;
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{

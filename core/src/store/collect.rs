@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 
 /// The file whose lock keeps two collections apart.
-const COLLECTOR_FILE: &str = "collector";
+pub(super) const COLLECTOR_FILE: &str = "collector";
 
 /// Times that publishing begins again because something arrived that needs what was to be dropped,
 /// or others published a manifest.

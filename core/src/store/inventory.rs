@@ -204,6 +204,29 @@ impl<'s> Inventory<'s> {
         pack.into_iter().flat_map(|pack| pack.gone())
     }
 
+    /// The object `id` from any copy that verifies, `None` when there is none at all.
+    ///
+    /// # Errors
+    /// What is wrong with the copy that is read first, when no other verifies.
+    pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
+        let active = active.map(|(_, location)| Place::Active(location.clone()));
+        let mut failed = None;
+        for place in active.into_iter().chain(self.files.places(id)) {
+            match place.read(id, &self.store.blocks) {
+                Ok(object) => return Ok(Some(object)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    #[must_use]
+    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        self.files.gone(id)
+    }
+
     /// Number of segments that are not sealed.
     fn segments(&self) -> usize {
         self.stored.len() - self.files.sealed.len() - self.files.packs.len()

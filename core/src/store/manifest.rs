@@ -228,7 +228,7 @@ fn file_name(generation: u64) -> String {
 }
 
 /// The generation in a file name; `None` for the names of other files.
-fn generation(name: &str) -> Option<u64> {
+pub(super) fn generation(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME_PREFIX)?;
     let value = u64::from_str_radix(digits, 16).ok()?;
     (file_name(value) == name).then_some(value)

@@ -61,6 +61,7 @@ mod cache;
 mod codec;
 mod collect;
 mod commit;
+mod examine;
 mod index;
 mod inventory;
 mod io;
@@ -88,6 +89,7 @@ use bytes::Bytes;
 
 pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
+pub use examine::{Examination, Progress, Thoroughness};
 pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, RealIo};
 pub use lease::Lease;
@@ -107,6 +109,7 @@ use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
 const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
+const QUARANTINE_DIR: &str = "quarantine";
 
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
@@ -209,6 +212,8 @@ pub enum FindingKind {
     TornTail,
     /// Bytes that were acknowledged have changed or are missing.
     Damage,
+    /// A file that belongs to nobody: a process died before it could remove it.
+    Leftover,
 }
 
 /// What is in a store.

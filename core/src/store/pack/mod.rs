@@ -39,6 +39,7 @@ mod rebuild;
 mod resemblance;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 use std::fmt;

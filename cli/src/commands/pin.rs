@@ -48,8 +48,6 @@ impl Pin {
         let repo = run.open()?;
         let stamp = stamp()?;
         let id = resolve(&repo, &self.revision)?.commit;
-        // Says of an expired turn what is left instead.
-        repo.context(&id)?;
         let expires = self.expires.as_deref().map(|text| expiry(text, stamp.time)).transpose()?;
         if let Some(name) = &self.name {
             pin_ref(name)?;

@@ -46,6 +46,7 @@
 pub mod auto;
 mod choose;
 mod collect;
+mod forget;
 mod fsck;
 mod graph;
 mod layout;
@@ -61,6 +62,7 @@ mod tests;
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use forget::MAX_EXPIRED;
 pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};

@@ -247,7 +247,10 @@ impl Examiner<'_, '_> {
         let place = format!("packs/{}", pack.id().file_name());
         let stray = pack.misindexed();
         if stray > 0 {
-            self.damage(place.clone(), format!("the index does not lead to {stray} of its objects"));
+            self.damage(
+                place.clone(),
+                format!("the index does not lead to {stray} of its objects"),
+            );
         }
         if self.thoroughness == Thoroughness::Full {
             let damage = pack.verify_frames();
@@ -362,7 +365,8 @@ impl Examiner<'_, '_> {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let dir = if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
+        let dir =
+            if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
         match self.store.io.list(&dir) {
             Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(list_error(&dir, source)),

@@ -91,7 +91,7 @@ pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     sample.push(Kind::Blob, noise(1, 300), 0, None);
     sample.push(Kind::Blob, [noise(1, 300), noise(2, 9)].concat(), 1, Some(0));
     if with_parts {
-        sample.push(Kind::Blob, noise(3, (1 << 20) + 5), 2, None);
+        sample.push(Kind::Blob, noise(3, 1000).repeat(1100), 2, None);
     }
     sample.push(Kind::Blob, Vec::new(), 2, None);
     for kind in [Kind::Node, Kind::Commit, Kind::Tag, Kind::Operation] {

@@ -76,9 +76,21 @@ impl Frames {
         cache: &BlockCache,
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
+        let (number, ..) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let block = self.decode(number, cache)?;
+        self.read_in(&block, ordinal, cache, id_at)
+    }
+
+    /// The bytes of an object that lies in this block.
+    pub(super) fn read_in(
+        &self,
+        block: &Block,
+        ordinal: u32,
+        cache: &BlockCache,
+        id_at: impl Fn(u32) -> Option<ObjectId>,
+    ) -> Result<Bytes> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let damaged = || self.damaged(number, info, "an object", "other bytes");
-        let block = self.decode(number, cache)?;
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
             Form::Verbatim => Ok(block.detached(entry)),
@@ -172,6 +184,14 @@ impl Frames {
         (errors, headers.finish())
     }
 
+    /// Where an object lies, for errors.
+    pub(super) fn place_of(&self, ordinal: u32) -> String {
+        match self.locate(ordinal) {
+            Some((number, info, _)) => self.place(number, info.offset),
+            None => format!("packs/{}", self.id.file_name()),
+        }
+    }
+
     /// An error at a block.
     pub(super) fn damaged(
         &self,
@@ -238,11 +258,7 @@ impl Frames {
     }
 
     fn absent(&self, ordinal: u32) -> Error {
-        Error::corrupt(
-            format!("packs/{}", self.id.file_name()),
-            format!("object {ordinal}"),
-            "none",
-        )
+        Error::corrupt(self.place_of(ordinal), format_args!("object {ordinal}"), "none")
     }
 
     fn place(&self, number: u32, offset: u64) -> String {

@@ -234,11 +234,6 @@ impl Pack {
         Ok(Self { id, tier: header.tier, footer, frames, ids })
     }
 
-    /// The file, and where in it an object lies, for errors.
-    pub(in crate::store) fn place(&self, ordinal: u32) -> String {
-        format!("packs/{}: object {ordinal}", self.id.file_name())
-    }
-
     pub(in crate::store) fn id(&self) -> PackId {
         self.id
     }

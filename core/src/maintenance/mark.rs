@@ -276,7 +276,7 @@ fn missing(id: &ObjectId, from: &str) -> Error {
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
-    fn new(len: usize) -> Self {
+    pub(super) fn new(len: usize) -> Self {
         Self(vec![0; len.div_ceil(64)])
     }
 
@@ -285,7 +285,7 @@ impl Bits {
     }
 
     /// Whether it was not in the set before.
-    fn insert(&mut self, at: usize) -> bool {
+    pub(super) fn insert(&mut self, at: usize) -> bool {
         let Some(word) = self.0.get_mut(at / 64) else { return false };
         let new = *word & (1 << (at % 64)) == 0;
         *word |= 1 << (at % 64);

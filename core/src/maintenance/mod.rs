@@ -51,6 +51,7 @@ mod mark;
 mod policy;
 mod retention;
 mod roots;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -65,3 +66,4 @@ pub use retention::{Cost, ElidedTurn, Keep, RetentionPlan, SessionPlan, plan};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
 };
+pub use stats::{LargeObject, SessionStats, Stats, Usage, stats};

@@ -1,0 +1,593 @@
+//! Statistics: where the bytes of a store are, and what they would be without it.
+//!
+//! ```text
+//! every context, newest first ──> each object once: whose it is, in which section
+//!                             └─> each node once:   what a full copy below it would take
+//! ```
+//!
+//! An object belongs to the session that is met first, in order of names; that others have it too is
+//! counted as shared. What a full copy of a context would take is summed up over the tree: a node
+//! takes what its children take, however many contexts it is in, so that ten thousand contexts cost
+//! no more than the nodes in which they differ.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::collect::{Amount, PlannedFile, Purpose, Survey};
+use super::graph::{CommitGraph, GraphCommit};
+use super::mark::{Bits, Marker};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSource, Time};
+use crate::repo::Repository;
+use crate::store::Inventory;
+use crate::tree::{Child, children};
+
+/// Objects that are named as the largest ones.
+const LARGEST: usize = 10;
+
+/// Commits whose contexts are walked at once.
+const COMMITS_PER_ROUND: usize = 256;
+
+/// Nodes that one thread takes at a time.
+const NODES_PER_TASK: usize = 16;
+
+/// The section number of the nodes of contexts themselves.
+const CONTEXT: u32 = 0;
+
+/// The section that holds again what conversations hold.
+const SOURCE: &str = "source";
+
+/// What a store holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Each session by name; only the one that was asked about, if one was.
+    pub sessions: Vec<SessionStats>,
+    /// The log of operations.
+    pub operations: Usage,
+    /// What no session has and something leads to: tags, pins, policies, objects of open changes.
+    pub other: Usage,
+    /// What the turns that policies let expire have alone: the next collection frees it.
+    pub expiring: Amount,
+    /// What nothing leads to, or lies in two files: the next collection frees it.
+    pub garbage: Amount,
+    /// Every file.
+    pub files: Vec<PlannedFile>,
+    /// The largest objects of these sessions, the largest first.
+    pub largest: Vec<LargeObject>,
+}
+
+/// What a session holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionStats {
+    /// Its name.
+    pub session: String,
+    /// Branches.
+    pub branches: u64,
+    /// Turns with content.
+    pub turns: u64,
+    /// Those of them that policies let expire with the next collection.
+    pub expiring: u64,
+    /// Turns whose content has gone.
+    pub elided: u64,
+    /// Pins that have not expired.
+    pub pins: u64,
+    /// When its oldest turn with content was made, in microseconds since the Unix epoch.
+    pub oldest_micros: Option<i64>,
+    /// Commits.
+    pub commits: Usage,
+    /// The nodes that hold contexts together.
+    pub contexts: Usage,
+    /// Each section by name.
+    pub sections: BTreeMap<String, Usage>,
+    /// What of all this other sessions have too. They do not count it again.
+    pub shared: Usage,
+    /// What a full copy of the context of every turn would take: bytes of all entries, without
+    /// markup around them, and without the section `source`, which holds conversations once more.
+    pub full_bytes: u64,
+    /// The same with a full copy after every message instead of every turn; those within a turn
+    /// are taken to grow evenly.
+    pub per_message_bytes: u64,
+}
+
+/// Objects, and what they take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Objects.
+    pub objects: u64,
+    /// Their own bytes.
+    pub raw_bytes: u64,
+    /// Their bytes on disk: in packs, their share of the blocks.
+    pub stored_bytes: u64,
+}
+
+/// An object that takes much.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LargeObject {
+    /// Its own bytes.
+    pub raw_bytes: u64,
+    /// Its bytes on disk.
+    pub stored_bytes: u64,
+    /// Its id.
+    pub id: ObjectId,
+    /// The session it is counted for.
+    pub session: String,
+    /// Its section, with its key if that is a map.
+    pub path: String,
+}
+
+impl Usage {
+    /// Adds one object, or those of another usage.
+    pub fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.raw_bytes += other.raw_bytes;
+        self.stored_bytes += other.stored_bytes;
+    }
+}
+
+impl Amount {
+    fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl SessionStats {
+    /// All that is counted for the session.
+    #[must_use]
+    pub fn total(&self) -> Usage {
+        let mut total = self.commits;
+        total.add(self.contexts);
+        self.sections.values().for_each(|section| total.add(*section));
+        total
+    }
+}
+
+/// Looks where the bytes are, at the moment `now`; of one `session`, if it is named. Writes nothing,
+/// takes no lock that lasts, and works while others write and collect.
+///
+/// Costs one read of every node, twice for what sessions share, and a look at every pack's blocks;
+/// some 100 bytes of memory for each object.
+///
+/// # Errors
+/// `NotFound` when there is no such session, `Corrupt` when something that must be there is not.
+pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stats> {
+    let inventory = repo.store().inventory()?;
+    let Survey { roots, marker, plan, .. } = Survey::new(&inventory, Purpose::Gc, now)?;
+    let graph = &roots.graph;
+    let is_known = |name: &str| graph.sessions().iter().any(|session| session == name);
+    if let Some(name) = session.filter(|name| !is_known(name)) {
+        return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
+    }
+    let mut walk = Walk::new(&inventory, graph)?;
+    walk.sessions(session)?;
+    walk.count_copies();
+    for turn in &plan.retention.elided {
+        walk.change(&turn.session, |tally| tally.expiring += 1);
+    }
+    for (branch, _) in repo.branches() {
+        walk.change(branch.session(), |tally| tally.branches += 1);
+    }
+    for pin in repo.pins()?.iter().filter(|pin| !pin.has_expired(now.micros)) {
+        let commit = graph.find(&pin.commit).and_then(|at| graph.commits().get(at));
+        let named = commit.and_then(|commit| graph.sessions().get(commit.session));
+        walk.change(named.map_or("", String::as_str), |tally| tally.pins += 1);
+    }
+    Ok(walk.finish(&marker, plan.files, session))
+}
+
+/// Commits by the number of their session, newest first.
+fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<&GraphCommit>> {
+    let mut commits: HashMap<usize, Vec<&GraphCommit>> = HashMap::new();
+    for commit in graph.commits() {
+        commits.entry(commit.session).or_default().push(commit);
+    }
+    for commits in commits.values_mut() {
+        commits.sort_by_key(|commit| Reverse((commit.turn, commit.time_micros, commit.id)));
+    }
+    commits
+}
+
+/// The owner of what no session has.
+const NOBODY: u32 = u32::MAX;
+
+/// What is known of every object.
+struct Walk<'a> {
+    inventory: &'a Inventory<'a>,
+    graph: &'a CommitGraph,
+    /// Own bytes by position.
+    raw_bytes: Vec<u32>,
+    /// The session that an object is counted for, by position.
+    owners: Vec<u32>,
+    /// Objects that another session has as well.
+    shared: Bits,
+    sums: HashMap<u32, Sum>,
+    /// What the nodes of this round refer to, until they are summed up.
+    edges: HashMap<u32, Node>,
+    sections: Vec<String>,
+    section_numbers: HashMap<Bytes, u32>,
+    tallies: Vec<SessionStats>,
+    /// Of the session that is walked, by section.
+    usages: Vec<Usage>,
+    current: u32,
+    /// Whether its objects may be named as the largest ones.
+    names_large: bool,
+    /// The smallest of the largest first.
+    largest: BinaryHeap<Reverse<Large>>,
+}
+
+/// What a full copy of everything below a node would take.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    bytes: u64,
+    /// Items; of a context, its messages.
+    items: u64,
+}
+
+/// A node that is not summed up.
+#[derive(Debug)]
+struct Node {
+    in_context: bool,
+    edges: Vec<Edge>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    position: u32,
+    section: u32,
+    is_node: bool,
+}
+
+/// A node to look into.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    position: u32,
+    section: u32,
+}
+
+/// What a node refers to.
+struct Arrow {
+    position: u32,
+    kind: Kind,
+    key: Option<Bytes>,
+}
+
+/// A candidate for the largest objects, in order of size.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Large {
+    raw_bytes: u32,
+    position: Reverse<u32>,
+    section: u32,
+    owner: u32,
+    key: Option<Bytes>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(inventory: &'a Inventory<'a>, graph: &'a CommitGraph) -> Result<Self> {
+        let positions = inventory.positions();
+        let raw_bytes = (0..positions).map(|position| {
+            let bytes = inventory.raw_bytes(position)?;
+            Ok(u32::try_from(bytes.unwrap_or_default()).unwrap_or(u32::MAX))
+        });
+        Ok(Self {
+            inventory,
+            graph,
+            raw_bytes: raw_bytes.collect::<Result<_>>()?,
+            owners: vec![NOBODY; positions],
+            shared: Bits::new(positions),
+            sums: HashMap::new(),
+            edges: HashMap::new(),
+            sections: vec![String::new()],
+            section_numbers: HashMap::new(),
+            tallies: vec![SessionStats::default(); graph.sessions().len()],
+            usages: Vec::new(),
+            current: NOBODY,
+            names_large: true,
+            largest: BinaryHeap::new(),
+        })
+    }
+
+    /// Walks all sessions in order of names, `first` before the others: what it has is counted for
+    /// itself then, and the largest objects are its own.
+    fn sessions(&mut self, first: Option<&str>) -> Result<()> {
+        let graph = self.graph;
+        let commits = commits_by_session(graph);
+        let named = (0..).zip(graph.sessions());
+        let mut order: Vec<(usize, &str)> = named.map(|(at, name)| (at, name.as_str())).collect();
+        order.sort_by_key(|(_, name)| (first.is_some_and(|first| first != *name), *name));
+        for (at, name) in order {
+            self.names_large = first.is_none_or(|first| first == name);
+            self.session(at, name, commits.get(&at).map_or(&[], |commits| &**commits))?;
+        }
+        Ok(())
+    }
+
+    /// Walks every context of a session.
+    fn session(&mut self, number: usize, name: &str, commits: &[&GraphCommit]) -> Result<()> {
+        self.current = short(number)?;
+        self.usages = vec![Usage::default()];
+        let mut tally = SessionStats { session: name.to_owned(), ..SessionStats::default() };
+        for commits in commits.chunks(COMMITS_PER_ROUND) {
+            let mut roots = Vec::new();
+            for commit in commits {
+                if let Some(position) = self.inventory.find(&commit.id) {
+                    tally.commits.add(self.usage(position));
+                    self.own(position);
+                }
+                let Some(position) = self.inventory.find(&commit.tree) else {
+                    tally.elided += 1;
+                    continue;
+                };
+                tally.turns += 1;
+                let oldest = tally.oldest_micros.get_or_insert(commit.time_micros);
+                *oldest = commit.time_micros.min(*oldest);
+                roots.push(short(position)?);
+            }
+            self.round(&roots)?;
+        }
+        for (section, usage) in self.sections.iter().zip(&self.usages).skip(1) {
+            if usage.objects > 0 {
+                tally.sections.insert(section.clone(), *usage);
+            }
+        }
+        tally.contexts = self.usages.first().copied().unwrap_or_default();
+        if let Some(slot) = self.tallies.get_mut(number) {
+            *slot = tally;
+        }
+        Ok(())
+    }
+
+    /// Walks contexts level by level, the nodes of a level on all processors, and sums them up.
+    fn round(&mut self, roots: &[u32]) -> Result<()> {
+        let mut open = Vec::new();
+        for position in roots {
+            if self.meet(*position, CONTEXT, None) {
+                open.push(Open { position: *position, section: CONTEXT });
+            }
+        }
+        while !open.is_empty() {
+            let arrows: Vec<Vec<Arrow>> = open
+                .par_iter()
+                .with_min_len(NODES_PER_TASK)
+                .map(|node| self.arrows(node.position))
+                .collect::<Result<_>>()?;
+            let mut next = Vec::new();
+            for (node, arrows) in open.iter().zip(arrows) {
+                self.follow(*node, arrows, &mut next);
+            }
+            open = next;
+        }
+        for root in roots {
+            self.sum_up(*root);
+        }
+        self.edges.clear();
+        Ok(())
+    }
+
+    fn follow(&mut self, node: Open, arrows: Vec<Arrow>, next: &mut Vec<Open>) {
+        let in_context = node.section == CONTEXT;
+        let mut edges = Vec::with_capacity(arrows.len());
+        for Arrow { position, kind, key } in arrows {
+            let (section, key) = match key {
+                Some(name) if in_context => (self.section_number(name), None),
+                key => (node.section, key),
+            };
+            let is_node = kind == Kind::Node;
+            edges.push(Edge { position, section, is_node });
+            if self.meet(position, section, key) && is_node {
+                next.push(Open { position, section });
+            }
+        }
+        if !self.sums.contains_key(&node.position) {
+            self.edges.insert(node.position, Node { in_context, edges });
+        }
+    }
+
+    /// Counts an object, and says whether what is below it has to be counted too: when it is new,
+    /// and when it turns out to be shared.
+    fn meet(&mut self, position: u32, section: u32, key: Option<Bytes>) -> bool {
+        let at = position as usize;
+        let usage = self.usage(at);
+        match self.owners.get(at) {
+            Some(&NOBODY) => {
+                self.own(at);
+                let number = section as usize;
+                if self.usages.len() <= number {
+                    self.usages.resize(number + 1, Usage::default());
+                }
+                if let Some(slot) = self.usages.get_mut(number) {
+                    slot.add(usage);
+                }
+                self.note_large(position, section, key);
+                true
+            }
+            Some(owner) if *owner != self.current && self.shared.insert(at) => {
+                if let Some(tally) = self.tallies.get_mut(*owner as usize) {
+                    tally.shared.add(usage);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn own(&mut self, position: usize) {
+        if let Some(owner) = self.owners.get_mut(position) {
+            *owner = self.current;
+        }
+    }
+
+    fn usage(&self, position: usize) -> Usage {
+        let raw_bytes = self.raw_bytes.get(position).copied().unwrap_or_default().into();
+        let entry = self.inventory.entry(position);
+        let stored_bytes = entry.map_or(0, |entry| entry.stored_bytes);
+        Usage { objects: 1, raw_bytes, stored_bytes }
+    }
+
+    fn note_large(&mut self, position: u32, section: u32, key: Option<Bytes>) {
+        let raw_bytes = self.raw_bytes.get(position as usize).copied().unwrap_or_default();
+        let smallest = self.largest.peek().map(|Reverse(large)| large.raw_bytes.cmp(&raw_bytes));
+        let is_full = self.largest.len() == LARGEST && smallest != Some(Ordering::Less);
+        if is_full || !self.names_large {
+            return;
+        }
+        let (position, owner) = (Reverse(position), self.current);
+        self.largest.push(Reverse(Large { raw_bytes, position, section, owner, key }));
+        if self.largest.len() > LARGEST {
+            self.largest.pop();
+        }
+    }
+
+    /// Sums up everything below a node, children first.
+    fn sum_up(&mut self, root: u32) {
+        let mut waiting = vec![root];
+        while let Some(at) = waiting.last().copied() {
+            let node = self.edges.get(&at).filter(|_| !self.sums.contains_key(&at));
+            let Some(node) = node else {
+                waiting.pop();
+                continue;
+            };
+            let known = waiting.len();
+            let nodes = node.edges.iter().filter(|edge| edge.is_node).map(|edge| edge.position);
+            waiting.extend(nodes.filter(|node| !self.sums.contains_key(node)));
+            if waiting.len() == known {
+                let sum = self.sum_of(node);
+                self.sums.insert(at, sum);
+                waiting.pop();
+            }
+        }
+    }
+
+    /// The sum of a node whose children are summed up.
+    fn sum_of(&self, node: &Node) -> Sum {
+        let mut sum = Sum::default();
+        for edge in &node.edges {
+            let below = if edge.is_node {
+                self.sums.get(&edge.position).copied().unwrap_or_default()
+            } else {
+                let bytes = self.raw_bytes.get(edge.position as usize).copied().unwrap_or_default();
+                Sum { bytes: bytes.into(), items: 1 }
+            };
+            let section = self.sections.get(edge.section as usize).map_or("", String::as_str);
+            let counts = !node.in_context || edge.section == CONTEXT;
+            if !node.in_context || section != SOURCE {
+                sum.bytes += below.bytes;
+            }
+            if counts || section.ends_with("/messages") {
+                sum.items += below.items;
+            }
+        }
+        sum
+    }
+
+    /// What full copies would take, now that every context is summed up.
+    fn count_copies(&mut self) {
+        let graph = self.graph;
+        let sum = |commit: &GraphCommit| {
+            let position = u32::try_from(self.inventory.find(&commit.tree)?).ok()?;
+            self.sums.get(&position).copied()
+        };
+        for commit in graph.commits() {
+            let Some(now) = sum(commit) else { continue };
+            let parent = graph.parents(commit).first().and_then(|at| graph.commits().get(*at));
+            let before = parent.map_or(Some(Sum::default()), sum);
+            if let Some(tally) = self.tallies.get_mut(commit.session) {
+                tally.full_bytes += now.bytes;
+                // Of a turn whose parent has gone nobody knows what was new in it.
+                tally.per_message_bytes += before.map_or(now.bytes, |before| copies(before, now));
+            }
+        }
+    }
+
+    fn arrows(&self, position: u32) -> Result<Vec<Arrow>> {
+        let entry = self.inventory.entry(position as usize);
+        let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
+        let bytes = self.inventory.read_as(Kind::Node, &id)?;
+        let arrow = |Child { key, link }| {
+            let found = self.inventory.find(&link.id).ok_or_else(|| {
+                Error::corrupt(id, format_args!("the object {} it refers to", link.id), "nothing")
+            });
+            Ok(Arrow { position: short(found?)?, kind: link.kind, key })
+        };
+        children(&bytes).map_err(|error| error.at(id))?.into_iter().map(arrow).collect()
+    }
+
+    fn section_number(&mut self, name: Bytes) -> u32 {
+        if let Some(number) = self.section_numbers.get(&name) {
+            return *number;
+        }
+        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
+        self.sections.push(String::from_utf8_lossy(&name).into_owned());
+        self.section_numbers.insert(name, number);
+        number
+    }
+
+    fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
+        if let Some(tally) = self.tallies.iter_mut().find(|tally| tally.session == session) {
+            change(tally);
+        }
+    }
+
+    fn finish(self, marker: &Marker<'_>, files: Vec<PlannedFile>, session: Option<&str>) -> Stats {
+        let mut stats = Stats {
+            sessions: Vec::new(),
+            operations: Usage::default(),
+            other: Usage::default(),
+            expiring: Amount::default(),
+            garbage: Amount::default(),
+            files,
+            largest: self.largest(),
+        };
+        for (position, owner) in self.owners.iter().enumerate() {
+            let Some(entry) = self.inventory.entry(position) else { continue };
+            match (*owner == NOBODY, marker.is_met(position)) {
+                (false, true) => {}
+                (false, false) => stats.expiring.add(entry.stored_bytes),
+                (true, false) => stats.garbage.add(entry.stored_bytes),
+                (true, true) if entry.kind == Kind::Operation => {
+                    stats.operations.add(self.usage(position));
+                }
+                (true, true) => stats.other.add(self.usage(position)),
+            }
+        }
+        let chosen = |tally: &SessionStats| session.is_none_or(|name| name == tally.session);
+        stats.sessions = self.tallies.into_iter().filter(chosen).collect();
+        stats.sessions.sort_by(|a, b| a.session.cmp(&b.session));
+        stats
+    }
+
+    fn largest(&self) -> Vec<LargeObject> {
+        let mut largest: Vec<&Large> = self.largest.iter().map(|Reverse(large)| large).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let named = largest.into_iter().filter_map(|large| {
+            let position = large.position.0 as usize;
+            let entry = self.inventory.entry(position)?;
+            let section = self.sections.get(large.section as usize)?;
+            let path = match &large.key {
+                Some(key) => format!("{section}/{}", String::from_utf8_lossy(key)),
+                None => section.clone(),
+            };
+            let session = self.tallies.get(large.owner as usize)?.session.clone();
+            let (id, stored_bytes) = (entry.id, entry.stored_bytes);
+            Some(LargeObject { raw_bytes: large.raw_bytes.into(), stored_bytes, id, session, path })
+        });
+        named.collect()
+    }
+}
+
+/// What a full copy after each new message would take, if the context grows evenly by them.
+fn copies(before: Sum, now: Sum) -> u64 {
+    let new = u128::from(now.items.saturating_sub(before.items));
+    if new == 0 {
+        return 0;
+    }
+    let twice = (new - 1) * u128::from(before.bytes) + (new + 1) * u128::from(now.bytes);
+    u64::try_from(twice / 2).unwrap_or(u64::MAX)
+}
+
+fn short(position: usize) -> Result<u32> {
+    u32::try_from(position)
+        .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))
+}

@@ -28,8 +28,8 @@ const PATH_WIDTH: usize = 60;
 /// Show where the bytes are, and what 'gc' would free
 ///
 /// What several sessions have is stored once, and counted for the first of them by name. The content
-/// is what objects hold, stored is what they take on disk. A full copy is what the context of each
-/// turn would take if it were written out whole.
+/// is what objects hold, stored is what they take on disk, their place in an index included. A full
+/// copy is what the context of each turn would take if it were written out whole.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree stats

@@ -99,7 +99,7 @@ pub struct Usage {
     pub objects: u64,
     /// Their own bytes.
     pub raw_bytes: u64,
-    /// Their bytes on disk: in packs, their share of the blocks.
+    /// Their bytes on disk, those in directories and indexes included.
     pub stored_bytes: u64,
 }
 
@@ -197,8 +197,8 @@ const NOBODY: u32 = u32::MAX;
 struct Walk<'a> {
     inventory: &'a Inventory<'a>,
     graph: &'a CommitGraph,
-    /// Own bytes by position.
-    raw_bytes: Vec<u32>,
+    /// Own bytes by position, and those on disk.
+    sizes: Vec<(u32, u32)>,
     /// The session that an object is counted for, by position.
     owners: Vec<u32>,
     /// Objects that another session has as well.
@@ -267,14 +267,14 @@ struct Large {
 impl<'a> Walk<'a> {
     fn new(inventory: &'a Inventory<'a>, graph: &'a CommitGraph) -> Result<Self> {
         let positions = inventory.positions();
-        let raw_bytes = (0..positions).map(|position| {
-            let bytes = inventory.raw_bytes(position)?;
-            Ok(u32::try_from(bytes.unwrap_or_default()).unwrap_or(u32::MAX))
+        let sizes = (0..positions).map(|position| {
+            let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
+            Ok((raw, u32::try_from(stored).unwrap_or(u32::MAX)))
         });
         Ok(Self {
             inventory,
             graph,
-            raw_bytes: raw_bytes.collect::<Result<_>>()?,
+            sizes: sizes.collect::<Result<_>>()?,
             owners: vec![NOBODY; positions],
             shared: Bits::new(positions),
             sums: HashMap::new(),
@@ -420,14 +420,17 @@ impl<'a> Walk<'a> {
     }
 
     fn usage(&self, position: usize) -> Usage {
-        let raw_bytes = self.raw_bytes.get(position).copied().unwrap_or_default().into();
-        let entry = self.inventory.entry(position);
-        let stored_bytes = entry.map_or(0, |entry| entry.stored_bytes);
-        Usage { objects: 1, raw_bytes, stored_bytes }
+        let (raw, stored) = self.sizes.get(position).copied().unwrap_or_default();
+        Usage { objects: 1, raw_bytes: raw.into(), stored_bytes: stored.into() }
+    }
+
+    /// The bytes of an object.
+    fn raw_bytes(&self, position: u32) -> u32 {
+        self.sizes.get(position as usize).map_or(0, |(raw, _)| *raw)
     }
 
     fn note_large(&mut self, position: u32, section: u32, key: Option<Bytes>) {
-        let raw_bytes = self.raw_bytes.get(position as usize).copied().unwrap_or_default();
+        let raw_bytes = self.raw_bytes(position);
         let smallest = self.largest.peek().map(|Reverse(large)| large.raw_bytes.cmp(&raw_bytes));
         let is_full = self.largest.len() == LARGEST && smallest != Some(Ordering::Less);
         if is_full || !self.names_large {
@@ -467,8 +470,7 @@ impl<'a> Walk<'a> {
             let below = if edge.is_node {
                 self.sums.get(&edge.position).copied().unwrap_or_default()
             } else {
-                let bytes = self.raw_bytes.get(edge.position as usize).copied().unwrap_or_default();
-                Sum { bytes: bytes.into(), items: 1 }
+                Sum { bytes: self.raw_bytes(edge.position).into(), items: 1 }
             };
             let section = self.sections.get(edge.section as usize).map_or("", String::as_str);
             let counts = !node.in_context || edge.section == CONTEXT;
@@ -542,14 +544,15 @@ impl<'a> Walk<'a> {
         };
         for (position, owner) in self.owners.iter().enumerate() {
             let Some(entry) = self.inventory.entry(position) else { continue };
+            let usage = self.usage(position);
             match (*owner == NOBODY, marker.is_met(position)) {
                 (false, true) => {}
-                (false, false) => stats.expiring.add(entry.stored_bytes),
-                (true, false) => stats.garbage.add(entry.stored_bytes),
+                (false, false) => stats.expiring.add(usage.stored_bytes),
+                (true, false) => stats.garbage.add(usage.stored_bytes),
                 (true, true) if entry.kind == Kind::Operation => {
-                    stats.operations.add(self.usage(position));
+                    stats.operations.add(usage);
                 }
-                (true, true) => stats.other.add(self.usage(position)),
+                (true, true) => stats.other.add(usage),
             }
         }
         let chosen = |tally: &SessionStats| session.is_none_or(|name| name == tally.session);
@@ -570,8 +573,8 @@ impl<'a> Walk<'a> {
                 None => section.clone(),
             };
             let session = self.tallies.get(large.owner as usize)?.session.clone();
-            let (id, stored_bytes) = (entry.id, entry.stored_bytes);
-            Some(LargeObject { raw_bytes: large.raw_bytes.into(), stored_bytes, id, session, path })
+            let Usage { raw_bytes, stored_bytes, .. } = self.usage(position);
+            Some(LargeObject { raw_bytes, stored_bytes, id: entry.id, session, path })
         });
         named.collect()
     }

@@ -296,12 +296,15 @@ impl Pack {
         self.frames.stored_share(ordinal, cache)
     }
 
-    /// The bytes of an object. Decodes its block.
+    /// The bytes of an object, and those it takes in the file, a share of the index included. Decodes
+    /// its block.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
-    pub(in crate::store) fn raw_bytes(&self, ordinal: u32, cache: &BlockCache) -> Result<u32> {
-        self.frames.with_entry(ordinal, cache, |entry, _| entry.raw_bytes)
+    pub(in crate::store) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (raw, stored) = self.frames.sizes(ordinal, cache)?;
+        let index = self.file_bytes().saturating_sub(self.footer.index_offset);
+        Ok((raw, stored + index / u64::from(self.footer.objects.max(1))))
     }
 
     /// What is wrong with the frames: the only part of a pack that opening it does not verify.

@@ -54,6 +54,7 @@ mod roots;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,

@@ -25,6 +25,7 @@ pub(crate) mod rev_parse;
 pub(crate) mod show;
 pub(crate) mod show_ref;
 pub(crate) mod snapshot;
+pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod switch;
 pub(crate) mod unpin;

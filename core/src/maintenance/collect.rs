@@ -26,6 +26,9 @@ use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
 
+/// About what an object takes in the index of a pack.
+const INDEX_BYTES: u64 = 48;
+
 /// What a collection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -103,7 +106,7 @@ impl CollectionPlan {
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);
-        replaced.map(|file| file.live.bytes).sum()
+        replaced.map(|file| file.live.bytes + file.live.objects * INDEX_BYTES).sum()
     }
 }
 

@@ -56,8 +56,10 @@ mod policy;
 mod reach;
 mod retention;
 mod roots;
+mod stats;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
@@ -73,3 +75,4 @@ pub use retention::{Cost, plan_retention};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
 };
+pub use stats::{LargeObject, SessionStats, Stats, Usage, stats};

@@ -123,6 +123,18 @@ impl Frames {
         Ok(stored)
     }
 
+    /// The bytes of an object, and those it takes in the file: of its block by the size of what it has
+    /// there, and its parts.
+    pub(super) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (block_bytes, share) = (u64::from(info.raw_bytes.max(1)), info.share());
+        let of_parts = self.stored_share(ordinal, cache)?.saturating_sub(share);
+        self.with_entry(ordinal, cache, |entry, body| {
+            let own = u64::from(info.stored_bytes) * body.len() as u64 / block_bytes;
+            (entry.raw_bytes, own + of_parts)
+        })
+    }
+
     /// The entry of an object and its body, for who looks at forms.
     pub(super) fn with_entry<T>(
         &self,

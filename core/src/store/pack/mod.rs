@@ -323,12 +323,17 @@ impl Pack {
         self.frames.stored_share(ordinal, cache)
     }
 
-    /// The bytes of an object. Decodes its block.
+    /// The bytes of an object, and those it takes in the file, a share of the index included. Decodes
+    /// its block.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
-    pub(in crate::store) fn raw_bytes(&self, ordinal: u32, cache: &BlockCache) -> Result<u32> {
-        self.frames.with_entry(ordinal, cache, |entry, _| entry.raw_bytes)
+    pub(in crate::store) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (raw, stored) = self.frames.sizes(ordinal, cache)?;
+        // All that is not frames: ids, slots, the table of blocks.
+        let front = self.footer.ids.end().map_or(0, |end| end as u64);
+        let index = front + self.file_bytes().saturating_sub(self.footer.table_offset);
+        Ok((raw, stored + index / u64::from(self.len().max(1))))
     }
 
     /// What is wrong with the frames: the only part of a pack that opening it does not verify.

@@ -50,6 +50,7 @@ mod layout;
 mod mark;
 mod policy;
 mod reach;
+mod repair;
 mod retention;
 mod roots;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub use graph::{CommitGraph, GraphCommit};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
 };
+pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, ElidedTurn, Keep, RetentionPlan, SessionPlan, plan};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,

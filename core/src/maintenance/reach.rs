@@ -87,6 +87,41 @@ impl<'a> Reach<'a> {
         reach
     }
 
+    /// What it was followed in.
+    pub(super) fn inventory(&self) -> &'a Inventory<'a> {
+        self.inventory
+    }
+
+    /// Whether an object can be used as the value of a ref: it is there, and so is all of its own
+    /// content. What was before it may be lost.
+    pub(super) fn is_whole(&self, id: &ObjectId) -> bool {
+        let mut open = vec![*id];
+        let mut seen = Bits::new(self.inventory.positions());
+        while let Some(id) = open.pop() {
+            let Some(position) = self.inventory.find(&id) else {
+                if self.inventory.gone(&id) == Some(Gone::Redacted) {
+                    continue;
+                }
+                return false;
+            };
+            if !seen.insert(position) {
+                continue;
+            }
+            if self.unreadable.contains(&id) {
+                return false;
+            }
+            let Ok(Some(object)) = self.inventory.read_any(&id) else { return false };
+            let Ok(links) = links(&object) else { return false };
+            match object.kind {
+                Kind::Commit => open.extend(links.first().map(|tree| tree.id)),
+                Kind::Tag
+                    if Tag::decode(&object.bytes).is_ok_and(|tag| tag.has_expired(self.now)) => {}
+                _ => open.extend(links.iter().map(|link| link.id)),
+            }
+        }
+        true
+    }
+
     /// Commits that were reached.
     pub(super) fn commits(&self) -> usize {
         self.turns.len()

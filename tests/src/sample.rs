@@ -13,7 +13,7 @@ use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
 use crate::oracle::DIR;
-use crate::sim::{Keep, SimDisk};
+use crate::sim::{Keep, Random, SimDisk};
 use crate::stamp;
 
 /// A store, and what is in it.
@@ -56,16 +56,14 @@ impl Sample {
         let gc = |purpose| collect(&open(&disk, 2), purpose, now, &mut |_| {}).unwrap();
         gc(Purpose::Gc);
         gc(Purpose::Repack(Tier::Compacted));
-        for second in 31..=32 {
-            turn(&open(&disk, second), "two", second.into());
-        }
+        turn(&open(&disk, 31), "two", 31);
         gc(Purpose::Step);
-        let writers: Vec<Repository> = (33..=43).map(|seed| open(&disk, seed)).collect();
-        for (writer, second) in writers.iter().zip(33..) {
+        let writers: Vec<Repository> = (32..=42).map(|seed| open(&disk, seed)).collect();
+        for (writer, second) in writers.iter().zip(32..) {
             turn(writer, "two", second);
         }
         drop(writers);
-        for second in 44..=46 {
+        for second in 43..=46 {
             turn(&open(&disk, second), "one", second.into());
         }
         let disk = disk.crash(Keep::All);
@@ -124,6 +122,7 @@ pub fn try_open(disk: &SimDisk, seed: u8) -> turntree::Result<Repository> {
 
 /// One more turn of a session: something new in every section, and a part of what was there.
 fn turn(repo: &Repository, session: &str, second: i64) {
+    let mut random = Random(second.unsigned_abs() << 8);
     repo.store().refresh().unwrap();
     let branch = BranchName::main(session).unwrap();
     let mut change = repo.begin();
@@ -137,7 +136,8 @@ fn turn(repo: &Repository, session: &str, second: i64) {
             builder.set_entry(&mut change, "scratchpad", &format!("{key}"), Some(value)).unwrap();
         }
     }
-    let lines = format!("line {second}\n").repeat(8);
+    let noise = (0..40).map(|_| random.draw().to_string()).collect::<Vec<_>>();
+    let lines = noise.join("\n");
     let file = Some((FileMode::Regular, lines.into()));
     builder.set_file(&mut change, &format!("{}.txt", second % 4), file).unwrap();
     let tree = builder.write(&mut change).unwrap();

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use turntree::maintenance::{FsckKind, FsckReport, Loss, Repaired, fsck, plan_repair, repair};
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::store::{Io, Thoroughness};
-use turntree_tests::oracle::DIR;
 use turntree_tests::sample::{Sample, open, try_open};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::stamp;
@@ -25,10 +24,6 @@ fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
     let Ok(repo) = try_open(disk, 72) else { return BTreeSet::new() };
     let there = sample.objects.keys().filter(|id| repo.store().read(id).is_ok_and(|o| o.is_some()));
     there.copied().collect()
-}
-
-fn damaged_file(sample: &Sample, pick: impl Fn(&Path) -> bool) -> (PathBuf, Vec<u8>) {
-    sample.disk.files().into_iter().find(|(path, _)| pick(path)).unwrap()
 }
 
 fn is_pack(path: &Path) -> bool {
@@ -92,7 +87,7 @@ fn a_pack_whose_index_or_ends_are_damaged_comes_back_whole() {
             let what = format!("{} at {at} of {len}", path.display());
             let report = assert_repaired(&sample, &disk, &what);
             assert!(report.is_ok(), "{what}: {:#?}", report.findings);
-            assert_eq!(report.elided, 4, "{what}: expired turns are still known as expired");
+            assert_eq!(report.elided, 2, "{what}: expired turns are still known as expired");
             assert!(sample.missing(open(&disk, 73).store()).is_empty(), "{what}");
             assert_eq!(*open(&disk, 73).refs(), sample.refs);
         }
@@ -174,32 +169,27 @@ fn a_lost_manifest_is_made_again() {
 #[test]
 fn refs_go_back_to_what_is_whole_only_when_that_is_accepted() {
     let sample = Sample::new();
-    let tip = open(&sample.disk, 70).resolve("one").unwrap().commit;
+    // The newest turn of a session whose root lies in a sealed segment, stored as it is.
+    let tip = open(&sample.disk, 70).resolve("two").unwrap().commit;
     let tree = open(&sample.disk, 70).commit(&tip).unwrap().tree;
-    // The newest turn lies in an active segment; its root is stored as it is.
     let root = sample.objects[&tree].clone();
-    let (path, bytes) = damaged_file(&sample, |path| {
-        is_segment(path) && {
-            let bytes = &sample.disk.files()[path];
-            bytes.windows(root.len()).any(|window| window == &root[..])
+    let place = |bytes: &[u8]| bytes.windows(root.len()).position(|window| window == &root[..]);
+    for (path, mut bytes) in sample.disk.files() {
+        if let Some(at) = place(&bytes) {
+            assert!(is_segment(&path));
+            bytes[at + 9] ^= 1;
+            sample.disk.damage(&path, bytes);
         }
-    });
-    let at = bytes.windows(root.len()).position(|window| window == &root[..]).unwrap();
-    let mut damaged = bytes;
-    damaged[at + 9] ^= 1;
-    sample.disk.damage(&path, damaged);
-    // Another batch behind it attests that it was acknowledged.
-    if check(&sample.disk).is_ok() {
-        return;
     }
+    assert!(!check(&sample.disk).is_ok());
     let before = open(&sample.disk, 70).refs();
     let refused = mend(&sample.disk, Loss::Refuse);
     assert_eq!(open(&sample.disk, 70).refs(), before, "refs stay");
     let [change] = &*refused.plan.refs else { panic!("{:?}", refused.plan.refs) };
-    assert_eq!((change.name.as_str(), change.old), ("refs/heads/one/main", tip));
+    assert_eq!((change.name.as_str(), change.old), ("refs/heads/two/main", tip));
     mend(&sample.disk, Loss::Accept);
     let repo = open(&sample.disk, 74);
-    assert_eq!(repo.resolve("one").unwrap().commit, change.new.unwrap());
+    assert_eq!(repo.resolve("two").unwrap().commit, change.new.unwrap());
     assert!(repo.context(&change.new.unwrap()).is_ok());
     let newest = repo.operations().next().unwrap().unwrap().operation;
     assert!(newest.reason.starts_with("repair"), "{}", newest.reason);
@@ -225,5 +215,4 @@ fn what_a_process_writes_to_is_left_alone() {
     };
     assert_eq!(repaired.plan.files.iter().filter(in_use).count(), 1, "{:?}", repaired.plan.files);
     drop(repo);
-    assert!(Path::new(DIR).is_absolute());
 }

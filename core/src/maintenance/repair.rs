@@ -10,6 +10,7 @@
 //! Nothing is deleted: a damaged file goes to `quarantine/` in the store. Refs never move back unless
 //! that is asked for, and then it is an operation that an undo would take back.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
@@ -115,7 +116,7 @@ pub fn repair(
         if salvage.is_empty() {
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
-            done.files.extend(salvage.files.iter().cloned());
+            add_files(&mut done, &salvage.files);
             if loss == Loss::Accept && !done.operations.is_empty() {
                 let given_up: Vec<_> =
                     done.operations.iter().map(|id| (*id, Kind::Operation)).collect();
@@ -124,7 +125,7 @@ pub fn repair(
             break;
         }
         mending.apply(&salvage, &[])?;
-        done.files.extend(salvage.files.iter().cloned());
+        add_files(&mut done, &salvage.files);
         done.adopted.extend(salvage.adopted.iter().cloned());
     }
     if loss == Loss::Accept && !done.refs.is_empty() {
@@ -133,6 +134,15 @@ pub fn repair(
     let examination = store.examine(crate::store::Thoroughness::Full, progress)?;
     let report = report(&examination, &Reach::find(&examination, stamp.time.micros));
     Ok(Repaired { plan: done, report })
+}
+
+/// Notes files, each once: one that is in use is met in every round.
+fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
+    for file in files {
+        if !done.files.contains(file) {
+            done.files.push(file.clone());
+        }
+    }
 }
 
 /// What is to be done about what no file gives back.
@@ -162,7 +172,8 @@ fn plan_refs(
         }
         let earlier = history.iter().flat_map(|operation| &operation.changes);
         let earlier = earlier.filter(|change| change.name == *name);
-        let earlier = earlier.filter_map(|change| match &change.old {
+        let earlier = earlier.flat_map(|change| [&change.new, &change.old]);
+        let earlier = earlier.filter_map(|value| match value {
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         });
@@ -172,17 +183,15 @@ fn plan_refs(
     plan
 }
 
-/// The operations that can be read, newest first, from the newest to the first gap.
+/// The operations that can be read, newest first.
 fn history(examination: &Examination<'_>) -> Vec<Operation> {
     let inventory = &examination.inventory;
-    let mut operations = Vec::new();
-    let mut next = inventory.refs().operation;
-    while let Some(id) = next {
-        let Ok(Some(object)) = inventory.read_any(&id) else { break };
-        let Ok(operation) = Operation::decode(&object.bytes) else { break };
-        next = operation.parents.first().copied();
-        operations.push(operation);
-    }
+    let mut operations: Vec<Operation> = inventory
+        .operations()
+        .iter()
+        .filter_map(|id| Operation::decode(&inventory.read_any(id).ok()??.bytes).ok())
+        .collect();
+    operations.sort_by_key(|operation| Reverse(operation.sequence));
     operations
 }
 

@@ -12,14 +12,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind as IoErrorKind;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::examine::{Damaged, Examination, Progress, Thoroughness};
 use super::io::{Access, IoFile};
 use super::manifest::{self, Manifest};
 use super::pack::{BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier};
 use super::refs::RefTable;
-use super::scan::{Depth, Found, Tail, scan};
+use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
 use super::segment::{SegmentFile, SegmentId};
-use super::view::Place;
+use super::view::{Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, lock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, verify};
@@ -129,7 +131,12 @@ impl Mending<'_> {
             salvage.moved.manifests.push(*generation);
         }
         for id in &damaged.segments {
-            self.salvage_segment(*id, &mut salvage)?;
+            self.salvage_segment(*id, lost, &mut salvage)?;
+        }
+        for id in damaged.torn.iter().filter(|id| !damaged.segments.contains(id)) {
+            if self.is_torn_off(*id, lost)? {
+                self.salvage_segment(*id, lost, &mut salvage)?;
+            }
         }
         for id in &damaged.packs {
             self.salvage_pack(*id, &mut salvage)?;
@@ -195,20 +202,39 @@ impl Mending<'_> {
         store.reload()
     }
 
-    fn salvage_segment(&self, id: SegmentId, salvage: &mut Salvage) -> Result<()> {
+    /// Whether the torn batch of a segment has something that is lost: then it was acknowledged, and
+    /// is damaged.
+    fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
+        let Some(segment) = self.open_segment(id)? else { return Ok(false) };
+        let mut tail = Tail::default();
+        scan(&segment, &mut tail, Depth::Whole, &mut Found::default())?;
+        Ok(torn_batch(&segment, &tail)?.iter().any(|(id, _)| lost.contains_key(id)))
+    }
+
+    fn open_segment(&self, id: SegmentId) -> Result<Option<Arc<SegmentFile>>> {
+        let path = self.store.dir.join(JOURNAL_DIR).join(id.file_name());
+        match self.store.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
+            Ok(file) => Ok(Some(Arc::new(SegmentFile { id, file }))),
+        }
+    }
+
+    fn salvage_segment(
+        &self,
+        id: SegmentId,
+        lost: &BTreeMap<ObjectId, Kind>,
+        salvage: &mut Salvage,
+    ) -> Result<()> {
         let store = self.store;
         let name = format!("{JOURNAL_DIR}/{}", id.file_name());
-        let path = store.dir.join(&name);
         let mut file =
             SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
-        let opened = match store.io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => {
-                file.fate = SalvageFate::Missing;
-                salvage.files.push(file);
-                salvage.moved.segments.push(id);
-                return Ok(());
-            }
-            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        let Some(segment) = self.open_segment(id)? else {
+            file.fate = SalvageFate::Missing;
+            salvage.files.push(file);
+            salvage.moved.segments.push(id);
+            return Ok(());
         };
         match store.lock_sealed(id)? {
             Some(locked) => salvage.locks.push(locked),
@@ -218,11 +244,28 @@ impl Mending<'_> {
                 return Ok(());
             }
         }
-        let segment = Arc::new(SegmentFile { id, file: opened });
         let mut found = Found::default();
-        scan(&segment, &mut Tail::default(), Depth::Whole, &mut found)?;
-        for (id, location) in found.objects {
-            let place = Place::Active(location);
+        let mut tail = Tail::default();
+        scan(&segment, &mut tail, Depth::Whole, &mut found)?;
+        if tail.end == End::Torn {
+            // An operation in it counts only if it is known to be one of those that happened.
+            let torn = torn_batch(&segment, &tail)?.into_iter();
+            let is_known = |id: &ObjectId, at: &Location| {
+                at.stored.kind != Kind::Operation || lost.contains_key(id)
+            };
+            found.objects.extend(torn.filter(|(id, at)| is_known(id, at)));
+        }
+        // Objects in a batch that does not verify are found through the index, if there is one.
+        let active = found.objects.into_iter().map(|(id, at)| (id, Place::Active(at)));
+        let sealed = self.examination.inventory.sealed(id);
+        let indexed = sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.map(|(id, stored)| (id, Place::Sealed(Arc::clone(sealed), stored)))
+        });
+        for (id, place) in indexed.chain(active) {
+            if salvage.sources.contains_key(&id) {
+                continue;
+            }
             if place.read(&id, &salvage.blocks).is_ok() {
                 file.saved += 1;
                 salvage.sources.insert(id, Source::Place(place));
@@ -288,43 +331,47 @@ impl Mending<'_> {
     }
 
     /// The refs after every operation that is known, those that were found just now included.
+    ///
+    /// Begins with what the newest valid manifest says, since a journal that begins late says only
+    /// what changed.
     fn refs_with(&self, salvage: &Salvage) -> Result<RefTable> {
-        let durable = self.store.durable_refs()?;
-        let mut refs = self.examination.inventory.refs().clone();
-        if refs.sequence < durable.sequence {
-            refs = (*durable).clone();
-        }
+        let (store, inventory) = (self.store, &self.examination.inventory);
+        let durable = store.durable_refs()?;
+        let (manifest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
+        let known = durable.sequence.max(inventory.refs().sequence);
         let mut found = BTreeMap::new();
-        let mut add = |id: ObjectId, bytes: &[u8]| {
-            if verify(Kind::Operation, bytes, &id).is_ok()
-                && let Ok(operation) = Operation::decode(bytes)
+        let mut add = |id: ObjectId, read: Result<Bytes>, newest: u64| {
+            if let Ok(bytes) = read
+                && verify(Kind::Operation, &bytes, &id).is_ok()
+                && let Ok(operation) = Operation::decode(&bytes)
+                && operation.sequence <= newest
             {
                 found.insert(operation.sequence, (id, operation));
             }
         };
-        for pack in &salvage.adopted_packs {
-            for ordinal in 0..pack.len() {
-                if pack.kind_at(ordinal) == Some(Kind::Operation)
-                    && let Some(id) = pack.id_at(ordinal)
-                    && let Ok(bytes) = pack.read(ordinal, &salvage.blocks)
-                {
-                    add(id, &bytes);
-                }
+        // What of the journal counts was decided when it was read; a pack has nothing else.
+        for id in inventory.operations() {
+            add(id, inventory.read_as(Kind::Operation, &id), known);
+        }
+        for (id, source) in &salvage.sources {
+            if source.kind() == Kind::Operation {
+                let newest = if source.is_packed() { u64::MAX } else { known };
+                add(*id, salvage.read_as(Kind::Operation, id), newest);
             }
         }
-        // Those of segments were seen when these were read.
-        let packed = |source: &Source| !matches!(source, Source::Place(Place::Active(_)));
-        for (id, _) in salvage.sources.iter().filter(|(_, source)| packed(source)) {
-            if let Some(Object { kind: Kind::Operation, bytes }) = salvage.read(id)? {
-                add(*id, &bytes);
+        for pack in &salvage.adopted_packs {
+            for (ordinal, id) in pack.of_kind(Kind::Operation) {
+                add(id, pack.read(ordinal, &salvage.blocks), u64::MAX);
             }
         }
         // What is missing in between cannot be known; the newest values are.
-        let newer = found.into_iter().filter(|(sequence, _)| *sequence > refs.sequence);
-        for (_, (id, operation)) in newer.collect::<Vec<_>>() {
-            refs.apply(id, &operation);
+        let mut refs = manifest.refs;
+        for (sequence, (id, operation)) in found {
+            if sequence > refs.sequence {
+                refs.apply(id, &operation);
+            }
         }
-        Ok(refs)
+        Ok(if refs.sequence < known { (*durable).clone() } else { refs })
     }
 
     /// Publishes the newest manifest with a change.
@@ -435,6 +482,10 @@ impl Salvage {
 }
 
 impl Source {
+    fn is_packed(&self) -> bool {
+        matches!(self, Self::Place(Place::Packed(..)) | Self::Rebuilt(..))
+    }
+
     fn kind(&self) -> Kind {
         match self {
             Self::Place(Place::Active(location)) => location.stored.kind,

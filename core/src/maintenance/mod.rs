@@ -54,6 +54,7 @@ mod mark;
 mod plan;
 mod policy;
 mod reach;
+mod repair;
 mod retention;
 mod roots;
 mod stats;
@@ -71,6 +72,7 @@ pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
 };
+pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,

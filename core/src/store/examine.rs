@@ -71,6 +71,8 @@ pub(super) struct Damaged {
     /// Packs that none lists, and that are whole.
     pub(super) spare_packs: Vec<PackId>,
     pub(super) segments: Vec<SegmentId>,
+    /// Segments that end in a batch that is not whole.
+    pub(super) torn: Vec<SegmentId>,
     /// Generations of manifests.
     pub(super) manifests: Vec<u64>,
 }
@@ -181,6 +183,9 @@ impl Examiner<'_, '_> {
             for finding in &mut found.findings {
                 finding.kind = FindingKind::Damage;
             }
+        }
+        if sealed.is_none() && tail.end == End::Torn {
+            self.damaged.torn.push(file.id);
         }
         let is_damaged = found.findings.iter().any(|f| f.kind == FindingKind::Damage);
         for finding in found.findings {

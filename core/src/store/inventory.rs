@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::index::Sealed;
 use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
-use super::segment::{ENTRY_BYTES, Stored};
+use super::segment::{ENTRY_BYTES, SegmentId, Stored};
 use super::view::{Files, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
 use crate::error::Result;
@@ -226,6 +227,24 @@ impl<'s> Inventory<'s> {
     #[must_use]
     pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
         self.files.gone(id)
+    }
+
+    /// The index of a sealed segment.
+    pub(super) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
+        self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
+    }
+
+    /// Every operation in every file, those that never took effect included; one in two files twice.
+    #[must_use]
+    pub fn operations(&self) -> Vec<ObjectId> {
+        let active = self.active.iter().map(|(id, at)| (*id, at.stored.kind));
+        let sealed = self.files.sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.map(|(id, stored)| (id, stored.kind))
+        });
+        let in_segments = active.chain(sealed).filter(|(_, kind)| *kind == Kind::Operation);
+        let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
+        in_segments.map(|(id, _)| id).chain(packed.map(|(_, id)| id)).collect()
     }
 
     /// Number of segments that are not sealed.

@@ -223,7 +223,7 @@ impl Prepared {
     }
 }
 
-fn file_name(generation: u64) -> String {
+pub(super) fn file_name(generation: u64) -> String {
     format!("{NAME_PREFIX}{generation:016x}")
 }
 

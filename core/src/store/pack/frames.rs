@@ -277,9 +277,3 @@ impl Frames {
         format!("packs/{} at {offset} (block {number})", self.id.file_name())
     }
 }
-
-/// The share of a block's frame that belongs to a body of this many bytes.
-fn share(info: &BlockInfo, body_bytes: usize) -> u64 {
-    let frame = u64::from(info.stored_bytes) + FRAME_HEADER_BYTES as u64;
-    frame * body_bytes as u64 / u64::from(info.raw_bytes).max(1)
-}

@@ -54,6 +54,18 @@ fn mark(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn long_session(criterion: &mut Criterion) {
+    let turns = if is_test() { 100 } else { 10_000 };
+    let history = History::build(Path::new(FOLDER), turns).expect("a history");
+    let repo = open(&history.store.path());
+    criterion.benchmark_group("large store").sample_size(10).bench_function(
+        format!("stats of {turns} turns"),
+        |bencher| {
+            bencher.iter(|| black_box(stats(&repo, None, stamp(0).time).expect("statistics")));
+        },
+    );
+}
+
 fn repack(criterion: &mut Criterion) {
     let history = History::build(Path::new(FOLDER), 1_000).expect("a history");
     let mut group = criterion.benchmark_group("session of 1,000 turns");
@@ -208,5 +220,5 @@ fn is_test() -> bool {
     std::env::args().any(|argument| argument == "--test")
 }
 
-criterion_group!(benches, mark, repack);
+criterion_group!(benches, mark, long_session, repack);
 criterion_main!(benches);

@@ -36,22 +36,34 @@ fn mark(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("large store");
     group.sample_size(10);
     let dir = large_store(messages);
-    let repo = open(&dir);
+    let mut repo = None;
+    let opened = peak_kib(|| repo = Some(open(&dir)));
+    let repo = repo.expect("a store");
     let objects = repo.store().summary().expect("a summary").objects;
-    let purpose = Purpose::Repack(Tier::Hot);
-    let before = peak_kib();
-    group.bench_function(format!("mark of {objects} objects"), |bencher| {
-        bencher.iter(|| black_box(plan_collection(&repo, purpose, stamp(0).time).expect("a plan")));
-    });
-    let marked = peak_kib();
-    group.bench_function(format!("stats of {objects} objects"), |bencher| {
-        bencher.iter(|| black_box(stats(&repo, None, stamp(0).time).expect("statistics")));
-    });
+    let plan = || {
+        let purpose = Purpose::Repack(Tier::Hot);
+        black_box(plan_collection(&repo, purpose, stamp(0).time).expect("a plan"));
+    };
+    let count = || {
+        black_box(stats(&repo, None, stamp(0).time).expect("statistics"));
+    };
+    let (marked, counted) = (peak_kib(plan), peak_kib(count));
+    report(&format!("memory in KiB: {opened} to open, {marked} to mark, {counted} for stats"));
+    group.bench_function(format!("mark of {objects} objects"), |bencher| bencher.iter(plan));
+    group.bench_function(format!("stats of {objects} objects"), |bencher| bencher.iter(count));
     group.finish();
-    report(&format!(
-        "peak memory: {before} KiB open, {marked} KiB marked, {} KiB with stats",
-        peak_kib()
-    ));
+}
+
+fn long_session(criterion: &mut Criterion) {
+    let turns = if is_test() { 100 } else { 10_000 };
+    let history = History::build(Path::new(FOLDER), turns).expect("a history");
+    let repo = open(&history.store.path());
+    criterion.benchmark_group("large store").sample_size(10).bench_function(
+        format!("stats of {turns} turns"),
+        |bencher| {
+            bencher.iter(|| black_box(stats(&repo, None, stamp(0).time).expect("statistics")));
+        },
+    );
 }
 
 fn repack(criterion: &mut Criterion) {
@@ -174,10 +186,28 @@ fn open(dir: &Path) -> Repository {
     Repository::open(Arc::new(RealIo), dir, OpenOptions::new(seed)).expect("the store opens")
 }
 
-/// The highest memory this process has had, where the system says.
-fn peak_kib() -> u64 {
+/// Most memory that `work` needs besides what is in use before, without mapped files; in KiB, and 0
+/// where the system does not say. Looked at every millisecond.
+fn peak_kib(work: impl FnOnce()) -> u64 {
+    let (before, is_over) = (memory_kib(), AtomicBool::new(false));
+    thread::scope(|threads| {
+        let watching = threads.spawn(|| {
+            let mut peak = 0;
+            while !is_over.load(Ordering::Acquire) {
+                peak = memory_kib().max(peak);
+                thread::sleep(Duration::from_millis(1));
+            }
+            peak
+        });
+        work();
+        is_over.store(true, Ordering::Release);
+        watching.join().unwrap_or_default().saturating_sub(before)
+    })
+}
+
+fn memory_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
@@ -190,5 +220,5 @@ fn is_test() -> bool {
     std::env::args().any(|argument| argument == "--test")
 }
 
-criterion_group!(benches, mark, repack);
+criterion_group!(benches, mark, long_session, repack);
 criterion_main!(benches);

@@ -40,6 +40,9 @@ pub(super) const COLLECTOR_FILE: &str = "collector";
 /// or others published a manifest.
 const MAX_ATTEMPTS: usize = 32;
 
+/// Objects that may be looked at while others wait for the ref lock: what a few turns bring.
+const FEW_ARRIVALS: usize = 64;
+
 /// Room that is left on the disk for commits.
 const SPARE_BYTES: u64 = 4 << 20;
 
@@ -353,6 +356,18 @@ impl<'s> Collection<'s> {
             manifest.refs = (*refs).clone();
         }
         let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { return Ok(None) };
+        // Most of what came while the pack was written is looked at before anybody has to wait.
+        for _ in 0..MAX_ATTEMPTS {
+            let ids = store.arrivals()?;
+            let needed = arrived(&ids)?;
+            if !needed.is_empty() {
+                prepared.discard(io)?;
+                return Ok(Some(needed));
+            }
+            if ids.len() <= FEW_ARRIVALS {
+                break;
+            }
+        }
         let published = {
             let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
             let needed = arrived(&store.arrivals()?)?;

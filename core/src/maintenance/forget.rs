@@ -21,7 +21,7 @@ use crate::repo::{GRAFTS_REF, Grafts, Repository, Stamp};
 use crate::store::Expected;
 
 /// Expired turns of a session whose commits are kept.
-pub const MAX_EXPIRED: usize = 1000;
+pub const MAX_EXPIRED: usize = 500;
 
 /// As many more must have expired before any is forgotten: each time is an operation.
 const AT_ONCE: usize = 100;

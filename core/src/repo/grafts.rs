@@ -1,6 +1,6 @@
 //! Grafts: where history goes on behind commits that nobody keeps any more.
 //!
-//! A turn that expires keeps its commit, and a thousand commits of a long session are little. A
+//! A turn that expires keeps its commit, and some hundred commits of a long session are little. A
 //! hundred thousand are not, so those that expired longest ago are forgotten, and a graft says what
 //! the last remembered one continues: the nearest commit before it that is still there.
 //!

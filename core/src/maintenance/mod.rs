@@ -48,6 +48,7 @@ mod graph;
 mod layout;
 mod mark;
 mod policy;
+mod redact;
 mod retention;
 mod roots;
 #[cfg(test)]
@@ -59,6 +60,10 @@ pub use collect::{
 pub use graph::{CommitGraph, GraphCommit};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
+};
+pub use redact::{
+    DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Part, Pattern, Redacted, RedactionPlace, RedactionPlan,
+    Rewritten, Spot, Whereabouts, plan_redaction, redact,
 };
 pub use retention::{Cost, ElidedTurn, Keep, RetentionPlan, SessionPlan, plan};
 pub use roots::{

@@ -104,7 +104,17 @@ impl Roots {
     /// `NotFound` or `Corrupt`, naming it, when a ref or an operation leads to what cannot be read:
     /// in a damaged store nobody can say what may go.
     pub fn find(source: &dyn ObjectSource, refs: &RefTable, now: i64) -> Result<Self> {
-        let mut finder = Finder { source, now, roots: Self::default() };
+        Self::find_since(source, refs, now, None)
+    }
+
+    /// [`Roots::find`], with no operation kept before `first`, if that is given.
+    pub(super) fn find_since(
+        source: &dyn ObjectSource,
+        refs: &RefTable,
+        now: i64,
+        first: Option<ObjectId>,
+    ) -> Result<Self> {
+        let mut finder = Finder { source, now, first, roots: Self::default() };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -118,6 +128,8 @@ impl Roots {
 struct Finder<'a> {
     source: &'a dyn ObjectSource,
     now: i64,
+    /// The first operation that is kept, if that is not a matter of age.
+    first: Option<ObjectId>,
     roots: Roots,
 }
 
@@ -170,6 +182,9 @@ impl Finder<'_> {
                 break;
             }
             next = operation.parents.clone();
+            if self.first == Some(id) {
+                self.roots.floor.append(&mut next);
+            }
             self.roots.operations.push(id);
             operations.push(operation.clone());
         }

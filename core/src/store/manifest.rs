@@ -161,7 +161,7 @@ impl Manifest {
         bytes
     }
 
-    fn decode(bytes: &[u8], store: StoreId, generation: u64) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], store: StoreId, generation: u64) -> Option<Self> {
         let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
         if Checksum::new(CONTEXT).update(content).finish() != *checksum {
             return None;
@@ -223,19 +223,19 @@ impl Prepared {
     }
 }
 
-fn file_name(generation: u64) -> String {
+pub(super) fn file_name(generation: u64) -> String {
     format!("{NAME_PREFIX}{generation:016x}")
 }
 
 /// The generation in a file name; `None` for the names of other files.
-fn generation(name: &str) -> Option<u64> {
+pub(super) fn generation(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME_PREFIX)?;
     let value = u64::from_str_radix(digits, 16).ok()?;
     (file_name(value) == name).then_some(value)
 }
 
 /// The bytes of a manifest, or `None` when it is gone.
-fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
+pub(super) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
     let failed = |source| Error::io(format!("read {}", path.display()), source);
     let file = match io.open(path, Access::Read) {
         Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),

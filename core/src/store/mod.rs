@@ -66,6 +66,7 @@ mod inventory;
 mod io;
 mod journal;
 mod lease;
+mod leftovers;
 mod load;
 mod manifest;
 mod many;

@@ -11,11 +11,12 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
+    ("Erase", &["redact"]),
     (
         "Plumbing, for scripts",
         &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
@@ -103,6 +104,7 @@ pub(crate) enum Command {
     Fork(commands::fork::Fork),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
+    Redact(commands::redact::Redact),
     HashObject(commands::hash_object::HashObject),
     CatObject(commands::cat_object::CatObject),
     LsTree(commands::ls_tree::LsTree),
@@ -132,6 +134,7 @@ impl Command {
             Self::Fork(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Redact(command) => command.run(run),
             Self::HashObject(command) => command.run(run),
             Self::CatObject(command) => command.run(run),
             Self::LsTree(command) => command.run(run),

@@ -177,6 +177,7 @@ fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => "not-found",
         ErrorKind::Expired => "expired",
+        ErrorKind::Redacted => "redacted",
         ErrorKind::Ambiguous => "ambiguous",
         ErrorKind::Conflict => "conflict",
         ErrorKind::Corrupt => "corrupt",
@@ -193,7 +194,7 @@ fn name(kind: ErrorKind) -> &'static str {
 /// about the choice of program, so both are the caller's to change.
 fn exit_of(kind: ErrorKind) -> Exit {
     match kind {
-        ErrorKind::NotFound | ErrorKind::Expired => Exit::NotFound,
+        ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Exit::NotFound,
         ErrorKind::Conflict => Exit::Conflict,
         ErrorKind::Corrupt => Exit::Corrupt,
         ErrorKind::Locked => Exit::Locked,
@@ -221,6 +222,7 @@ mod tests {
             (ErrorKind::Locked, 5),
             (ErrorKind::NotFound, 6),
             (ErrorKind::Expired, 6),
+            (ErrorKind::Redacted, 6),
             (ErrorKind::Io, 70),
         ] {
             assert_eq!(exit_of(kind) as u8, code, "{kind:?}");

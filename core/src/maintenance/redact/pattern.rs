@@ -201,7 +201,7 @@ fn escape(form: &str) -> Vec<String> {
         _ => None,
     };
     let mut forms: Vec<String> = short.map(|short| format!("\\{short}")).into_iter().collect();
-    if !c.is_ascii_control() && !matches!(c, '"' | '\\') {
+    if c >= ' ' && !matches!(c, '"' | '\\') {
         forms.push(form.to_owned());
     }
     if !c.is_ascii_alphanumeric() {

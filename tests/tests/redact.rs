@@ -329,7 +329,7 @@ fn the_report_says_where_and_never_what() {
     };
     let message = found("one, turns 21 to 63: agents/main/messages/20", Part::Content);
     assert_eq!((message.matches, message.spots.len()), (2, 2));
-    assert_eq!((message.spots[0].line, message.spots[0].offset), (1, 38));
+    assert_eq!((message.spots[0].line, message.spots[0].offset), (1, 37));
     found("one, turns 22 to 63: scratchpad/login", Part::Content);
     found("one, turns 22 to 63: files/key.env", Part::Content);
     found("one, turns 22 to 63: files/config/[redacted].env", Part::Key);

@@ -5,9 +5,11 @@ use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
 use turntree::context::Context;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{BranchName, HEAD, LogEntry, Repository};
+use turntree::store::Gone;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
@@ -141,7 +143,10 @@ impl Walk {
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
             let LogEntry { id, commit } = entry;
-            let context = Context::open(repo.store(), &commit.tree)?;
+            let (messages, gone) = match gone(repo, &commit.tree) {
+                Some(word) => (None, Some(word)),
+                None => (Some(messages(repo, &commit.tree)?), None),
+            };
             out.record(&json::LogLine {
                 id: id.to_string(),
                 parents: commit.parents.iter().map(ToString::to_string).collect(),
@@ -151,8 +156,9 @@ impl Walk {
                 time: clock::rfc3339(commit.time),
                 trigger: commit.trigger.name(),
                 message: commit.message,
-                messages: context.message_count(repo.store())?,
+                messages,
                 author: json::Author { agent: commit.author.agent, model: commit.author.model },
+                gone,
             })?;
         }
         Ok(())
@@ -193,22 +199,40 @@ impl Style {
             [] => String::new(),
             _ => format!(" ({})", self.paint.paint(NAME, &shown)),
         };
+        let gone = gone(repo, &commit.tree);
         if self.oneline {
             let width = ONELINE_WIDTH.saturating_sub(shown.chars().count()).max(MIN_WIDTH);
-            return Ok(vec![format!("{id}{names} {}", one_line(&commit.message, width))]);
+            let gone = gone.map(|word| format!(" {}", self.paint.paint(FAINT, word)));
+            let (gone, message) = (gone.unwrap_or_default(), one_line(&commit.message, width));
+            return Ok(vec![format!("{id}{names}{gone} {message}")]);
         }
-        let context = Context::open(repo.store(), &commit.tree)?;
-        let messages = context.message_count(repo.store())?;
+        let content = match gone {
+            Some(word) => word.to_owned(),
+            None => count(messages(repo, &commit.tree)?, "message"),
+        };
         let about = format!(
             "  {}  {}  {}",
             clock::relative(commit.time, self.now),
-            count(messages, "message"),
+            content,
             one_line(&commit.author.agent, 30),
         );
         let turn = self.paint.paint(STRONG, format!("turn {}", commit.turn));
         let head = format!("{id} {turn}{names}{}", self.paint.paint(FAINT, about));
         Ok(vec![head, format!("  {}", one_line(&commit.message, MESSAGE_WIDTH))])
     }
+}
+
+/// Messages of all agents in a context.
+fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
+    Ok(Context::open(repo.store(), tree)?.message_count(repo.store())?)
+}
+
+/// What became of a context that is not there any more.
+fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
+    repo.store().gone(tree).map(|gone| match gone {
+        Gone::Elided => "expired",
+        Gone::Redacted => "redacted",
+    })
 }
 
 /// Writes lines of text to the right of a commit in the graph.
@@ -233,7 +257,12 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
     for (full, value) in &repo.refs().values {
         let RefValue::Object(id) = value else { continue };
-        let id = repo.peel(id)?;
+        let id = match repo.peel(id) {
+            Ok(id) => id,
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
+            // A retention policy, or an expired pin on what is gone.
+            Err(_) => continue,
+        };
         let named = names.entry(id).or_default();
         match BranchName::from_full(full) {
             Some(branch) if branch == head.branch => named.insert(0, format!("HEAD -> {branch}")),

@@ -1,6 +1,7 @@
 //! Text for people: sizes, counts and one line of anything.
 
 pub(crate) mod changes;
+pub(crate) mod collection;
 pub(crate) mod graph;
 pub(crate) mod message;
 

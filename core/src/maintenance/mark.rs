@@ -114,7 +114,14 @@ impl<'a> Marker<'a> {
             let position = self.position(&id, || "a root".to_owned())?;
             let kind = self.inventory.entry(position as usize).map(|entry| entry.kind);
             let kind = kind.unwrap_or(Kind::Blob);
-            self.add(Met { position, round: self.round(), section: CONTEXT, kind, group: 0, versioned: false });
+            self.add(Met {
+                position,
+                round: self.round(),
+                section: CONTEXT,
+                kind,
+                group: 0,
+                versioned: false,
+            });
         }
         Ok(())
     }
@@ -269,7 +276,7 @@ fn missing(id: &ObjectId, from: &str) -> Error {
 pub(super) struct Bits(Vec<u64>);
 
 impl Bits {
-    fn new(len: usize) -> Self {
+    pub(super) fn new(len: usize) -> Self {
         Self(vec![0; len.div_ceil(64)])
     }
 
@@ -278,7 +285,7 @@ impl Bits {
     }
 
     /// Whether it was not in the set before.
-    fn insert(&mut self, at: usize) -> bool {
+    pub(super) fn insert(&mut self, at: usize) -> bool {
         let Some(word) = self.0.get_mut(at / 64) else { return false };
         let new = *word & (1 << (at % 64)) == 0;
         *word |= 1 << (at % 64);

@@ -125,7 +125,8 @@ impl<'s> Inventory<'s> {
         let files = self.files.sealed.len();
         let sealed = self.stored.get(self.segments()..)?;
         let found = self.files.sealed.iter().zip(sealed).rev();
-        let found = found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
+        let found =
+            found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
@@ -161,10 +162,39 @@ impl<'s> Inventory<'s> {
             Some(other) => {
                 let pack = self.files.packs.get(other - self.files.sealed.len())?;
                 let ordinal = u32::try_from(at).ok()?;
-                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0))
+                (
+                    pack.id_at(ordinal)?,
+                    pack.kind_at(ordinal)?,
+                    pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0),
+                )
             }
         };
         Some(Entry { id, kind, stored_bytes, file: number })
+    }
+
+    /// The bytes of the object at a position. In a pack it costs decoding the block, once for objects
+    /// that are asked about in order.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub fn raw_bytes(&self, position: usize) -> Result<Option<u64>> {
+        let Some(number) = self.file_of(position) else { return Ok(None) };
+        let Some(file) = self.stored.get(number) else { return Ok(None) };
+        let at = position - file.first;
+        let raw_bytes = match number.checked_sub(self.segments()) {
+            None => self.active.get(position).map(|(_, location)| location.stored.raw_bytes),
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let sealed = self.files.sealed.get(sealed);
+                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored.raw_bytes)
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len());
+                let ordinal = u32::try_from(at).ok();
+                let found = pack.zip(ordinal);
+                found.map(|(pack, at)| pack.raw_bytes(at, &self.store.blocks)).transpose()?
+            }
+        };
+        Ok(raw_bytes.map(u64::from))
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.
@@ -172,6 +202,29 @@ impl<'s> Inventory<'s> {
         let pack = file.checked_sub(self.segments() + self.files.sealed.len());
         let pack = pack.and_then(|at| self.files.packs.get(at));
         pack.into_iter().flat_map(|pack| pack.gone())
+    }
+
+    /// The object `id` from any copy that verifies, `None` when there is none at all.
+    ///
+    /// # Errors
+    /// What is wrong with the copy that is read first, when no other verifies.
+    pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
+        let active = active.map(|(_, location)| Place::Active(location.clone()));
+        let mut failed = None;
+        for place in active.into_iter().chain(self.files.places(id)) {
+            match place.read(id, &self.store.blocks) {
+                Ok(object) => return Ok(Some(object)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    #[must_use]
+    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        self.files.gone(id)
     }
 
     /// Number of segments that are not sealed.

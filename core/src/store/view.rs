@@ -54,17 +54,20 @@ pub(super) struct View {
 
 impl Files {
     pub(super) fn place(&self, id: &ObjectId) -> Option<Place> {
-        let sealed = self.sealed.iter().rev().find_map(|sealed| {
+        self.places(id).next()
+    }
+
+    /// Every copy of an object, the one that is read first in front.
+    pub(super) fn places(&self, id: &ObjectId) -> impl Iterator<Item = Place> {
+        let sealed = self.sealed.iter().rev().filter_map(|sealed| {
             sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
         });
-        sealed.or_else(|| {
-            self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
-                InPack::Object { ordinal, kind } => {
-                    Some(Place::Packed(Arc::clone(pack), kind, ordinal))
-                }
-                InPack::Gone(..) => None,
-            })
-        })
+        sealed.chain(self.packs.iter().rev().filter_map(|pack| match pack.find(id)? {
+            InPack::Object { ordinal, kind } => {
+                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            }
+            InPack::Gone(..) => None,
+        }))
     }
 
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
@@ -192,9 +195,10 @@ fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -
 fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
     // The size is not taken on trust: the batch lay wholly inside the file.
     let mut bytes = vec![0; stored.stored_bytes as usize];
-    let read = segment.file.read_at(&mut bytes, stored.offset).map_err(|source| {
-        Error::io(format!("read {}", segment.place(stored.offset)), source)
-    })?;
+    let read = segment
+        .file
+        .read_at(&mut bytes, stored.offset)
+        .map_err(|source| Error::io(format!("read {}", segment.place(stored.offset)), source))?;
     if read < bytes.len() {
         return Err(short(segment, stored));
     }

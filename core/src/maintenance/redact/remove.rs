@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::collect::{gone, mark};
 use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
-use crate::maintenance::{Policies, RetentionPlan, Roots, plan};
+use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::store::{Collection, Gone, PackItem, Replaced, Replacement, Store, Tier};
 
@@ -30,7 +30,7 @@ impl<'a> Removal<'a> {
         let inventory = search.inventory;
         let roots = Roots::find_since(inventory, inventory.refs(), now.micros, Some(first))?;
         let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
-        let retention = plan(&roots, &Policies::default(), now.micros, &is_gone, None)?;
+        let retention = plan_retention(&roots, &Policies::default(), now.micros, &is_gone, None)?;
         let mut marker = Marker::new(inventory);
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
         Ok(Self { search, marker, roots, retention, now_round })
@@ -68,7 +68,7 @@ impl<'a> Removal<'a> {
             if needed.iter().any(|(id, _)| search.is_tainted(id)) {
                 return Err(written_meanwhile());
             }
-            let item = |(id, kind)| PackItem { id, kind, lane: 0, like: None };
+            let item = |(id, kind)| PackItem { id, kind, lane: 0 };
             Ok(needed.into_iter().map(item).collect())
         };
         collection.replace(&replacement, &mut arrived)

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use super::block::{Block, Entry, Form, parts};
 use super::cache::BlockCache;
 use super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, Salt, frames_checksum, stored_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, MAX_BASES, Salt, frames_checksum,
+    stored_checksum,
 };
 use super::{PackId, links};
 use crate::error::{Error, Result};
@@ -134,13 +135,8 @@ impl Frames {
             })?;
             let stored = self.stored(number, &info)?;
             // Also keeps hostile chains from being followed.
-            let chained = |base: u32| {
-                self.table
-                    .get(base as usize)
-                    .is_none_or(|base| base.is_none_or(|base| base.base.is_some()))
-            };
-            if info.base.is_some_and(chained) {
-                return Err(self.damaged(number, &info, "a base without a base", "none"));
+            if !self.has_short_chain(&info) {
+                return Err(self.damaged(number, &info, "at most two bases", "more, or none"));
             }
             let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
             let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
@@ -150,6 +146,17 @@ impl Frames {
             Block::parse(raw.into(), &info)
                 .ok_or_else(|| self.damaged(number, &info, "a directory", "other bytes"))
         })
+    }
+
+    /// Whether a block has at most so many bases behind it as it may, and all of them are there.
+    fn has_short_chain(&self, info: &BlockInfo) -> bool {
+        let mut base = info.base;
+        for _ in 0..MAX_BASES {
+            let Some(number) = base else { return true };
+            let Some(Some(info)) = self.table.get(number as usize) else { return false };
+            base = info.base;
+        }
+        base.is_none()
     }
 
     /// What is wrong with the frames, read to the last byte, and the checksum of their headers.
@@ -197,8 +204,9 @@ impl Frames {
     fn stored(&self, number: u32, info: &BlockInfo) -> Result<&[u8]> {
         let header = self.header(info).map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
-        let header =
-            header.ok_or_else(|| self.damaged(number, info, "its frame", "other bytes"))?;
+        let header = header.ok_or_else(|| {
+            self.damaged(number, info, "the frame that the table names", "other bytes")
+        })?;
         let start = usize::try_from(info.offset).unwrap_or(usize::MAX);
         let start = start.saturating_add(FRAME_HEADER_BYTES);
         let stored = self.map.get(start..start.saturating_add(info.stored_bytes as usize));

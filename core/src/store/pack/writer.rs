@@ -18,8 +18,8 @@ use crate::store::io::{Access, Io, IoFile};
 use crate::store::segment::hex;
 use crate::store::superblock::StoreId;
 
-/// Decoded blocks that are kept while reading back.
-const CACHE_BYTES: usize = 16 << 20;
+/// Most bytes of decoded blocks that a thread keeps while reading back: blobs in parts need several.
+const CACHE_BYTES: usize = 4 << 20;
 
 /// An object that goes into a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +30,6 @@ pub struct Item {
     pub kind: Kind,
     /// Objects of different lanes do not share a block.
     pub lane: u32,
-    /// The earlier item, by position, that this one is another version of.
-    pub like: Option<u32>,
 }
 
 /// A pack to be.
@@ -105,10 +103,11 @@ impl PackDraft<'_> {
     /// Reads everything back.
     fn check(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<()> {
         let pack = Pack::open(file, id, self.store)?;
-        let cache = BlockCache::new(CACHE_BYTES);
         let blocks: Vec<&BlockInfo> = pack.frames.blocks().map(|(_, block)| block).collect();
         let objects = blocks.par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
         objects.try_for_each(|block| {
+            // One for all would be too small when every thread needs a large block and its base.
+            let cache = BlockCache::new(CACHE_BYTES);
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
@@ -135,6 +134,8 @@ impl PackDraft<'_> {
             }
             published => published.map_err(failed)?,
         }
-        io.sync_dir(packs).map_err(failed)
+        io.sync_dir(packs).map_err(failed).inspect_err(|_| {
+            let _ = io.remove(&path);
+        })
     }
 }

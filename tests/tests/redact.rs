@@ -392,7 +392,7 @@ fn names_that_become_equal_are_kept_apart_or_refused() {
     let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
     let files: Vec<_> = content(repo.store(), &context).into_iter().collect();
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["agents/main/messages/0", "files/key", "files/key-2", "files/key-3"]);
+    assert_eq!(names, ["agents/main/messages/0", "files/key", "files/key~2", "files/key~3"]);
 
     for n in [1, 2] {
         take(repo, &BranchName::main(&format!("run{n}x")).unwrap(), &say("clean"), 3);

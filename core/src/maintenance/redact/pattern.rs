@@ -152,7 +152,7 @@ impl Pattern {
 }
 
 /// Text from bytes that were text before some of them were replaced.
-fn into_text(bytes: Vec<u8>) -> String {
+pub(super) fn into_text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, into_text};
 use super::search::{Search, renamed, text_of_meta};
 use crate::context::FileEntry;
 use crate::error::{Error, Result};
@@ -20,6 +20,10 @@ use crate::tree::{Item, List, Map};
 
 /// Staged bytes after which they are made durable.
 const FLUSH_BYTES: usize = 16 << 20;
+
+/// Equal names that are numbered, and what stands before the number.
+const MAX_NUMBER: u64 = 1 << 20;
+const SEPARATORS: [&str; 3] = ["-", "~", "#"];
 
 /// The section whose entries say how many bytes they have.
 const FILES: &[u8] = b"files";
@@ -111,9 +115,10 @@ impl Rewriter<'_, '_> {
         }
         let mut metadata = BTreeMap::new();
         for (name, value) in &commit.metadata {
-            let name = self.pattern.replace_text(name)?;
-            let name = free_name(&name, |name| metadata.contains_key(name));
-            metadata.insert(name, self.pattern.replace_text(value)?);
+            let new = self.pattern.replace_text(name)?.into_bytes();
+            let is_taken = |new: &[u8]| Ok(metadata.contains_key(&into_text(new.to_vec())));
+            let new = free_name(new, self.pattern, is_taken)?;
+            metadata.insert(into_text(new), self.pattern.replace_text(value)?);
         }
         commit.metadata = metadata;
         self.change.write(Kind::Commit, commit.encode().into())
@@ -174,29 +179,15 @@ impl Rewriter<'_, '_> {
             let mut new = key.clone();
             if self.pattern.is_in(&key) {
                 edits.entry(key.clone()).or_insert(None);
-                new = self.free_key(&map, &edits, &self.pattern.replace(&key)?)?;
+                let is_taken = |key: &[u8]| {
+                    Ok(edits.contains_key(key) || map.get(&self.change, key)?.is_some())
+                };
+                new = free_name(self.pattern.replace(&key)?, self.pattern, is_taken)?.into();
             }
             edits.insert(new, Some(item));
         }
         map.apply(&mut self.change, edits)?;
         map.write(&mut self.change)
-    }
-
-    /// The key, or a numbered one when that is taken.
-    fn free_key(
-        &self,
-        map: &Map,
-        edits: &BTreeMap<Bytes, Option<Item>>,
-        key: &[u8],
-    ) -> Result<Bytes> {
-        let mut candidate = Bytes::copy_from_slice(key);
-        for number in 2_u64.. {
-            if !edits.contains_key(&candidate) && map.get(&self.change, &candidate)?.is_none() {
-                break;
-            }
-            candidate = [key, format!("-{number}").as_bytes()].concat().into();
-        }
-        Ok(candidate)
     }
 
     fn changes(&self, item: &Item) -> bool {
@@ -259,14 +250,22 @@ impl Rewriter<'_, '_> {
     }
 }
 
-/// The name, or a numbered one when that is taken.
-fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let mut candidate = name.to_owned();
-    for number in 2_u64.. {
-        if !is_taken(&candidate) {
-            break;
-        }
-        candidate = format!("{name}-{number}");
+/// The name, or a numbered one when that is taken. Numbering it must not make a match of it.
+fn free_name(
+    name: Vec<u8>,
+    pattern: &Pattern,
+    mut is_taken: impl FnMut(&[u8]) -> Result<bool>,
+) -> Result<Vec<u8>> {
+    if !is_taken(&name)? {
+        return Ok(name);
     }
-    candidate
+    for number in 2..MAX_NUMBER {
+        for separator in SEPARATORS {
+            let candidate = [&*name, format!("{separator}{number}").as_bytes()].concat();
+            if !pattern.is_in(&candidate) && !is_taken(&candidate)? {
+                return Ok(candidate);
+            }
+        }
+    }
+    Err(Error::invalid("too many names would be equal: choose another replacement"))
 }

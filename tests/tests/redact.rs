@@ -8,12 +8,15 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role, Shape};
 use turntree::maintenance::{
-    Part, Pattern, Policies, Policy, Purpose, Scope, collect, plan_redaction, redact, set_policy,
+    Part, Pattern, Policies, Policy, Purpose, Scope, collect, fsck, plan_redaction, redact,
+    set_policy,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, Tag};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
-use turntree::store::{Expected, OpenOptions, RealIo, Tier};
+use turntree::store::{Expected, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::tree::{List, Map};
+use turntree_tests::oracle::{DIR, options};
+use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::{Sandbox, stamp};
 
 /// A secret with everything that JSON escapes.
@@ -33,7 +36,7 @@ struct Turn<'a> {
     words: String,
 }
 
-fn say(text: &str) -> Turn<'_> {
+fn say<'a>(text: &str) -> Turn<'a> {
     let record = serde_json_string(text);
     let messages = vec![format!("{{\"role\":\"tool\",\"content\":{record}}}")];
     Turn { messages, words: "a turn".into(), ..Turn::default() }
@@ -168,13 +171,19 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
     forms.iter().any(|form| bytes.windows(form.len()).any(|window| window == form.as_bytes()))
 }
 
+/// Nothing is wrong with the store; a segment that a crash left empty may lie around.
+fn assert_sound(repo: &Repository) {
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(1000).time, &mut |_, _| {}).unwrap();
+    assert!(report.is_ok(), "{:?}", report.findings);
+}
+
 /// No file has it, no object has it, nothing is wrong, and nothing of value was lost.
 fn assert_gone(sandbox: &Sandbox, secret: &str) {
     for path in every_file(&sandbox.store()) {
         assert!(!holds(&fs::read(&path).unwrap(), secret), "{}", path.display());
     }
     let repo = sandbox.reopened();
-    assert_eq!(repo.store().findings(), []);
+    assert_sound(&repo);
     let collection = repo.store().collect().unwrap();
     let inventory = collection.inventory();
     assert!(inventory.positions() > 0);
@@ -392,7 +401,7 @@ fn names_that_become_equal_are_kept_apart_or_refused() {
     let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
     let files: Vec<_> = content(repo.store(), &context).into_iter().collect();
     let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["agents/main/messages/0", "files/key", "files/key~2", "files/key~3"]);
+    assert_eq!(names, ["agents/main/messages/0", "files/key", "files/key#2", "files/key~2"]);
 
     for n in [1, 2] {
         take(repo, &BranchName::main(&format!("run{n}x")).unwrap(), &say("clean"), 3);
@@ -507,4 +516,106 @@ fn files_that_killed_collections_left_are_removed() {
     let done = redact(&sandbox.repo, &pattern(PLAIN), &stamp(101)).unwrap();
     assert!(done.leftovers >= 3);
     assert_gone(&sandbox, PLAIN);
+}
+
+/// The branches of a small store, by name: the words of their turns, newest first.
+fn words(repo: &Repository) -> BTreeMap<String, Vec<String>> {
+    let turns = |tip: &ObjectId| {
+        let turns = repo.history(&[*tip], &[]).unwrap().map(Result::unwrap);
+        turns.map(|entry| entry.commit.message.replace(PLAIN, "[redacted]")).collect()
+    };
+    let branches = repo.branches();
+    branches.iter().map(|(name, tip)| (name.to_string(), turns(tip))).collect()
+}
+
+/// A store of which every redaction changes something: names, contents, and an expired pin.
+fn small_world(disk: &SimDisk) {
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let new = NewStore { id: [7; 16] };
+    let repo = Repository::init(io, Path::new(DIR), &new, options(1)).unwrap();
+    let main = BranchName::main("one").unwrap();
+    take(&repo, &main, &say("clean"), 1);
+    let mut turn = say(&format!("with {PLAIN}"));
+    turn.words = format!("about {PLAIN}");
+    turn.files = vec![(format!("{PLAIN}.env"), PLAIN.into())];
+    let second = take(&repo, &main, &turn, 2);
+    take(&repo, &main, &say("after"), 3);
+    let side = fork(&repo, &second, "one/side");
+    take(&repo, &side, &say("beside"), 4);
+    fork(&repo, &second, &format!("one/{PLAIN}"));
+    let mut change = repo.begin();
+    let new = NewPin { expires_micros: Some(0), ..NewPin::default() };
+    change.pin(&second, new, &stamp(5)).unwrap();
+    change.finish(&stamp(5), "pin").unwrap();
+}
+
+fn try_redact(disk: &SimDisk, seed: u64) -> turntree::Result<()> {
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let repo = Repository::open(io, Path::new(DIR), options(seed))?;
+    redact(&repo, &pattern(PLAIN), &stamp(10)).map(drop)
+}
+
+/// Whatever happened before, another run completes it.
+fn assert_completes(disk: &SimDisk, wanted: &BTreeMap<String, Vec<String>>) {
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let repo = Repository::open(io, Path::new(DIR), options(90)).unwrap();
+    let found = words(&repo);
+    let named = |name: &str| found.contains_key(name);
+    assert!(named("one/redacted") != named(&format!("one/{PLAIN}")), "all refs move or none");
+    redact(&repo, &pattern(PLAIN), &stamp(11)).unwrap();
+    assert_eq!(words(&repo), *wanted);
+    assert_sound(&repo);
+    for (path, bytes) in disk.files() {
+        assert!(!holds(&bytes, PLAIN), "{}", path.display());
+    }
+    for (_, tip) in repo.branches() {
+        let all = content(repo.store(), &repo.context(&tip).unwrap());
+        assert!(all.values().all(|bytes| !holds(bytes, PLAIN)));
+    }
+}
+
+#[test]
+fn a_redaction_that_a_crash_ended_anywhere_is_completed_by_the_next() {
+    let begin = SimDisk::new(Path::new("/disk"));
+    small_world(&begin);
+    let whole = begin.crash(Keep::All);
+    try_redact(&whole, 80).unwrap();
+    let io: Arc<dyn Io> = Arc::new(whole.clone());
+    let wanted = words(&Repository::open(io, Path::new(DIR), options(81)).unwrap());
+    assert_eq!(wanted.len(), 3);
+    for at in 1.. {
+        let disk = begin.crash(Keep::All);
+        disk.arm(Fault::CrashAt(at));
+        let done = try_redact(&disk, 82);
+        let triggered = disk.triggered();
+        assert_eq!(done.is_ok(), !triggered, "{at}: {done:?}");
+        for keep in [Keep::All, Keep::Nothing, Keep::Some(at)] {
+            assert_completes(&disk.crash(keep), &wanted);
+        }
+        if !triggered {
+            assert!(at > 20, "there is something to crash in");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_redaction_in_which_any_call_failed_is_completed_by_the_next() {
+    let begin = SimDisk::new(Path::new("/disk"));
+    small_world(&begin);
+    let whole = begin.crash(Keep::All);
+    try_redact(&whole, 80).unwrap();
+    let io: Arc<dyn Io> = Arc::new(whole.clone());
+    let wanted = words(&Repository::open(io, Path::new(DIR), options(81)).unwrap());
+    for at in 1.. {
+        let disk = begin.crash(Keep::All);
+        disk.arm(Fault::FailAt(at));
+        let _ = try_redact(&disk, 82);
+        let triggered = disk.triggered();
+        disk.arm(Fault::None);
+        assert_completes(&disk, &wanted);
+        if !triggered {
+            return;
+        }
+    }
 }

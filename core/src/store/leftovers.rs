@@ -8,14 +8,13 @@ use std::collections::HashSet;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::PathBuf;
 
+use super::io::Access;
 use super::manifest::{self, Manifest};
+use super::ownership::NEW_SEGMENT_BYTES;
 use super::pack::PackId;
-use super::segment::SegmentId;
-use super::{Collection, JOURNAL_DIR, PACKS_DIR, RefTable};
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentId};
+use super::{Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, StoredFile};
 use crate::error::{Error, Result};
-
-/// Where damaged files are set aside.
-const QUARANTINE_DIR: &str = "quarantine";
 
 const TEMPORARY: &str = ".tmp";
 
@@ -71,6 +70,23 @@ impl Collection<'_> {
             synced.map_err(|e| Error::io(format!("sync {}", path.display()), e))?;
         }
         Ok(leftovers.len())
+    }
+
+    /// Whether a segment holds nothing: whoever made it died, or has not written to it yet.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read.
+    pub fn is_blank(&self, file: &StoredFile) -> Result<bool> {
+        let path = self.store.dir.join(&file.name);
+        let failed = |source| Error::io(format!("read {}", path.display()), source);
+        if file.tier.is_some() || file.objects > 0 || file.bytes > NEW_SEGMENT_BYTES as u64 {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; NEW_SEGMENT_BYTES];
+        let opened = self.store.io.open(&path, Access::Read).map_err(failed)?;
+        opened.read_at(&mut bytes, 0).map_err(failed)?;
+        let behind_header = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
+        Ok(behind_header.iter().all(|byte| *byte == 0))
     }
 
     /// The refs in a manifest of before; nothing when it is gone or no valid one.

@@ -23,7 +23,7 @@ pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
 
 /// Bytes of a new segment, all of them written.
-const NEW_SEGMENT_BYTES: usize = 64 << 10;
+pub(super) const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed: opening a store reads the directories of what is not.
 pub(super) const SEAL_BYTES: u64 = 8 << 20;

@@ -158,7 +158,7 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
         operations,
         lost_commits,
         leftovers,
-        in_use: in_use(&collection),
+        in_use: in_use(&collection)?,
     })
 }
 
@@ -268,14 +268,20 @@ fn moving_refs(search: &Search<'_>, pattern: &Pattern) -> Result<Vec<String>> {
         .collect()
 }
 
-fn in_use(collection: &Collection<'_>) -> Vec<String> {
-    let files = collection.inventory().files().iter();
-    files.filter(|file| !file.replaceable).map(|file| file.name.clone()).collect()
+/// Files that cannot be replaced and may hold something.
+fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in collection.inventory().files() {
+        if !file.replaceable && !collection.is_blank(file)? {
+            names.push(file.name.clone());
+        }
+    }
+    Ok(names)
 }
 
 /// Refuses to begin, or to go on, while a file cannot be replaced.
 fn check_free(collection: &Collection<'_>, is_rewritten: bool) -> Result<()> {
-    let files = in_use(collection);
+    let files = in_use(collection)?;
     let Some(named) = files.get(..files.len().min(NAMED_FILES)).filter(|named| !named.is_empty())
     else {
         return Ok(());

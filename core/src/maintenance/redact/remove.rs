@@ -10,7 +10,7 @@ use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
 use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
-use crate::store::{Collection, Gone, PackItem, Replaced, Replacement, Store, Tier};
+use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Store, Tier};
 
 /// What stays of a store after a redaction.
 pub(super) struct Removal<'a> {
@@ -56,7 +56,7 @@ impl<'a> Removal<'a> {
         let gone = self.gone();
         let Self { search, mut marker, now_round, .. } = self;
         let inventory = search.inventory;
-        let files: Vec<usize> = (0..inventory.files().len()).collect();
+        let files = replaceable(inventory);
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
         let items = arrange(inventory, &marker, &files, now_round);
@@ -78,7 +78,7 @@ impl<'a> Removal<'a> {
     /// are not kept.
     fn gone(&self) -> Vec<(ObjectId, Kind, Gone)> {
         let inventory = self.search.inventory;
-        let files: Vec<usize> = (0..inventory.files().len()).collect();
+        let files = replaceable(inventory);
         let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files);
         let mut gone: HashMap<ObjectId, (Kind, Gone)> =
             earlier.into_iter().map(|(id, kind, why)| (id, (kind, why))).collect();
@@ -98,6 +98,12 @@ impl<'a> Removal<'a> {
         gone.sort_unstable_by_key(|(id, ..)| *id);
         gone
     }
+}
+
+/// Every file but those that hold nothing yet.
+fn replaceable(inventory: &Inventory<'_>) -> Vec<usize> {
+    let files = inventory.files().iter().enumerate();
+    files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect()
 }
 
 /// Refuses to go on when what came meanwhile has matches of its own.

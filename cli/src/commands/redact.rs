@@ -1,15 +1,17 @@
 //! `redact`: takes a string or pattern out of the whole store, history included.
 
-use std::io::Write;
+use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
 use turntree::maintenance::{
-    DEFAULT_REPLACEMENT, Pattern, Redacted, RedactionPlace, RedactionPlan, Whereabouts,
+    DEFAULT_REPLACEMENT, Pattern, Redacted, RedactionPlace, RedactionPlan, Rewritten, Whereabouts,
     plan_redaction, redact,
 };
 use turntree::{Error, ErrorKind};
 
+use super::gc::LOG_FILE;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, read_input, stamp};
 use crate::json;
@@ -74,6 +76,7 @@ impl Redact {
         let redacted = redact(&repo, &pattern, &stamp()?)
             .hint(ErrorKind::Locked, IN_USE)
             .hint(ErrorKind::Conflict, "run it again")?;
+        forget_log(&run.store_dir()?.join(LOG_FILE))?;
         if run.out.json {
             run.out.record(&record(&plan, Some(&redacted)))?;
         } else {
@@ -109,6 +112,16 @@ impl Redact {
     }
 }
 
+/// What went wrong in maintenance was written down in words, which may name what was redacted.
+fn forget_log(log: &Path) -> Result<()> {
+    match fs::remove_file(log) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(format!("remove {}", log.display()), error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn write_places(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     let paint = out.paint;
     for place in &plan.places {
@@ -128,10 +141,9 @@ fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     let paint = out.paint;
     let matches = count(plan.matches, "match");
     writeln!(out, "\n{}", paint.paint(STRONG, format!("{matches}; this would be done:")))?;
-    let rewritten = &plan.rewritten;
-    let objects = count(rewritten.blobs + rewritten.nodes, "object");
-    let (snapshots, tags) = (count(rewritten.commits, "snapshot"), count(rewritten.tags, "tag"));
-    writeln!(out, "write {objects}, {snapshots} and {tags} or pins again, with new ids")?;
+    if plan.rewritten != Rewritten::default() {
+        writeln!(out, "write {} again, with new ids", written_again(&plan.rewritten))?;
+    }
     for name in &plan.refs {
         writeln!(out, "move {}", harmless(name))?;
     }
@@ -154,14 +166,20 @@ fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
 }
 
 fn write_done(out: &mut Output, redacted: &Redacted) -> Result<()> {
-    let rewritten = &redacted.rewritten;
-    let objects = count(rewritten.blobs + rewritten.nodes, "object");
-    let snapshots = count(rewritten.commits, "snapshot");
+    let again = written_again(&redacted.rewritten);
     let ids = count(redacted.redacted_ids, "old id");
     let (before, after) = (size(redacted.replaced_bytes), size(redacted.written_bytes));
-    writeln!(out, "wrote {objects} and {snapshots} again; redacted: {ids}")?;
+    writeln!(out, "wrote {again} again; {ids} answer that they were redacted")?;
     writeln!(out, "replaced every file of the store: {before} before, {after} now")?;
     Ok(())
+}
+
+fn written_again(rewritten: &Rewritten) -> String {
+    let contents = count(rewritten.blobs + rewritten.nodes, "object");
+    let mut words = vec![contents, count(rewritten.commits, "snapshot")];
+    words.extend((rewritten.tags > 0).then(|| count(rewritten.tags, "tag object")));
+    let last = words.pop().unwrap_or_default();
+    format!("{} and {last}", words.join(", "))
 }
 
 fn record(plan: &RedactionPlan, redacted: Option<&Redacted>) -> json::Redaction {

@@ -484,6 +484,51 @@ fn two_redactions_after_another_answer_for_both() {
 }
 
 #[test]
+fn a_history_larger_than_what_is_staged_at_once_goes_in_pieces() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("one").unwrap();
+    for second in 0..4 {
+        let mut turn = say("large");
+        let large = format!("{second} {PLAIN} {}", "padding ".repeat(1 << 20));
+        turn.files = vec![("large".into(), large)];
+        take(&sandbox.repo, &main, &turn, second);
+    }
+    let before = history(&sandbox.repo);
+    let done = redact(&sandbox.repo, &pattern(PLAIN), &stamp(100)).unwrap();
+    assert_eq!((done.rewritten.blobs, done.rewritten.commits), (4, 4));
+    assert_eq!(history(&sandbox.repo), expected(before, PLAIN));
+    let repo = sandbox.reopened();
+    assert_sound(&repo);
+    assert!(plan_redaction(&repo, &pattern(PLAIN)).unwrap().is_empty());
+}
+
+#[test]
+fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
+    let sandbox = Sandbox::new();
+    let (repo, main) = (&sandbox.repo, BranchName::main("one").unwrap());
+    let mut change = repo.begin();
+    let mut builder = Builder::new();
+    let blob = change.write(Kind::Blob, "{}".into()).unwrap();
+    let entry = MessageEntry { blob, role: Role::User, media: format!("x-{PLAIN}") };
+    builder.push_message(&mut change, "main", &entry).unwrap();
+    let file = Some((FileMode::Regular, "a".repeat(97).into()));
+    builder.set_file(&mut change, "f", file).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    change.snapshot(&main, Snapshot::new(tree, "", &stamp(1))).unwrap();
+    change.finish(&stamp(1), "snapshot").unwrap();
+    let plan = plan_redaction(repo, &pattern(PLAIN)).unwrap();
+    assert_eq!((plan.places.len(), plan.places[0].part), (1, Part::Meta));
+    redact(repo, &pattern(PLAIN), &stamp(2)).unwrap();
+    assert_gone(&sandbox, PLAIN);
+    let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
+    let item = context.messages(repo.store(), "main").unwrap().get(repo.store(), 0).unwrap();
+    assert_eq!(MessageEntry::from_item(&item.unwrap()).unwrap().media, "x-[redacted]");
+    // 97 is the code of the letter a.
+    let letters = plan_redaction(repo, &Pattern::literal("a", "X").unwrap()).unwrap();
+    assert!(letters.places.iter().filter(|place| place.part == Part::Meta).count() == 1);
+}
+
+#[test]
 fn while_somebody_writes_nothing_begins() {
     let World { sandbox, .. } = world(PLAIN);
     let other =

@@ -284,11 +284,14 @@ pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
     Ok(finder.hits)
 }
 
-/// The part of an item's meta that is text: what follows the code at its beginning, unless that is
-/// the size of a file, whose high bytes are zeros.
+/// The part of an item's meta that somebody chose: what follows the code at its beginning, unless
+/// that is the size of a file, eight bytes of which the highest is zero.
 pub(super) fn text_of_meta(item: &Item) -> &[u8] {
-    let text = item.meta.get(1..).unwrap_or_default();
-    if text.contains(&0) { &[] } else { text }
+    match item.meta.split_first() {
+        Some((_, size)) if size.len() == size_of::<u64>() && size.ends_with(&[0]) => &[],
+        Some((_, text)) => text,
+        None => &[],
+    }
 }
 
 /// The name of a ref, and before it what people do not choose.

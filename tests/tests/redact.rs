@@ -484,6 +484,25 @@ fn two_redactions_after_another_answer_for_both() {
 }
 
 #[test]
+fn a_change_that_was_open_meanwhile_does_not_bring_it_back() {
+    let World { sandbox, branches, .. } = world(PLAIN);
+    collect(&sandbox.repo, Purpose::Repack(Tier::Hot), stamp(100).time, &mut |_| {}).unwrap();
+    let other = sandbox.reopened();
+    let mut change = other.begin();
+    let tip = change.tip(&branches[0]).unwrap();
+    let mut builder = Builder::from(other.context(&tip).unwrap());
+    builder.set_entry(&mut change, "scratchpad", "mine", Some("x".into())).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    redact(&sandbox.repo, &pattern(PLAIN), &stamp(101)).unwrap();
+    let mine = BranchName::main("mine").unwrap();
+    change.snapshot(&mine, Snapshot::new(tree, "mine", &stamp(102))).unwrap();
+    let error = change.finish(&stamp(102), "snapshot").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Redacted, "{error}");
+    drop(other);
+    assert_gone(&sandbox, PLAIN);
+}
+
+#[test]
 fn a_history_larger_than_what_is_staged_at_once_goes_in_pieces() {
     let sandbox = Sandbox::new();
     let main = BranchName::main("one").unwrap();

@@ -66,7 +66,10 @@ impl Redact {
             return Ok(Answer::No);
         }
         if !self.yes {
-            self.show(&mut run.out, &plan)?;
+            if self.dry_run {
+                run.out.page();
+            }
+            show(&mut run.out, &plan)?;
             if self.dry_run {
                 return Ok(Answer::Yes);
             }
@@ -101,15 +104,15 @@ impl Redact {
         let text = text.strip_suffix('\n').unwrap_or(text);
         Ok(Pattern::literal(text.strip_suffix('\r').unwrap_or(text), &self.replacement)?)
     }
+}
 
-    fn show(&self, out: &mut Output, plan: &RedactionPlan) -> Result<()> {
-        if out.json {
-            out.record(&record(plan, None))?;
-            return Ok(());
-        }
-        write_places(out, plan)?;
-        write_plan(out, plan)
+fn show(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
+    if out.json {
+        out.record(&record(plan, None))?;
+        return Ok(());
     }
+    write_places(out, plan)?;
+    write_plan(out, plan)
 }
 
 /// What went wrong in maintenance was written down in words, which may name what was redacted.

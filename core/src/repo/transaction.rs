@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 
 use super::{BranchName, Repository, Stamp, links};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
-use crate::store::{Committed, Expected, Lease, OperationDraft, RefTable, RefUpdate};
+use crate::store::{Committed, Expected, Gone, Lease, OperationDraft, RefTable, RefUpdate};
 use crate::tree::Link;
 
 /// Ids that a repository remembers to be in the store, at most.
@@ -269,6 +269,10 @@ impl LinkCheck<'_> {
                         "{kind} {id} refers to {target}, which was never stored"
                     ))
                 };
+                if self.repo.store.gone(&target) == Some(Gone::Redacted) {
+                    let message = format!("{kind} {id} refers to {target}, which was redacted");
+                    return Err(Error::new(ErrorKind::Redacted, message));
+                }
                 if !rescued.iter().any(|(id, _)| *id == target) {
                     rescued.push((target, self.lease.read(&target)?.ok_or_else(missing)?));
                 }

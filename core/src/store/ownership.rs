@@ -256,7 +256,8 @@ impl Store {
     fn prepare(&self, dir: &Path, id: SegmentId, file: &dyn IoFile) -> Result<()> {
         let mut bytes = encode_segment_header(id, self.superblock.store);
         bytes.resize(NEW_SEGMENT_BYTES, 0);
-        let failed = |source| Error::io(format!("create {}", dir.join(id.file_name()).display()), source);
+        let path = dir.join(id.file_name());
+        let failed = |source| Error::io(format!("create {}", path.display()), source);
         file.write_at(&bytes, 0).map_err(failed)?;
         match self.durability {
             Durability::Full => file.sync_data().map_err(failed)?,

@@ -246,7 +246,10 @@ impl Finder<'_> {
     fn add(&mut self, found: &Whereabouts, object: Option<ObjectId>, hit: &Hit) {
         let (words, told_apart, turn) = match found {
             Whereabouts::Entry { session, section, key, first_turn, .. } => {
-                (format!("1 {session}\n{section}\n{key}"), object, Some(*first_turn))
+                // Entries of lists come in the order of their numbers.
+                let index = key.parse().unwrap_or(u64::MAX);
+                let words = format!("1 {session}\n{section}\n{index:020}\n{key}");
+                (words, object, Some(*first_turn))
             }
             Whereabouts::Commits { session, first_turn, .. } => {
                 (format!("2 {session}"), None, Some(*first_turn))

@@ -13,7 +13,7 @@ use crate::output::Color;
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
@@ -102,6 +102,7 @@ pub(crate) enum Command {
     Diff(commands::diff::Diff),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
+    Stats(commands::stats::Stats),
     #[command(visible_alias = "br")]
     Branch(commands::branch::Branch),
     #[command(visible_alias = "co")]
@@ -141,6 +142,7 @@ impl Command {
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
+            Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use turntree::maintenance::{self, CollectionPlan, PlannedFile};
-use turntree::object::ObjectId;
+use turntree::object::{ObjectId, Time};
 use turntree::repo::BranchName;
 use turntree::store::Tier;
 
+use crate::clock::rfc3339;
 use crate::render::collection::{Done, fate_name};
 
 /// Version of the records.
@@ -577,6 +578,121 @@ impl From<&PlannedFile> for CollectedFile {
             live: file.live.into(),
             garbage: file.garbage.into(),
             fate: fate_name(file.fate),
+        }
+    }
+}
+
+/// `stats`.
+#[derive(Serialize)]
+pub(crate) struct Stats {
+    pub(crate) sessions: Vec<SessionStats>,
+    /// The log of operations.
+    pub(crate) operations: Usage,
+    /// What no session has: tags, pins, policies, objects of open changes.
+    pub(crate) other: Usage,
+    /// What only turns have that expire with the next `gc`.
+    pub(crate) expiring: Amount,
+    /// What nothing leads to.
+    pub(crate) garbage: Amount,
+    pub(crate) files: Vec<CollectedFile>,
+    /// Largest first.
+    pub(crate) largest: Vec<LargeObject>,
+}
+
+/// A session of `stats`.
+#[derive(Serialize)]
+pub(crate) struct SessionStats {
+    pub(crate) session: String,
+    pub(crate) branches: u64,
+    /// Turns with content.
+    pub(crate) turns: u64,
+    /// Those that expire with the next `gc`.
+    pub(crate) expiring: u64,
+    /// Turns whose content has gone.
+    pub(crate) elided: u64,
+    pub(crate) pins: u64,
+    /// Time of the oldest turn with content.
+    pub(crate) oldest: Option<String>,
+    /// All that is counted for the session.
+    pub(crate) total: Usage,
+    pub(crate) commits: Usage,
+    /// Nodes that hold contexts together.
+    pub(crate) contexts: Usage,
+    pub(crate) sections: BTreeMap<String, Usage>,
+    /// What of it other sessions have too.
+    pub(crate) shared: Usage,
+    /// Bytes of a full copy of the context of every turn.
+    pub(crate) full_bytes: u64,
+    /// The same after every message.
+    pub(crate) per_message_bytes: u64,
+}
+
+/// Objects, their own bytes, and what they take on disk.
+#[derive(Serialize)]
+pub(crate) struct Usage {
+    pub(crate) objects: u64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+}
+
+/// One of the largest objects.
+#[derive(Serialize)]
+pub(crate) struct LargeObject {
+    pub(crate) id: String,
+    pub(crate) session: String,
+    /// Section, with its key if that is a map.
+    pub(crate) path: String,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+}
+
+impl From<maintenance::Usage> for Usage {
+    fn from(usage: maintenance::Usage) -> Self {
+        let maintenance::Usage { objects, raw_bytes, stored_bytes } = usage;
+        Self { objects, raw_bytes, stored_bytes }
+    }
+}
+
+impl From<&maintenance::Stats> for Stats {
+    fn from(stats: &maintenance::Stats) -> Self {
+        let largest = stats.largest.iter().map(|large| LargeObject {
+            id: large.id.to_string(),
+            session: large.session.clone(),
+            path: large.path.clone(),
+            raw_bytes: large.raw_bytes,
+            stored_bytes: large.stored_bytes,
+        });
+        Self {
+            sessions: stats.sessions.iter().map(SessionStats::from).collect(),
+            operations: stats.operations.into(),
+            other: stats.other.into(),
+            expiring: stats.expiring.into(),
+            garbage: stats.garbage.into(),
+            files: stats.files.iter().map(CollectedFile::from).collect(),
+            largest: largest.collect(),
+        }
+    }
+}
+
+impl From<&maintenance::SessionStats> for SessionStats {
+    fn from(stats: &maintenance::SessionStats) -> Self {
+        let oldest = stats.oldest_micros.map(|micros| Time { micros, offset_minutes: 0 });
+        let sections = stats.sections.iter();
+        Self {
+            session: stats.session.clone(),
+            branches: stats.branches,
+            turns: stats.turns,
+            expiring: stats.expiring,
+            elided: stats.elided,
+            pins: stats.pins,
+            oldest: oldest.map(rfc3339),
+            total: stats.total().into(),
+            commits: stats.commits.into(),
+            contexts: stats.contexts.into(),
+            sections: sections.map(|(name, usage)| (name.clone(), (*usage).into())).collect(),
+            shared: stats.shared.into(),
+            full_bytes: stats.full_bytes,
+            per_message_bytes: stats.per_message_bytes,
         }
     }
 }

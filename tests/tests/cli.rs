@@ -146,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn keeping_small() {
+    play("keeping-small.md");
+}
+
+#[test]
 fn first_minutes() {
     play("first-minutes.md");
 }

@@ -126,7 +126,7 @@ impl Walk {
     fn pass(&mut self, entry: &LogEntry) -> Option<BranchName> {
         let branch = self.along.remove(&entry.id);
         if let Some(branch) = &branch {
-            for parent in &entry.commit.parents {
+            for parent in &entry.parents {
                 self.along.entry(*parent).or_insert_with(|| branch.clone());
             }
         }
@@ -142,14 +142,14 @@ impl Walk {
         for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
-            let LogEntry { id, commit } = entry;
+            let LogEntry { id, commit, parents } = entry;
             let (messages, gone) = match gone(repo, &commit.tree) {
                 Some(word) => (None, Some(word)),
                 None => (Some(messages(repo, &commit.tree)?), None),
             };
             out.record(&json::LogLine {
                 id: id.to_string(),
-                parents: commit.parents.iter().map(ToString::to_string).collect(),
+                parents: parents.iter().map(ToString::to_string).collect(),
                 session: commit.session,
                 branch,
                 turn: commit.turn,
@@ -179,7 +179,7 @@ impl Walk {
             let names = names.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let lines = style.lines(repo, &entry, names)?;
             if style.graph {
-                write_beside(out, &graph.add(entry.id, &entry.commit.parents), &lines)?;
+                write_beside(out, &graph.add(entry.id, &entry.parents), &lines)?;
             } else {
                 for line in &lines {
                     writeln!(out, "{line}")?;
@@ -192,7 +192,7 @@ impl Walk {
 
 impl Style {
     fn lines(&self, repo: &Repository, entry: &LogEntry, names: &[String]) -> Result<Vec<String>> {
-        let LogEntry { id, commit } = entry;
+        let LogEntry { id, commit, .. } = entry;
         let id = self.paint.paint(ID, id.short(ID_DIGITS));
         let shown = names.join(", ");
         let names = match names {

@@ -7,8 +7,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::maintenance::{
-    Policies, Policy, RetentionPlan, Roots, Scope, SessionPlan, Thin, plan_retention,
-    remove_policy, set_policy,
+    Policies, Policy, RetentionPlan, Roots, Scope, Thin, plan_retention, remove_policy, set_policy,
 };
 use turntree::repo::Repository;
 

@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::choose::{FileState, choose};
+use super::forget::forget_expired;
 use super::layout::arrange;
 use super::mark::Marker;
 use super::plan::RetentionPlan;
@@ -19,11 +20,14 @@ use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Time};
-use crate::repo::Repository;
+use crate::repo::{Repository, Stamp};
 use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
+
+/// About what an object takes in the index of a pack.
+const INDEX_BYTES: u64 = 48;
 
 /// What a collection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +106,7 @@ impl CollectionPlan {
     #[must_use]
     pub fn needed_bytes(&self) -> u64 {
         let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);
-        replaced.map(|file| file.live.bytes).sum()
+        replaced.map(|file| file.live.bytes + file.live.objects * INDEX_BYTES).sum()
     }
 }
 
@@ -147,10 +151,13 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 pub fn collect(
     repo: &Repository,
     purpose: Purpose,
-    now: Time,
+    stamp: &Stamp,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    let mut collected = Collected::default();
+    let (mut collected, now) = (Collected::default(), stamp.time);
+    if !matches!(purpose, Purpose::Repack(_)) {
+        forget_expired(repo, stamp)?;
+    }
     loop {
         let collection = repo.store().collect()?;
         let survey = Survey::new(collection.inventory(), purpose, now)?;

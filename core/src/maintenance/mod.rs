@@ -46,6 +46,7 @@
 pub mod auto;
 mod choose;
 mod collect;
+mod forget;
 mod fsck;
 mod graph;
 mod layout;
@@ -54,14 +55,18 @@ mod plan;
 mod policy;
 mod reach;
 mod redact;
+mod repair;
 mod retention;
 mod roots;
+mod stats;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use forget::MAX_EXPIRED;
 pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
@@ -72,7 +77,9 @@ pub use redact::{
     DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Part, Pattern, Redacted, RedactionPlace, RedactionPlan,
     Rewritten, Spot, Whereabouts, plan_redaction, redact,
 };
+pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
 };
+pub use stats::{LargeObject, SessionStats, Stats, Usage, stats};

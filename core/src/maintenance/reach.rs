@@ -13,7 +13,7 @@ use super::mark::Bits;
 use super::roots::{Reason, Roots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
-use crate::repo::{BranchName, HEAD, links, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
 use crate::store::{Examination, Gone, Inventory};
 use crate::tree::{Child, Link, children};
 
@@ -32,6 +32,7 @@ pub(super) struct Reach<'a> {
     inventory: &'a Inventory<'a>,
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
+    grafts: Grafts,
     pub(super) findings: Vec<FsckFinding>,
     /// Objects that must be there and are not, and what they are.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
@@ -70,6 +71,8 @@ impl<'a> Reach<'a> {
             inventory,
             unreadable: &examination.unreadable,
             now,
+            // What cannot be read of them is found from the roots.
+            grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
             findings: Vec::new(),
             lost: BTreeMap::new(),
             elided: 0,
@@ -85,6 +88,46 @@ impl<'a> Reach<'a> {
         reach.follow_roots();
         reach.follow_contexts();
         reach
+    }
+
+    /// Where history goes on behind forgotten commits.
+    pub(super) fn grafts(&self) -> &Grafts {
+        &self.grafts
+    }
+
+    /// What it was followed in.
+    pub(super) fn inventory(&self) -> &'a Inventory<'a> {
+        self.inventory
+    }
+
+    /// Whether an object can be used as the value of a ref: it is there, and so is all of its own
+    /// content. What was before it may be lost.
+    pub(super) fn is_whole(&self, id: &ObjectId) -> bool {
+        let mut open = vec![*id];
+        let mut seen = Bits::new(self.inventory.positions());
+        while let Some(id) = open.pop() {
+            let Some(position) = self.inventory.find(&id) else {
+                if self.inventory.gone(&id) == Some(Gone::Redacted) {
+                    continue;
+                }
+                return false;
+            };
+            if !seen.insert(position) {
+                continue;
+            }
+            if self.unreadable.contains(&id) {
+                return false;
+            }
+            let Ok(Some(object)) = self.inventory.read_any(&id) else { return false };
+            let Ok(links) = links(&object) else { return false };
+            match object.kind {
+                Kind::Commit => open.extend(links.first().map(|tree| tree.id)),
+                Kind::Tag
+                    if Tag::decode(&object.bytes).is_ok_and(|tag| tag.has_expired(self.now)) => {}
+                _ => open.extend(links.iter().map(|link| link.id)),
+            }
+        }
+        true
     }
 
     /// Commits that were reached.
@@ -244,7 +287,9 @@ impl<'a> Reach<'a> {
                 }
             };
             match Commit::decode(&object.bytes) {
-                Ok(Commit { tree, parents, session, turn, .. }) => {
+                Ok(commit) => {
+                    let parents = self.grafts.parents(&commit);
+                    let Commit { tree, session, turn, .. } = commit;
                     let dropped = self.inventory.gone(&tree).is_some();
                     let place = format!("before turn {turn} of session {session}");
                     waiting.extend(parents.into_iter().rev().map(|id| (id, place.clone())));

@@ -17,7 +17,7 @@ use std::fmt;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, HEAD, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, pin_name};
 use crate::store::RefTable;
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
@@ -114,7 +114,8 @@ impl Roots {
         now: i64,
         first: Option<ObjectId>,
     ) -> Result<Self> {
-        let mut finder = Finder { source, now, first, roots: Self::default() };
+        let grafts = Grafts::load(source, refs)?;
+        let mut finder = Finder { source, grafts, now, first, roots: Self::default() };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -127,6 +128,7 @@ impl Roots {
 
 struct Finder<'a> {
     source: &'a dyn ObjectSource,
+    grafts: Grafts,
     now: i64,
     /// The first operation that is kept, if that is not a matter of age.
     first: Option<ObjectId>,
@@ -246,7 +248,7 @@ impl Finder<'_> {
     }
 
     fn add_commit(&mut self, commit: ObjectId, reason: &Reason) -> Result<()> {
-        self.roots.graph.add(self.source, &commit)?;
+        self.roots.graph.add(self.source, &self.grafts, &commit)?;
         let reasons = self.roots.commits.entry(commit).or_default();
         if !reasons.contains(reason) {
             reasons.push(reason.clone());

@@ -151,7 +151,7 @@ impl Store {
         Ok(self.lock_sealed(id)?.is_some())
     }
 
-    fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
+    pub(super) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.dir.join(COLLECTOR_FILE);
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
         let file = match self.io.open(&path, Access::Write) {
@@ -233,7 +233,7 @@ impl Store {
         Ok(idle)
     }
 
-    fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
+    pub(super) fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
         let path = self.dir.join(JOURNAL_DIR).join(id.file_name());
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
         let file = match self.io.open(&path, Access::Read) {

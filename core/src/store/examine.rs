@@ -71,6 +71,8 @@ pub(super) struct Damaged {
     /// Packs that none lists, and that are whole.
     pub(super) spare_packs: Vec<PackId>,
     pub(super) segments: Vec<SegmentId>,
+    /// Segments that end in a batch that is not whole.
+    pub(super) torn: Vec<SegmentId>,
     /// Generations of manifests.
     pub(super) manifests: Vec<u64>,
 }
@@ -182,6 +184,9 @@ impl Examiner<'_, '_> {
                 finding.kind = FindingKind::Damage;
             }
         }
+        if sealed.is_none() && tail.end == End::Torn {
+            self.damaged.torn.push(file.id);
+        }
         let is_damaged = found.findings.iter().any(|f| f.kind == FindingKind::Damage);
         for finding in found.findings {
             self.add(finding);
@@ -247,7 +252,10 @@ impl Examiner<'_, '_> {
         let place = format!("packs/{}", pack.id().file_name());
         let stray = pack.misindexed();
         if stray > 0 {
-            self.damage(place.clone(), format!("the index does not lead to {stray} of its objects"));
+            self.damage(
+                place.clone(),
+                format!("the index does not lead to {stray} of its objects"),
+            );
         }
         if self.thoroughness == Thoroughness::Full {
             let damage = pack.verify_frames();
@@ -362,7 +370,8 @@ impl Examiner<'_, '_> {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let dir = if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
+        let dir =
+            if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
         match self.store.io.list(&dir) {
             Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(list_error(&dir, source)),

@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::index::Sealed;
 use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
+use super::segment::{ENTRY_BYTES, SegmentId, Stored};
 use super::view::{Files, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
 use crate::error::Result;
@@ -172,29 +174,29 @@ impl<'s> Inventory<'s> {
         Some(Entry { id, kind, stored_bytes, file: number })
     }
 
-    /// The bytes of the object at a position. In a pack it costs decoding the block, once for objects
-    /// that are asked about in order.
+    /// The bytes of the object at a position, and those it takes on disk with its place in a directory
+    /// or index. In a pack it costs decoding its block, once for objects that are asked about in order.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
-    pub fn raw_bytes(&self, position: usize) -> Result<Option<u64>> {
+    pub fn sizes(&self, position: usize) -> Result<Option<(u32, u64)>> {
         let Some(number) = self.file_of(position) else { return Ok(None) };
         let Some(file) = self.stored.get(number) else { return Ok(None) };
         let at = position - file.first;
-        let raw_bytes = match number.checked_sub(self.segments()) {
-            None => self.active.get(position).map(|(_, location)| location.stored.raw_bytes),
+        let stored = match number.checked_sub(self.segments()) {
+            None => self.active.get(position).map(|(_, location)| location.stored),
             Some(sealed) if sealed < self.files.sealed.len() => {
                 let sealed = self.files.sealed.get(sealed);
-                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored.raw_bytes)
+                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored)
             }
             Some(other) => {
                 let pack = self.files.packs.get(other - self.files.sealed.len());
-                let ordinal = u32::try_from(at).ok();
-                let found = pack.zip(ordinal);
-                found.map(|(pack, at)| pack.raw_bytes(at, &self.store.blocks)).transpose()?
+                let found = pack.zip(u32::try_from(at).ok());
+                return found.map(|(pack, at)| pack.sizes(at, &self.store.blocks)).transpose();
             }
         };
-        Ok(raw_bytes.map(u64::from))
+        let with_entry = |stored: Stored| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
+        Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.
@@ -225,6 +227,24 @@ impl<'s> Inventory<'s> {
     #[must_use]
     pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
         self.files.gone(id)
+    }
+
+    /// The index of a sealed segment.
+    pub(super) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
+        self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
+    }
+
+    /// Every operation in every file, those that never took effect included; one in two files twice.
+    #[must_use]
+    pub fn operations(&self) -> Vec<ObjectId> {
+        let active = self.active.iter().map(|(id, at)| (*id, at.stored.kind));
+        let sealed = self.files.sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.map(|(id, stored)| (id, stored.kind))
+        });
+        let in_segments = active.chain(sealed).filter(|(_, kind)| *kind == Kind::Operation);
+        let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
+        in_segments.map(|(id, _)| id).chain(packed.map(|(_, id)| id)).collect()
     }
 
     /// Number of segments that are not sealed.

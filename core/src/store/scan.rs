@@ -127,6 +127,20 @@ pub(super) fn read_batch(
     objects.collect()
 }
 
+/// The objects of the batch behind the last good record, though its trailer does not verify; none
+/// when there is no such batch.
+pub(super) fn torn_batch(
+    segment: &Arc<SegmentFile>,
+    tail: &Tail,
+) -> Result<Vec<(ObjectId, Location)>> {
+    let mut window = Window::new(segment);
+    let Step::Record(batch) = read_record(segment, &mut window, tail.offset, tail.sequence)? else {
+        return Ok(Vec::new());
+    };
+    let located = |(id, stored)| (id, Location { segment: Arc::clone(segment), stored });
+    Ok(batch.objects.into_iter().map(located).collect())
+}
+
 struct Scan<'a> {
     segment: &'a Arc<SegmentFile>,
     window: Window<'a>,

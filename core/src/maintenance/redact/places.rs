@@ -156,7 +156,7 @@ impl Finder<'_> {
                     }
                     id = tag.target;
                 }
-                Kind::Commit => return graph.add(self.search.inventory, &id),
+                Kind::Commit => return graph.add(self.search.inventory, &self.search.grafts, &id),
                 Kind::Blob | Kind::Node | Kind::Operation => {
                     for hit in self.search.hits_of(&id) {
                         self.add(&shown, Some(id), hit);

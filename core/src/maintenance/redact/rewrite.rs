@@ -14,7 +14,9 @@ use super::search::{Search, renamed, text_of_meta};
 use crate::context::FileEntry;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
-use crate::repo::{BranchName, Repository, Stamp, Transaction, check_full_name};
+use crate::repo::{
+    BranchName, GRAFTS_REF, Grafts, Repository, Stamp, Transaction, check_full_name,
+};
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
 
@@ -107,6 +109,9 @@ impl Rewriter<'_, '_> {
         }
         commit.tree = self.object(&commit.tree)?;
         for parent in &mut commit.parents {
+            if self.search.inventory.find(parent).is_none() {
+                self.change.allow_elided(*parent);
+            }
             *parent = self.object(parent)?;
         }
         commit.session = self.pattern.replace_name(&commit.session)?;
@@ -215,6 +220,7 @@ impl Rewriter<'_, '_> {
         let mut taken: HashSet<String> = HashSet::new();
         for (name, value) in &self.search.inventory.refs().values {
             let new_value = match value {
+                RefValue::Object(_) if name == GRAFTS_REF => RefValue::Object(self.grafts()?),
                 RefValue::Object(id) => RefValue::Object(self.object(id)?),
                 RefValue::Symbolic(target) => RefValue::Symbolic(self.ref_name(target)?),
             };
@@ -236,6 +242,16 @@ impl Rewriter<'_, '_> {
             self.change.set_ref(&new_name, Expected::Absent, Some(new_value));
         }
         Ok(())
+    }
+
+    /// The blob that says where history goes on behind forgotten commits.
+    fn grafts(&mut self) -> Result<ObjectId> {
+        let mut grafts = Grafts::default();
+        for (forgotten, next) in &self.search.grafts.0 {
+            let next = next.as_ref().map(|id| self.object(id)).transpose()?;
+            grafts.0.insert(self.object(forgotten)?, next);
+        }
+        self.change.write(Kind::Blob, grafts.encode().into())
     }
 
     fn ref_name(&self, full: &str) -> Result<String> {

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::pattern::{Pattern, Spot};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::links;
+use crate::repo::{GRAFTS_REF, Grafts, links};
 use crate::store::Inventory;
 use crate::tree::{Item, Link, items};
 
@@ -99,6 +99,8 @@ pub(super) struct Search<'a> {
     pub(super) commits: Vec<ObjectId>,
     /// Tainted objects that refs lead to.
     reached: BTreeMap<ObjectId, Kind>,
+    /// Where history goes on behind what was forgotten.
+    pub(super) grafts: Grafts,
 }
 
 impl<'a> Search<'a> {
@@ -115,10 +117,17 @@ impl<'a> Search<'a> {
                 hits.map(|hits| (!hits.is_empty()).then_some((position, hits))).transpose()
             })
             .collect::<Result<_>>()?;
-        let hits = found.into_iter().collect();
+        let mut hits: BTreeMap<_, _> = found.into_iter().collect();
+        let grafts = Grafts::load(inventory, inventory.refs())?;
+        if let Some(RefValue::Object(id)) = inventory.refs().value(GRAFTS_REF)
+            && let Some(position) = inventory.find(id)
+        {
+            // It holds ids and nothing that somebody said.
+            hits.remove(&position);
+        }
         let states = vec![State::Unknown; inventory.positions()];
         let (commits, reached) = (Vec::new(), BTreeMap::new());
-        let mut search = Self { inventory, hits, states, commits, reached };
+        let mut search = Self { inventory, hits, states, commits, reached, grafts };
         search.taint()?;
         search.reach()?;
         Ok(search)
@@ -180,6 +189,7 @@ impl<'a> Search<'a> {
                 RefValue::Object(id) => Some(*id),
                 RefValue::Symbolic(_) => None,
             })
+            .chain(self.grafts.0.values().copied().flatten())
             .collect();
         while let Some(id) = open.pop() {
             if !self.is_tainted(&id) || self.reached.contains_key(&id) {
@@ -296,6 +306,9 @@ pub(super) fn text_of_meta(item: &Item) -> &[u8] {
 
 /// The name of a ref, and before it what people do not choose.
 fn chosen_part(full: &str) -> Option<(&str, &str)> {
+    if full == GRAFTS_REF {
+        return None;
+    }
     let name_at = full.strip_prefix("refs/")?.find('/')? + "refs/".len() + 1;
     full.split_at_checked(name_at)
 }

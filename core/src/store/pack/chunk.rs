@@ -1,9 +1,8 @@
 //! Cuts large blobs into parts where their content says so, so that two versions share most parts.
 //!
-//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. Before the
-//! mean length more bits are asked for than behind it, which keeps lengths close to it. Where the
-//! cuts lie concerns nobody who reads, but two packs share parts only in kind of mind: it is frozen
-//! to keep what is written again the same.
+//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. In front of
+//! the mean length more bits are asked for than behind it, which keeps lengths close to it. Where
+//! the cuts lie concerns no reader.
 
 use std::sync::LazyLock;
 
@@ -64,4 +63,30 @@ fn cut(blob: &[u8]) -> usize {
         }
     }
     end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::tests::noise;
+    use super::*;
+
+    #[test]
+    fn parts_are_the_blob_and_a_change_touches_one_or_two() {
+        let blob = noise(1, 6 << 20);
+        let all: Vec<&[u8]> = parts(&blob).collect();
+        assert_eq!(all.concat(), blob);
+        let (last, whole) = all.split_last().unwrap();
+        let sizes = MIN_PART_BYTES..=MAX_PART_BYTES;
+        assert!(whole.iter().all(|part| sizes.contains(&part.len())));
+        assert!((1..=MAX_PART_BYTES).contains(&last.len()));
+        assert!((12..=48).contains(&all.len()), "{} parts", all.len());
+
+        let mut changed = blob.clone();
+        changed.splice(3_000_000..3_000_005, *b"another text");
+        let known: HashSet<&[u8]> = all.into_iter().collect();
+        assert!(parts(&changed).filter(|part| !known.contains(part)).count() <= 2);
+        assert_eq!(parts(b"").count(), 0);
+    }
 }

@@ -91,7 +91,7 @@ pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     sample.push(Kind::Blob, noise(1, 6000), 0);
     sample.push(Kind::Blob, [noise(1, 6000), noise(2, 9)].concat(), 1);
     if with_parts {
-        sample.push(Kind::Blob, noise(3, (4 << 20) + 5), 2);
+        sample.push(Kind::Blob, noise(3, 1000).repeat(4300), 2);
     }
     sample.push(Kind::Blob, Vec::new(), 2);
     for kind in [Kind::Node, Kind::Commit, Kind::Tag, Kind::Operation] {

@@ -76,9 +76,21 @@ impl Frames {
         cache: &BlockCache,
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
+        let (number, ..) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let block = self.decode(number, cache)?;
+        self.read_in(&block, ordinal, cache, id_at)
+    }
+
+    /// The bytes of an object that lies in this block.
+    pub(super) fn read_in(
+        &self,
+        block: &Block,
+        ordinal: u32,
+        cache: &BlockCache,
+        id_at: impl Fn(u32) -> Option<ObjectId>,
+    ) -> Result<Bytes> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let damaged = || self.damaged(number, info, "an object", "other bytes");
-        let block = self.decode(number, cache)?;
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
             Form::Verbatim => Ok(block.detached(entry)),
@@ -109,6 +121,18 @@ impl Frames {
             }
         }
         Ok(stored)
+    }
+
+    /// The bytes of an object, and those it takes in the file: of its block by the size of what it has
+    /// there, and its parts.
+    pub(super) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (block_bytes, share) = (u64::from(info.raw_bytes.max(1)), info.share());
+        let of_parts = self.stored_share(ordinal, cache)?.saturating_sub(share);
+        self.with_entry(ordinal, cache, |entry, body| {
+            let own = u64::from(info.stored_bytes) * body.len() as u64 / block_bytes;
+            (entry.raw_bytes, own + of_parts)
+        })
     }
 
     /// The entry of an object and its body, for who looks at forms.
@@ -170,6 +194,14 @@ impl Frames {
             errors.extend(self.stored(number, info).err());
         }
         (errors, headers.finish())
+    }
+
+    /// Where an object lies, for errors.
+    pub(super) fn place_of(&self, ordinal: u32) -> String {
+        match self.locate(ordinal) {
+            Some((number, info, _)) => self.place(number, info.offset),
+            None => format!("packs/{}", self.id.file_name()),
+        }
     }
 
     /// An error at a block.
@@ -238,20 +270,10 @@ impl Frames {
     }
 
     fn absent(&self, ordinal: u32) -> Error {
-        Error::corrupt(
-            format!("packs/{}", self.id.file_name()),
-            format!("object {ordinal}"),
-            "none",
-        )
+        Error::corrupt(self.place_of(ordinal), format_args!("object {ordinal}"), "none")
     }
 
     fn place(&self, number: u32, offset: u64) -> String {
         format!("packs/{} at {offset} (block {number})", self.id.file_name())
     }
-}
-
-/// The share of a block's frame that belongs to a body of this many bytes.
-fn share(info: &BlockInfo, body_bytes: usize) -> u64 {
-    let frame = u64::from(info.stored_bytes) + FRAME_HEADER_BYTES as u64;
-    frame * body_bytes as u64 / u64::from(info.raw_bytes).max(1)
 }

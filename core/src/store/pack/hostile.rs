@@ -75,11 +75,11 @@ fn mend(pack: &mut [u8]) -> Option<PackId> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn whatever_a_pack_says_no_wrong_byte_passes(changes in prop::collection::vec(change(), 1..4)) {
-        static SMALL: LazyLock<(Sample, Vec<u8>, PackId)> = LazyLock::new(|| small(false));
+        static SMALL: LazyLock<(Sample, Vec<u8>, PackId)> = LazyLock::new(|| small(true));
         let (sample, mut bytes) = (&SMALL.0, SMALL.1.clone());
         for Change { at, old, new } in changes {
             let at = at.index(bytes.len());

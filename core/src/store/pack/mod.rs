@@ -47,6 +47,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::block::Block;
 pub(in crate::store) use self::cache::BlockCache;
 use self::frames::Frames;
 use self::index::Ids;
@@ -104,9 +105,9 @@ impl Tier {
 
     /// How packs of this tier are written.
     ///
-    /// A workload of 30 MB in a thousand turns becomes 3.78 MB in 0.2 s, 2.59 MB in 0.4 s (level 12:
-    /// 2.53 MB in 1 s), 2.10 MB in 10 s (full tables: 2.06 MB in 15 s and twice the memory). Blocks
-    /// of half the size cost 6 to 9 percent.
+    /// A workload of 33 MB in a thousand turns becomes 3.78 MB in 0.2 s, 2.59 MB in 0.3 s (level 12:
+    /// 2.53 MB in 1 s), 2.10 MB in 10 s (full tables: 2.06 MB in 15 s and twice the memory). In the
+    /// first two, blocks of half the size cost 6 percent.
     const fn parameters(self) -> Parameters {
         let (block_bytes, jobs, level) = match self {
             Self::Hot => (128 << 10, 4, 3),
@@ -197,8 +198,8 @@ pub(in crate::store) struct Pack {
 }
 
 impl Pack {
-    /// Maps a pack of the store and verifies header, ids, table and footer; the frames are verified when
-    /// they are read. Costs as much as hashing some 36 bytes for each object.
+    /// Maps a pack of the store and verifies header, ids, table and footer; the frames are verified
+    /// when they are read. Costs as much as hashing some 36 bytes for each object.
     ///
     /// # Errors
     /// `Corrupt` when it is not the pack that its name says, `Io` when it cannot be mapped.
@@ -214,7 +215,8 @@ impl Pack {
             return Err(Error::corrupt(place(), "the footer of that pack", "other bytes"));
         };
         let header = PackHeader::decode(&map).filter(|(_, checksum)| *checksum == footer.header);
-        let Some((header, _)) = header.filter(|(header, _)| header.salt == footer.salt) else {
+        let agree = |header: &PackHeader| (header.salt, header.ids) == (footer.salt, footer.ids);
+        let Some((header, _)) = header.filter(|(header, _)| agree(header)) else {
             return Err(Error::corrupt(place(), "the header of that pack", "other bytes"));
         };
         if header.store != store {
@@ -230,11 +232,6 @@ impl Pack {
         let table = table.into_iter().map(Some).collect();
         let frames = Frames::new(id, map, footer.salt, table);
         Ok(Self { id, tier: header.tier, footer, frames, ids })
-    }
-
-    /// The file, and where in it an object lies, for errors.
-    pub(in crate::store) fn place(&self, ordinal: u32) -> String {
-        format!("packs/{}: object {ordinal}", self.id.file_name())
     }
 
     pub(in crate::store) fn id(&self) -> PackId {
@@ -262,7 +259,7 @@ impl Pack {
 
     /// What the pack knows of `id`. For most ids that are not there it costs one look at memory.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Found> {
-        self.ids.ids.find(id).and_then(|ordinal| self.found_at(ordinal))
+        self.ids.index.find(id).and_then(|ordinal| self.found_at(ordinal))
     }
 
     /// The ids that start with `prefix`, in their order.
@@ -270,13 +267,13 @@ impl Pack {
         &'a self,
         prefix: &IdPrefix,
     ) -> impl Iterator<Item = (ObjectId, Found)> + use<'a> {
-        let found = self.ids.ids.starting_with(prefix).into_iter();
+        let found = self.ids.index.starting_with(prefix).into_iter();
         found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
     }
 
     /// The id of the object with this ordinal.
     pub(in crate::store) fn id_at(&self, ordinal: u32) -> Option<ObjectId> {
-        self.ids.ids.id_at(ordinal).filter(|_| ordinal < self.len())
+        self.ids.index.id_at(ordinal).filter(|_| ordinal < self.len())
     }
 
     /// The kind of the object with this ordinal.
@@ -289,9 +286,14 @@ impl Pack {
         self.ids.gone()
     }
 
-    /// The block that holds an object: what is read from one block is best read together.
+    /// The number of the block that holds an object.
     pub(in crate::store) fn block_of(&self, ordinal: u32) -> Option<u32> {
         self.frames.locate(ordinal).map(|(number, ..)| number)
+    }
+
+    /// Where an object lies, for errors.
+    pub(in crate::store) fn place(&self, ordinal: u32) -> String {
+        self.frames.place_of(ordinal)
     }
 
     /// The bytes of an object; the caller verifies them. Costs at most two decompressions, those of
@@ -300,7 +302,16 @@ impl Pack {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        self.frames.read(ordinal, cache, |link| self.ids.ids.id_at(link))
+        self.frames.read(ordinal, cache, |link| self.ids.index.id_at(link))
+    }
+
+    /// The block with this number, decoded. What lies in one block is best read from it while it is
+    /// held: several threads need more large blocks than a cache has room for.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub(in crate::store) fn block(&self, number: u32, cache: &BlockCache) -> Result<OpenBlock<'_>> {
+        Ok(OpenBlock { pack: self, number, block: self.frames.decode(number, cache)? })
     }
 
     /// What an object adds to the file: its share of its block, all objects of which count the same,
@@ -312,12 +323,17 @@ impl Pack {
         self.frames.stored_share(ordinal, cache)
     }
 
-    /// The bytes of an object. Decodes its block.
+    /// The bytes of an object, and those it takes in the file, a share of the index included. Decodes
+    /// its block.
     ///
     /// # Errors
     /// `Corrupt` when the block does not verify.
-    pub(in crate::store) fn raw_bytes(&self, ordinal: u32, cache: &BlockCache) -> Result<u32> {
-        self.frames.with_entry(ordinal, cache, |entry, _| entry.raw_bytes)
+    pub(in crate::store) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (raw, stored) = self.frames.sizes(ordinal, cache)?;
+        // All that is not frames: ids, slots, the table of blocks.
+        let front = self.footer.ids.end().map_or(0, |end| end as u64);
+        let index = front + self.file_bytes().saturating_sub(self.footer.table_offset);
+        Ok((raw, stored + index / u64::from(self.len().max(1))))
     }
 
     /// What is wrong with the frames: the only part of a pack that opening it does not verify.
@@ -342,11 +358,34 @@ impl Pack {
     }
 }
 
+/// A decoded block of a pack.
+#[derive(Debug)]
+pub(in crate::store) struct OpenBlock<'a> {
+    pack: &'a Pack,
+    number: u32,
+    block: Arc<Block>,
+}
+
+impl OpenBlock<'_> {
+    /// The bytes of an object that lies in this block; the caller verifies them.
+    ///
+    /// # Errors
+    /// `Corrupt` when the object is elsewhere, or the block is not what it should be.
+    pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
+        let Pack { frames, ids, .. } = self.pack;
+        if self.pack.block_of(ordinal) != Some(self.number) {
+            let here = format_args!("object {ordinal} in block {}", self.number);
+            return Err(Error::corrupt(self.pack.place(ordinal), here, "it elsewhere"));
+        }
+        frames.read_in(&self.block, ordinal, cache, |link| ids.index.id_at(link))
+    }
+}
+
 /// The ids of a pack, verified.
 #[derive(Debug)]
 struct PackIds {
-    /// Of objects, then gone ones.
-    ids: Ids,
+    /// Those of objects, then of gone ones.
+    index: Ids,
     objects: u32,
     /// Kind and reason of each gone id.
     notes: Bytes,
@@ -363,15 +402,15 @@ impl PackIds {
         let [column, notes, _] = info.bytes()?;
         let column = rest.split_to(column);
         let notes = rest.split_to(notes);
-        let ids = Ids::open(column, rest, info.slots)?;
-        Some(Self { ids, objects: info.objects, notes })
+        let index = Ids::open(column, rest, info.slots)?;
+        Some(Self { index, objects: info.objects, notes })
     }
 
     /// Ids without content.
     fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
-        (self.objects..self.ids.len()).filter_map(|ordinal| {
+        (self.objects..self.index.len()).filter_map(|ordinal| {
             let (gone, kind) = note(&self.notes, ordinal - self.objects)?;
-            Some((self.ids.id_at(ordinal)?, kind, gone))
+            Some((self.index.id_at(ordinal)?, kind, gone))
         })
     }
 }

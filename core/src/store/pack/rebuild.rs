@@ -104,7 +104,7 @@ impl Rebuilt {
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
         self.frames.read(ordinal, cache, |link| match &self.known {
-            Some(known) => known.ids.id_at(link),
+            Some(known) => known.index.id_at(link),
             None => self.ids.get(&link).copied(),
         })
     }

@@ -260,6 +260,7 @@ fn threads_that_share_a_cache_read_the_same() {
             for thread in 0..4 {
                 let (pack, cache, sample) = (&pack, &cache, &sample);
                 scope.spawn(move || {
+                    assert!(pack.block(0, cache).unwrap().read(199, cache).is_err());
                     for n in 0..200 {
                         let ordinal = (n * 7 + thread) % 200;
                         let item = &sample.items[ordinal as usize];

@@ -14,9 +14,8 @@ impl Pack {
             let found = self.id_at(*ordinal).and_then(|id| self.find(&id));
             !matches!(found, Some(Found::Object { ordinal: at, .. }) if at == *ordinal)
         });
-        let noted = self.gone().filter(|(id, kind, why)| {
-            self.find(id) == Some(Found::Gone(*why, *kind))
-        });
+        let noted =
+            self.gone().filter(|(id, kind, why)| self.find(id) == Some(Found::Gone(*why, *kind)));
         let gone = (self.gone_len() as usize).saturating_sub(noted.count());
         objects.count() + gone
     }
@@ -36,11 +35,17 @@ impl Pack {
         bad.collect()
     }
 
+    /// The objects of a kind, by ordinal.
+    pub(in crate::store) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, ObjectId)> {
+        let blocks = self.frames.blocks().map(|(_, block)| *block);
+        let blocks = blocks.filter(move |block| block.kind == BlockKind::Objects(kind));
+        let ordinals = blocks.flat_map(|block| block.first..block.first + block.objects);
+        ordinals.filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)))
+    }
+
     /// The newest operation in the pack: its sequence and id. One that cannot be read is not seen.
     pub(in crate::store) fn newest_operation(&self, cache: &BlockCache) -> Option<(u64, ObjectId)> {
-        let operations = (0..self.len()).filter(|at| self.kind_at(*at) == Some(Kind::Operation));
-        let operations = operations.filter_map(|ordinal| {
-            let id = self.id_at(ordinal)?;
+        let operations = self.of_kind(Kind::Operation).filter_map(|(ordinal, id)| {
             let bytes = self.read(ordinal, cache).ok()?;
             verify(Kind::Operation, &bytes, &id).ok()?;
             Operation::decode(&bytes).ok().map(|operation| (operation.sequence, id))

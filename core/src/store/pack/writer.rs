@@ -18,8 +18,8 @@ use crate::store::io::{Access, Io, IoFile};
 use crate::store::segment::hex;
 use crate::store::superblock::StoreId;
 
-/// Most bytes of decoded blocks that a thread keeps while reading back: blobs in parts need several.
-const CACHE_BYTES: usize = 4 << 20;
+/// Bytes of decoded blocks that are kept while reading back: bases, and parts.
+const CACHE_BYTES: usize = 16 << 20;
 
 /// An object that goes into a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,18 +103,19 @@ impl PackDraft<'_> {
     /// Reads everything back.
     fn check(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<()> {
         let pack = Pack::open(file, id, self.store)?;
-        let blocks: Vec<&BlockInfo> = pack.frames.blocks().map(|(_, block)| block).collect();
-        let objects = blocks.par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
-        objects.try_for_each(|block| {
-            // One for all would be too small when every thread needs a large block and its base.
-            let cache = BlockCache::new(CACHE_BYTES);
+        let cache = BlockCache::new(CACHE_BYTES);
+        let blocks: Vec<(u32, &BlockInfo)> = pack.frames.blocks().collect();
+        let objects =
+            blocks.into_par_iter().filter(|(_, b)| matches!(b.kind, BlockKind::Objects(_)));
+        objects.try_for_each(|(number, block)| {
+            let open = pack.block(number, &cache)?;
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
                 if pack.find(&item.id) != Some(Found::Object { ordinal, kind: item.kind }) {
                     return Err(Error::corrupt(id.file_name(), item.id, "another object"));
                 }
-                verify(item.kind, &pack.read(ordinal, &cache)?, &item.id)
+                verify(item.kind, &open.read(ordinal, &cache)?, &item.id)
             })
         })?;
         let findings = pack.verify_frames();

@@ -12,7 +12,7 @@ use turntree::maintenance::{
     set_policy,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, Tag};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
+use turntree::repo::{BranchName, GRAFTS_REF, Grafts, NewPin, Repository, Snapshot, tag_ref};
 use turntree::store::{Expected, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::tree::{List, Map};
 use turntree_tests::oracle::{DIR, options};
@@ -449,8 +449,8 @@ fn packs_are_searched_and_expired_turns_stay_expired() {
     for n in 0..150 {
         take(repo, &BranchName::main("three").unwrap(), &say(&n.to_string()), 100);
     }
-    collect(repo, Purpose::Gc, stamp(101).time, &mut |_| {}).unwrap();
-    collect(repo, Purpose::Repack(Tier::Archive), stamp(101).time, &mut |_| {}).unwrap();
+    collect(repo, Purpose::Gc, &stamp(101), &mut |_| {}).unwrap();
+    collect(repo, Purpose::Repack(Tier::Archive), &stamp(101), &mut |_| {}).unwrap();
     let expired = |repo: &Repository| {
         let tip = repo.tip(&branches[0]).unwrap();
         let turns = repo.history(&[tip], &[]).unwrap().map(Result::unwrap);
@@ -465,8 +465,8 @@ fn packs_are_searched_and_expired_turns_stay_expired() {
     assert_eq!(expired(&repo), before);
     assert_eq!(Policies::load(repo.store(), &repo.refs()).unwrap().of("one"), Some(&policy));
     // A collection afterwards finds nothing that it misses, and what was redacted stays so.
-    collect(&repo, Purpose::Gc, stamp(103).time, &mut |_| {}).unwrap();
-    collect(&repo, Purpose::Repack(Tier::Compacted), stamp(103).time, &mut |_| {}).unwrap();
+    collect(&repo, Purpose::Gc, &stamp(103), &mut |_| {}).unwrap();
+    collect(&repo, Purpose::Repack(Tier::Compacted), &stamp(103), &mut |_| {}).unwrap();
     assert_eq!(expired(&repo), before);
 }
 
@@ -484,9 +484,37 @@ fn two_redactions_after_another_answer_for_both() {
 }
 
 #[test]
+fn history_goes_on_behind_turns_that_were_forgotten() {
+    let sandbox = Sandbox::new();
+    let (repo, main) = (&sandbox.repo, BranchName::main("one").unwrap());
+    let texts = [PLAIN, "b", "graft-c", "d", "e"];
+    let ids = [1, 2, 3, 4, 5].map(|n| take(repo, &main, &say(texts[n - 1]), n as i64));
+    let mut change = repo.begin();
+    let grafts = Grafts([(ids[1], Some(ids[0]))].into());
+    let blob = change.write(Kind::Blob, grafts.encode().into()).unwrap();
+    let value = turntree::object::RefValue::Object(blob);
+    change.set_ref(GRAFTS_REF, Expected::Absent, Some(value));
+    change.finish(&stamp(6), "forget").unwrap();
+    let turns = |repo: &Repository| {
+        let turns = repo.history(&[repo.tip(&main).unwrap()], &[]).unwrap();
+        turns.map(|entry| entry.unwrap().commit.turn).collect::<Vec<_>>()
+    };
+    assert_eq!(turns(repo), [5, 4, 3, 1]);
+    // The first time what was forgotten is still there, then it is not.
+    for secret in [PLAIN, "graft-c"] {
+        redact(repo, &pattern(secret), &stamp(7)).unwrap();
+        assert_gone(&sandbox, secret);
+        assert_eq!(turns(&sandbox.reopened()), [5, 4, 3, 1]);
+    }
+    for id in [0, 2, 3, 4].map(|n: usize| ids[n]) {
+        assert_eq!(repo.commit(&id).unwrap_err().kind(), ErrorKind::Redacted);
+    }
+}
+
+#[test]
 fn a_change_that_was_open_meanwhile_does_not_bring_it_back() {
     let World { sandbox, branches, .. } = world(PLAIN);
-    collect(&sandbox.repo, Purpose::Repack(Tier::Hot), stamp(100).time, &mut |_| {}).unwrap();
+    collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(100), &mut |_| {}).unwrap();
     let other = sandbox.reopened();
     let mut change = other.begin();
     let tip = change.tip(&branches[0]).unwrap();

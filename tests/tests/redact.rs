@@ -11,7 +11,7 @@ use turntree::maintenance::{
     Part, Pattern, Policies, Policy, Purpose, Scope, collect, fsck, plan_redaction, redact,
     set_policy,
 };
-use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, Tag};
+use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, GRAFTS_REF, Grafts, NewPin, Repository, Snapshot, tag_ref};
 use turntree::store::{Expected, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::tree::{List, Map};
@@ -186,7 +186,6 @@ fn assert_gone(sandbox: &Sandbox, secret: &str) {
     assert_sound(&repo);
     let collection = repo.store().collect().unwrap();
     let inventory = collection.inventory();
-    assert!(inventory.positions() > 0);
     for position in 0..inventory.positions() {
         let id = inventory.entry(position).unwrap().id;
         let object = inventory.read(&id).unwrap().unwrap();
@@ -249,8 +248,7 @@ fn world(secret: &str) -> World {
         expires_micros: None,
     };
     let id = change.write(Kind::Tag, tag.encode().into()).unwrap();
-    let value = turntree::object::RefValue::Object(id);
-    change.set_ref(&tag_ref("v1").unwrap(), Expected::Absent, Some(value));
+    change.set_ref(&tag_ref("v1").unwrap(), Expected::Absent, Some(RefValue::Object(id)));
     change.finish(&stamp(99), &format!("pin because of {secret}")).unwrap();
     let branches = vec![main, side, other];
     World { sandbox, old, branches }
@@ -270,17 +268,7 @@ fn afterwards_nothing_has_it_and_everything_else_is_as_it_was() {
 
         let repo = sandbox.reopened();
         let after = history(&repo);
-        let mut wanted = expected(before, secret);
-        if secret == SECRET {
-            // In a path the secret was written differently, so that it stays.
-            assert!(after["one/main"][0].1.keys().any(|key| key.starts_with("files/config/sk-")));
-        }
-        for turns in wanted.values_mut() {
-            for (commit, _) in turns.iter_mut() {
-                commit.message = replace(&commit.message, secret);
-            }
-        }
-        assert_eq!(after, wanted);
+        assert_eq!(after, expected(before, secret));
         for id in &old {
             assert_eq!(repo.commit(id).unwrap_err().kind(), ErrorKind::Redacted, "{id}");
         }
@@ -347,7 +335,6 @@ fn the_report_says_where_and_never_what() {
     assert!(plan.places.iter().any(|place| place.part == Part::Reason));
     assert_eq!(plan.refs.len(), 5);
     assert_eq!((plan.rewritten.tags, plan.lost_commits), (2, 0));
-    // Turns 21 to 63 of the main branch, 40 of the side branch, one of the other session.
     assert_eq!(plan.rewritten.commits, 43 + 40 + 1);
 }
 
@@ -492,8 +479,7 @@ fn history_goes_on_behind_turns_that_were_forgotten() {
     let mut change = repo.begin();
     let grafts = Grafts([(ids[1], Some(ids[0]))].into());
     let blob = change.write(Kind::Blob, grafts.encode().into()).unwrap();
-    let value = turntree::object::RefValue::Object(blob);
-    change.set_ref(GRAFTS_REF, Expected::Absent, Some(value));
+    change.set_ref(GRAFTS_REF, Expected::Absent, Some(RefValue::Object(blob)));
     change.finish(&stamp(6), "forget").unwrap();
     let turns = |repo: &Repository| {
         let turns = repo.history(&[repo.tip(&main).unwrap()], &[]).unwrap();
@@ -595,8 +581,7 @@ fn while_somebody_writes_nothing_begins() {
 
 #[test]
 fn files_that_killed_collections_left_are_removed() {
-    let World { sandbox, .. } = world(PLAIN);
-    redact(&sandbox.repo, &pattern(PLAIN), &stamp(100)).unwrap();
+    let sandbox = Sandbox::new();
     let left = ["manifest-00000000000000ff.0.tmp", "packs/x.tmp", "quarantine/old.seg"];
     fs::create_dir(sandbox.store().join("quarantine")).unwrap();
     for name in left {

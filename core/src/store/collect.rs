@@ -360,8 +360,7 @@ impl<'s> Collection<'s> {
                 prepared.discard(io)?;
                 return Ok(Some(needed));
             }
-            store.superblock.begin_epoch(io)?;
-            prepared.link(io)?
+            prepared.link_announced(io, &store.superblock)?
         };
         if !published {
             return Ok(None);

@@ -388,8 +388,7 @@ impl Mending<'_> {
             let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { continue };
             let published = {
                 let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
-                store.superblock.begin_epoch(io)?;
-                prepared.link(io)?
+                prepared.link_announced(io, &store.superblock)?
             };
             if published {
                 return io

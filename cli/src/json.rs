@@ -3,6 +3,8 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod redaction;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -13,6 +15,8 @@ use turntree::store::Tier;
 
 use crate::clock::rfc3339;
 use crate::render::collection::{Done, fate_name};
+
+pub(crate) use redaction::{Position, Redaction, RedactionPlace, Rewritten};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;

@@ -176,6 +176,11 @@ fn pinning_and_keeping() {
 }
 
 #[test]
+fn redacting() {
+    play("redacting.md");
+}
+
+#[test]
 fn plumbing() {
     play("plumbing.md");
 }

@@ -17,7 +17,7 @@ use crate::render::collection::{self, Done};
 use crate::render::size;
 
 /// What went wrong while nobody was looking, in the store.
-const LOG_FILE: &str = "maintenance.log";
+pub(super) const LOG_FILE: &str = "maintenance.log";
 
 /// Most bytes of that file: when it is full, its older half goes.
 const MAX_LOG_BYTES: usize = 64 << 10;

@@ -18,6 +18,7 @@ pub(crate) mod ls;
 pub(crate) mod ls_tree;
 pub(crate) mod pin;
 pub(crate) mod pins;
+pub(crate) mod redact;
 pub(crate) mod repack;
 pub(crate) mod restore;
 pub(crate) mod retention;

@@ -295,7 +295,7 @@ impl Cost for MarkCost<'_> {
 }
 
 /// Marks what must stay; gives the last round of the newest contexts.
-fn mark(
+pub(super) fn mark(
     marker: &mut Marker<'_>,
     inventory: &Inventory<'_>,
     roots: &Roots,
@@ -368,7 +368,7 @@ fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
 
 /// What the new pack has to answer for: contexts and operations that were dropped, now or earlier,
 /// unless a file that stays answers for them; and for ever what was redacted.
-fn gone(
+pub(super) fn gone(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,
     roots: &Roots,

@@ -54,6 +54,7 @@ mod mark;
 mod plan;
 mod policy;
 mod reach;
+mod redact;
 mod repair;
 mod retention;
 mod roots;
@@ -71,6 +72,10 @@ pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
+};
+pub use redact::{
+    DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Part, Pattern, Redacted, RedactionPlace, RedactionPlan,
+    Rewritten, Spot, Whereabouts, plan_redaction, redact,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};

@@ -104,8 +104,18 @@ impl Roots {
     /// `NotFound` or `Corrupt`, naming it, when a ref or an operation leads to what cannot be read:
     /// in a damaged store nobody can say what may go.
     pub fn find(source: &dyn ObjectSource, refs: &RefTable, now: i64) -> Result<Self> {
+        Self::find_since(source, refs, now, None)
+    }
+
+    /// [`Roots::find`], with no operation kept before `first`, if that is given.
+    pub(super) fn find_since(
+        source: &dyn ObjectSource,
+        refs: &RefTable,
+        now: i64,
+        first: Option<ObjectId>,
+    ) -> Result<Self> {
         let grafts = Grafts::load(source, refs)?;
-        let mut finder = Finder { source, grafts, now, roots: Self::default() };
+        let mut finder = Finder { source, grafts, now, first, roots: Self::default() };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -120,6 +130,8 @@ struct Finder<'a> {
     source: &'a dyn ObjectSource,
     grafts: Grafts,
     now: i64,
+    /// The first operation that is kept, if that is not a matter of age.
+    first: Option<ObjectId>,
     roots: Roots,
 }
 
@@ -172,6 +184,9 @@ impl Finder<'_> {
                 break;
             }
             next = operation.parents.clone();
+            if self.first == Some(id) {
+                self.roots.floor.append(&mut next);
+            }
             self.roots.operations.push(id);
             operations.push(operation.clone());
         }

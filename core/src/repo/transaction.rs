@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 
 use super::{BranchName, Repository, Stamp, links};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
-use crate::store::{Committed, Expected, Lease, OperationDraft, RefTable, RefUpdate};
+use crate::store::{Committed, Expected, Gone, Lease, OperationDraft, RefTable, RefUpdate};
 use crate::tree::Link;
 
 /// Ids that a repository remembers to be in the store, at most.
@@ -46,6 +46,8 @@ pub struct Transaction<'r> {
     staged: Memory,
     updates: BTreeMap<String, RefUpdate>,
     appended_bytes: u64,
+    /// What staged objects may refer to though it is not there any more.
+    elided: HashSet<ObjectId>,
     lease: Lease<'r>,
 }
 
@@ -85,7 +87,8 @@ impl<'r> Transaction<'r> {
     pub(super) fn new(repo: &'r Repository) -> Self {
         let (lease, refs) = (repo.store.lease(), repo.refs());
         let (staged, updates) = (Memory::new(), BTreeMap::new());
-        Self { repo, refs, staged, updates, appended_bytes: 0, lease }
+        let elided = HashSet::new();
+        Self { repo, refs, staged, updates, appended_bytes: 0, elided, lease }
     }
 
     /// The newest commit of a branch, as this transaction would leave it.
@@ -165,6 +168,12 @@ impl<'r> Transaction<'r> {
             .or_insert_with(|| RefUpdate { name: name.to_owned(), expected, new });
     }
 
+    /// Lets staged objects refer to `id`, which was dropped: a commit that is written again keeps the
+    /// tree that it lost.
+    pub(crate) fn allow_elided(&mut self, id: ObjectId) {
+        self.elided.insert(id);
+    }
+
     /// Bytes staged in memory.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
@@ -178,7 +187,8 @@ impl<'r> Transaction<'r> {
     /// `Io` when they cannot be written.
     pub fn flush(&mut self) -> Result<()> {
         let staged = std::mem::take(&mut self.staged);
-        let check = LinkCheck { repo: self.repo, staged: &staged, lease: &self.lease };
+        let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
+        let check = LinkCheck { repo, staged: &staged, elided, lease };
         let objects = objects_of(&staged);
         let written = self.repo.store.append_checked(objects, &mut || check.run())?;
         self.appended_bytes += written.stored_bytes;
@@ -201,7 +211,8 @@ impl<'r> Transaction<'r> {
             reason: reason.to_owned(),
             changes: self.updates.into_values().collect(),
         };
-        let check = LinkCheck { repo: self.repo, staged: &self.staged, lease: &self.lease };
+        let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
+        let check = LinkCheck { repo, staged: &self.staged, elided, lease };
         let objects = objects_of(&self.staged);
         let mut committed = self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
@@ -217,6 +228,7 @@ fn objects_of(staged: &Memory) -> Vec<(ObjectId, Object)> {
 struct LinkCheck<'a> {
     repo: &'a Repository,
     staged: &'a Memory,
+    elided: &'a HashSet<ObjectId>,
     lease: &'a Lease<'a>,
 }
 
@@ -246,7 +258,8 @@ impl LinkCheck<'_> {
         rescued: &mut Vec<(ObjectId, Object)>,
     ) -> Result<()> {
         for Link { id: target, .. } in links(object)? {
-            if known.ids.contains(&target) || self.staged.contains(&target)? {
+            let known_to_be_there = known.ids.contains(&target) || self.staged.contains(&target)?;
+            if known_to_be_there || self.elided.contains(&target) {
                 continue;
             }
             if !self.repo.store.contains(&target)? {
@@ -256,6 +269,10 @@ impl LinkCheck<'_> {
                         "{kind} {id} refers to {target}, which was never stored"
                     ))
                 };
+                if self.repo.store.gone(&target) == Some(Gone::Redacted) {
+                    let message = format!("{kind} {id} refers to {target}, which was redacted");
+                    return Err(Error::new(ErrorKind::Redacted, message));
+                }
                 if !rescued.iter().any(|(id, _)| *id == target) {
                     rescued.push((target, self.lease.read(&target)?.ok_or_else(missing)?));
                 }

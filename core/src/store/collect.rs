@@ -49,7 +49,7 @@ const SPARE_BYTES: u64 = 4 << 20;
 /// The right to replace files, and what there is to replace.
 #[derive(Debug)]
 pub struct Collection<'s> {
-    store: &'s Store,
+    pub(super) store: &'s Store,
     inventory: Inventory<'s>,
     /// Idle and sealed segments, locked so that nobody takes them over.
     _segments: Vec<Arc<dyn IoFile>>,
@@ -194,7 +194,7 @@ impl Store {
         Ok(())
     }
 
-    fn remove(&self, path: &std::path::Path) -> Result<()> {
+    pub(super) fn remove(&self, path: &std::path::Path) -> Result<()> {
         match self.io.remove(path) {
             Err(source) if source.kind() != IoErrorKind::NotFound => {
                 Err(Error::io(format!("remove {}", path.display()), source))

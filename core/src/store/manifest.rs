@@ -161,7 +161,7 @@ impl Manifest {
         bytes
     }
 
-    fn decode(bytes: &[u8], store: StoreId, generation: u64) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], store: StoreId, generation: u64) -> Option<Self> {
         let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
         if Checksum::new(CONTEXT).update(content).finish() != *checksum {
             return None;
@@ -244,7 +244,7 @@ pub(super) fn generation(name: &str) -> Option<u64> {
 }
 
 /// The bytes of a manifest, or `None` when it is gone.
-fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
+pub(super) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
     let failed = |source| Error::io(format!("read {}", path.display()), source);
     let file = match io.open(path, Access::Read) {
         Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),

@@ -67,6 +67,7 @@ mod inventory;
 mod io;
 mod journal;
 mod lease;
+mod leftovers;
 mod load;
 mod manifest;
 mod many;

@@ -23,7 +23,7 @@ pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
 
 /// Bytes of a new segment, all of them written.
-const NEW_SEGMENT_BYTES: usize = 64 << 10;
+pub(super) const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed: opening a store reads the directories of what is not.
 pub(super) const SEAL_BYTES: u64 = 8 << 20;
@@ -227,12 +227,19 @@ impl Store {
             if !file.lock(self.lock_timeout).map_err(failed)? {
                 continue;
             }
-            let segment = Arc::new(SegmentFile { id, file: Arc::clone(&file) });
-            if let Err(error) = self.prepare(&dir, &segment) {
-                // An empty file is harmless, and the disk may be full: keep it clean.
-                let _ = self.io.remove(&path);
-                return Err(error);
-            }
+            // A handle of its own to read: the lock ends with the owner, not with the last reader.
+            let opened = self.prepare(&dir, id, &*file).and_then(|()| {
+                let file = self.io.open(&path, Access::Read).map_err(failed)?;
+                Ok(Arc::new(SegmentFile { id, file }))
+            });
+            let segment = match opened {
+                Ok(segment) => segment,
+                Err(error) => {
+                    // An empty file is harmless, and the disk may be full: keep it clean.
+                    let _ = self.io.remove(&path);
+                    return Err(error);
+                }
+            };
             lock(&self.journal).add(Segment {
                 file: Arc::clone(&segment),
                 tail: Tail::default(),
@@ -246,13 +253,14 @@ impl Store {
         Err(Error::invalid("every new segment id is taken: the writer's seed is not random"))
     }
 
-    fn prepare(&self, dir: &Path, segment: &SegmentFile) -> Result<()> {
-        let mut bytes = encode_segment_header(segment.id, self.superblock.store);
+    fn prepare(&self, dir: &Path, id: SegmentId, file: &dyn IoFile) -> Result<()> {
+        let mut bytes = encode_segment_header(id, self.superblock.store);
         bytes.resize(NEW_SEGMENT_BYTES, 0);
-        let failed = |source| Error::io(format!("create {}", segment.place(0)), source);
-        segment.file.write_at(&bytes, 0).map_err(failed)?;
+        let path = dir.join(id.file_name());
+        let failed = |source| Error::io(format!("create {}", path.display()), source);
+        file.write_at(&bytes, 0).map_err(failed)?;
         match self.durability {
-            Durability::Full => segment.file.sync_data().map_err(failed)?,
+            Durability::Full => file.sync_data().map_err(failed)?,
             Durability::None => {}
         }
         self.sync_names(dir)

@@ -74,7 +74,7 @@ use bytes::Bytes;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
-pub use node::{Child, children, links};
+pub use node::{Child, children, items, links};
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};

@@ -189,6 +189,20 @@ pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
     Ok(children)
 }
 
+/// The items that a node or root holds itself, with their keys in a map and an empty key in a list;
+/// not those of nodes below it.
+///
+/// # Errors
+/// Those of [`links`].
+pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
+    let run = match decode(bytes)? {
+        Decoded::Root(root) => root.runs.into_iter().next(),
+        Decoded::Node { level, run, .. } => (level == 0).then(|| run.into()),
+    };
+    let run = run.unwrap_or_default();
+    Ok(run.iter().map(|entry| (entry.key.clone(), entry.item.clone())).collect())
+}
+
 /// What a node object holds.
 enum Decoded {
     Root(Root),

@@ -1,0 +1,242 @@
+//! `redact`: takes a string or pattern out of the whole store, history included.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::Args;
+use turntree::maintenance::{
+    DEFAULT_REPLACEMENT, Pattern, Redacted, RedactionPlace, RedactionPlan, Rewritten, Whereabouts,
+    plan_redaction, redact,
+};
+use turntree::{Error, ErrorKind};
+
+use super::gc::LOG_FILE;
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::{Invocation, read_input, stamp};
+use crate::json;
+use crate::output::{FAINT, ID, Output, STRONG};
+use crate::render::{ID_DIGITS, count, harmless, size};
+
+const IN_USE: &str = "end what has the store open, or mend it if it is damaged, and run it again";
+
+/// Remove a secret from everything, history included
+///
+/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON escapes
+/// it. Turns that have it and all after them are written again and get new ids; the old ids answer
+/// that they were redacted. Then all files of the store are replaced, so that none has it any more.
+/// The operation log begins anew: nothing from before can be undone. Without matches it ends with 1.
+///
+/// What it cannot do: other encodings such as base64; copies of the store, its archives and exports;
+/// and what the file system has not overwritten yet. A secret that was stored is best changed too.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree redact - --dry-run < secret.txt
+  turntree redact sk-1234567890 --yes
+  turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
+pub(crate) struct Redact {
+    /// What to remove, or - to read it from stdin, where no history of commands keeps it
+    #[arg(value_name = "STRING", required_unless_present = "regex", conflicts_with = "regex")]
+    string: Option<String>,
+    /// Remove what matches a regular expression, over bytes and as they are stored
+    #[arg(long, value_name = "PATTERN")]
+    regex: Option<String>,
+    /// What stands there instead
+    #[arg(long, value_name = "TEXT", default_value = DEFAULT_REPLACEMENT)]
+    replacement: String,
+    /// Print what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Do it: this cannot be undone
+    #[arg(short, long, conflicts_with = "dry_run")]
+    yes: bool,
+}
+
+impl Redact {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let pattern = self.pattern()?;
+        let repo = run.open()?;
+        let plan = plan_redaction(&repo, &pattern)?;
+        if plan.is_empty() {
+            if run.out.json {
+                run.out.record(&record(&plan, None))?;
+            } else {
+                writeln!(run.out, "nothing found")?;
+            }
+            return Ok(Answer::No);
+        }
+        if !self.yes {
+            if self.dry_run {
+                run.out.page();
+            }
+            show(&mut run.out, &plan)?;
+            if self.dry_run {
+                return Ok(Answer::Yes);
+            }
+            let error = Error::invalid("a redaction cannot be undone, so nothing was done");
+            return Err(Failure::hinted(error, "--yes does it, --dry-run only looks"));
+        }
+        let redacted = redact(&repo, &pattern, &stamp()?)
+            .hint(ErrorKind::Locked, IN_USE)
+            .hint(ErrorKind::Conflict, "run it again")?;
+        forget_log(&run.store_dir()?.join(LOG_FILE))?;
+        if run.out.json {
+            run.out.record(&record(&plan, Some(&redacted)))?;
+        } else {
+            write_places(&mut run.out, &plan)?;
+            write_done(&mut run.out, &redacted)?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn pattern(&self) -> Result<Pattern> {
+        let Some(string) = &self.string else {
+            let expression = self.regex.as_deref().unwrap_or_default();
+            return Ok(Pattern::regex(expression, &self.replacement)?);
+        };
+        if string != "-" {
+            return Ok(Pattern::literal(string, &self.replacement)?);
+        }
+        let bytes = read_input(Path::new("-"))?;
+        let text = std::str::from_utf8(&bytes).map_err(|source| {
+            Error::invalid("standard input: expected UTF-8").with_source(source)
+        })?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        Ok(Pattern::literal(text.strip_suffix('\r').unwrap_or(text), &self.replacement)?)
+    }
+}
+
+fn show(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
+    if out.json {
+        out.record(&record(plan, None))?;
+        return Ok(());
+    }
+    write_places(out, plan)?;
+    write_plan(out, plan)
+}
+
+/// What went wrong in maintenance was written down in words, which may name what was redacted.
+fn forget_log(log: &Path) -> Result<()> {
+    match fs::remove_file(log) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io(format!("remove {}", log.display()), error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_places(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
+    let paint = out.paint;
+    for place in &plan.places {
+        let spots = place.spots.iter().map(|spot| format!("{}:{}", spot.line, spot.offset));
+        let spots = spots.collect::<Vec<_>>().join(", ");
+        let more = if place.matches > place.spots.len() as u64 { ", ..." } else { "" };
+        let words = harmless(&place.whereabouts.to_string());
+        let part = place.part.name();
+        let at = format!("{part}, {} at {spots}{more}", count(place.matches, "match"));
+        let id = place.object.map(|id| id.short(ID_DIGITS)).unwrap_or_default();
+        writeln!(out, "{words}  {}  {}", paint.paint(FAINT, at), paint.paint(ID, id))?;
+    }
+    Ok(())
+}
+
+fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
+    let paint = out.paint;
+    let matches = count(plan.matches, "match");
+    writeln!(out, "\n{}", paint.paint(STRONG, format!("{matches}; this would be done:")))?;
+    if plan.rewritten != Rewritten::default() {
+        writeln!(out, "write {} again, with new ids", written_again(&plan.rewritten))?;
+    }
+    for name in &plan.refs {
+        writeln!(out, "move {}", harmless(name))?;
+    }
+    writeln!(out, "let the old ids answer that they were redacted")?;
+    let operations = count(plan.operations, "operation");
+    writeln!(out, "forget {operations}: undo cannot go back before this")?;
+    if plan.lost_commits > 0 {
+        let lost = count(plan.lost_commits, "snapshot");
+        writeln!(out, "drop {lost} that no branch, tag or pin leads to")?;
+    }
+    for name in &plan.leftovers {
+        writeln!(out, "remove {name}, to which nothing refers")?;
+    }
+    writeln!(out, "replace every file of the store")?;
+    for name in &plan.in_use {
+        writeln!(out, "but not while somebody writes to {name}")?;
+    }
+    writeln!(out, "nothing was done")?;
+    Ok(())
+}
+
+fn write_done(out: &mut Output, redacted: &Redacted) -> Result<()> {
+    let again = written_again(&redacted.rewritten);
+    let ids = count(redacted.redacted_ids, "old id");
+    let (before, after) = (size(redacted.replaced_bytes), size(redacted.written_bytes));
+    writeln!(out, "wrote {again} again; {ids} answer that they were redacted")?;
+    writeln!(out, "replaced every file of the store: {before} before, {after} now")?;
+    Ok(())
+}
+
+fn written_again(rewritten: &Rewritten) -> String {
+    let contents = count(rewritten.blobs + rewritten.nodes, "object");
+    let mut words = vec![contents, count(rewritten.commits, "snapshot")];
+    words.extend((rewritten.tags > 0).then(|| count(rewritten.tags, "tag object")));
+    let last = words.pop().unwrap_or_default();
+    format!("{} and {last}", words.join(", "))
+}
+
+fn record(plan: &RedactionPlan, redacted: Option<&Redacted>) -> json::Redaction {
+    let rewritten = redacted.map_or(plan.rewritten, |redacted| redacted.rewritten);
+    json::Redaction {
+        dry_run: redacted.is_none(),
+        matches: plan.matches,
+        places: plan.places.iter().map(place).collect(),
+        rewritten: json::Rewritten {
+            blobs: rewritten.blobs,
+            nodes: rewritten.nodes,
+            commits: rewritten.commits,
+            tags: rewritten.tags,
+        },
+        refs: plan.refs.clone(),
+        operations: plan.operations,
+        lost_commits: plan.lost_commits,
+        leftovers: plan.leftovers.clone(),
+        in_use: plan.in_use.clone(),
+        redacted_ids: redacted.map(|redacted| redacted.redacted_ids),
+    }
+}
+
+fn place(place: &RedactionPlace) -> json::RedactionPlace {
+    let at = |spot: &turntree::maintenance::Spot| json::Position {
+        line: spot.line,
+        offset: spot.offset,
+    };
+    let mut record = json::RedactionPlace {
+        part: place.part.name(),
+        id: place.object.map(|id| id.to_string()),
+        matches: place.matches,
+        at: place.spots.iter().map(at).collect(),
+        ..json::RedactionPlace::default()
+    };
+    match &place.whereabouts {
+        Whereabouts::Entry { session, first_turn, last_turn, section, key } => {
+            record.what = "entry";
+            record.section = Some(section.clone());
+            record.key = Some(key.clone());
+            record.session = Some(session.clone());
+            (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
+        }
+        Whereabouts::Commits { session, first_turn, last_turn } => {
+            record.what = "commit";
+            record.session = Some(session.clone());
+            (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
+        }
+        Whereabouts::Tag(name) => (record.what, record.name) = ("tag", Some(name.clone())),
+        Whereabouts::Ref(name) => (record.what, record.name) = ("ref", Some(name.clone())),
+        Whereabouts::Operation(sequence) => {
+            (record.what, record.operation) = ("operation", Some(*sequence));
+        }
+        Whereabouts::Unreached(_) => record.what = "unreached",
+    }
+    record
+}

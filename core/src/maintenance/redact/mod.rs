@@ -1,0 +1,297 @@
+//! Redaction: a string or pattern is taken out of a whole store, history included.
+//!
+//! ```text
+//! search every object ── write again what leads to a match ── move refs     (one operation)
+//!                     ── begin a new operation log ── search again
+//!                     ── one pack takes the place of every file ── remove what is left over
+//! ```
+//!
+//! Afterwards no file of the store holds a match. Turns, times and the shape of history stay; ids
+//! change from the first turn with a match on, and the old ones answer that they were redacted. What
+//! had its content dropped by retention keeps saying so.
+//!
+//! The operation log holds old ids and the words of those who acted, so it begins anew: nothing can
+//! be undone beyond a redaction, and turns that only an undo could reach go with it.
+//!
+//! Every step can be the last one before a crash. Until the refs move, nothing has happened; from
+//! then on the matches are in what nothing leads to, where the next run finds them and removes them.
+//!
+//! What this cannot do: find other encodings (base64, percent signs), or a string of which two
+//! records have a half each; empty the blocks that the file system has set free, or copies of the
+//! store; keep somebody who remembers an old id from testing a guess of the whole blob against it.
+//!
+//! ```
+//! use turntree::maintenance::{Pattern, plan_redaction, redact};
+//! # use std::sync::Arc;
+//! # use turntree::object::Time;
+//! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! # use turntree::store::{NewStore, OpenOptions, RealIo};
+//!
+//! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
+//! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
+//! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
+//! # let mut change = repo.begin();
+//! # let mut context = turntree::context::Builder::new();
+//! # context.set_entry(&mut change, "scratchpad", "login", Some("the key is k-1234".into()))?;
+//! # let tree = context.write(&mut change)?;
+//! # let old = change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
+//! # change.finish(&stamp, "snapshot")?;
+//! let pattern = Pattern::literal("k-1234", "[redacted]")?;
+//! let plan = plan_redaction(&repo, &pattern)?;
+//! assert_eq!(plan.places[0].whereabouts.to_string(), "demo, turn 1: scratchpad/login");
+//!
+//! redact(&repo, &pattern, &stamp)?;
+//! assert!(plan_redaction(&repo, &pattern)?.is_empty());
+//! assert_eq!(repo.commit(&old).unwrap_err().kind(), turntree::ErrorKind::Redacted);
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod pattern;
+mod places;
+mod remove;
+mod rewrite;
+mod search;
+
+pub use pattern::{DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Pattern, Spot};
+pub use places::{RedactionPlace, Whereabouts};
+pub use search::Part;
+
+use self::remove::Removal;
+use self::search::{Search, hits_in_name, renamed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, RefValue};
+use crate::repo::{Repository, Stamp};
+use crate::store::{Collection, RefTable};
+
+/// Times that a redaction begins again because others committed meanwhile.
+const MAX_ROUNDS: usize = 8;
+
+/// Files that a message names.
+const NAMED_FILES: usize = 3;
+
+/// What a redaction would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RedactionPlan {
+    /// Where the matches are.
+    pub places: Vec<RedactionPlace>,
+    /// How many there are, each object counted once, however many turns have it.
+    pub matches: u64,
+    /// What is written again.
+    pub rewritten: Rewritten,
+    /// Refs that move or get another name, as they will be named.
+    pub refs: Vec<String>,
+    /// Operations that are not kept.
+    pub operations: u64,
+    /// Commits that no branch, tag or pin leads to, which go.
+    pub lost_commits: u64,
+    /// Files that nothing refers to any more, which go.
+    pub leftovers: Vec<String>,
+    /// Files that keep a redaction from beginning: somebody writes to them, or they are damaged.
+    pub in_use: Vec<String>,
+}
+
+/// Objects that are written again, with other ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rewritten {
+    /// Contents that have a match.
+    pub blobs: u64,
+    /// Nodes of trees that lead to one, or have one in a key.
+    pub nodes: u64,
+    /// Commits that have one, lead to one, or come from one that does.
+    pub commits: u64,
+    /// Tags and pins.
+    pub tags: u64,
+}
+
+/// What a redaction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Redacted {
+    /// What was written again.
+    pub rewritten: Rewritten,
+    /// Ids that answer that they were redacted from now on.
+    pub redacted_ids: u64,
+    /// Bytes of the new pack.
+    pub written_bytes: u64,
+    /// Bytes of the files that it replaced.
+    pub replaced_bytes: u64,
+    /// Other files that were removed.
+    pub leftovers: u64,
+}
+
+impl RedactionPlan {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.matches == 0 && self.leftovers.is_empty()
+    }
+}
+
+/// Searches a store, and plans what a redaction would do. Nothing changes.
+///
+/// Reads every object, on all processors; with matches, every node and commit once more, and for each
+/// turn with one the sections that have it.
+///
+/// # Errors
+/// `Corrupt` when an object does not verify: nobody can say what it holds. `Locked` while a
+/// collection goes on.
+pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionPlan> {
+    let collection = repo.store().collect()?;
+    let search = Search::new(collection.inventory(), pattern)?;
+    let leftovers = collection.leftovers(&|refs| names_match(refs, pattern))?;
+    let (places, lost_commits) = if is_found(&search, pattern) {
+        places::places(&search, pattern)?
+    } else {
+        (Vec::new(), 0)
+    };
+    let inventory = collection.inventory();
+    let in_objects: u64 = search.hits.values().flatten().map(|hit| hit.matches).sum();
+    let names = inventory.refs().values.keys().flat_map(|name| hits_in_name(name, pattern));
+    let in_names: u64 = names.map(|hit| hit.matches).sum();
+    let entries = (0..inventory.positions()).filter_map(|at| inventory.entry(at));
+    let operations = entries.filter(|entry| entry.kind == Kind::Operation).count() as u64;
+    Ok(RedactionPlan {
+        places,
+        matches: in_objects + in_names,
+        rewritten: Rewritten::of(&search),
+        refs: moving_refs(&search, pattern)?,
+        operations,
+        lost_commits,
+        leftovers,
+        in_use: in_use(&collection)?,
+    })
+}
+
+/// Takes everything that matches out of a store.
+///
+/// Nothing happens when there is no match. Costs two searches, see [`plan_redaction`], and a new pack
+/// with everything that stays, which needs as much disk. What others commit meanwhile is searched
+/// too, as far as it is there when the files are replaced.
+///
+/// # Errors
+/// `Locked` when somebody writes to a file of the store: to begin with, nothing has happened then;
+/// later, history is rewritten already, and the message says so. `Conflict` when others committed
+/// what was about to be removed. `InvalidInput` when a name would not be allowed or taken. In all
+/// cases the same call completes it later.
+pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Redacted> {
+    let stamp = Stamp { time: stamp.time, actor: pattern.hide(&stamp.actor) };
+    let mut redacted = Redacted::default();
+    let mut log_begin = None;
+    for _ in 0..MAX_ROUNDS {
+        let collection = repo.store().collect()?;
+        check_free(&collection, log_begin.is_some())?;
+        let search = Search::new(collection.inventory(), pattern)?;
+        if log_begin.is_none() && !is_found(&search, pattern) {
+            if !collection.leftovers(&|refs| names_match(refs, pattern))?.is_empty() {
+                redacted.leftovers = collection.remove_leftovers()? as u64;
+            }
+            return Ok(redacted);
+        }
+        let names_match = names_match(collection.inventory().refs(), pattern);
+        if !search.reached().is_empty() || names_match {
+            rewrite::rewrite(repo, &search, pattern, &stamp)?;
+            redacted.rewritten.add(Rewritten::of(&search));
+            log_begin = Some(begin_log(repo, &stamp)?);
+            continue;
+        }
+        if let Some(first) = log_begin {
+            let removal = Removal::new(&search, first, stamp.time)?;
+            if removal.is_clean() {
+                let gone = search.tainted().filter(|(_, kind)| *kind != Kind::Operation);
+                redacted.redacted_ids = gone.count() as u64;
+                let replaced = removal.apply(&collection, repo.store(), pattern)?;
+                redacted.written_bytes = replaced.written_bytes;
+                redacted.replaced_bytes = replaced.freed_bytes;
+                redacted.leftovers = collection.remove_leftovers()? as u64;
+                return Ok(redacted);
+            }
+        }
+        log_begin = Some(begin_log(repo, &stamp)?);
+    }
+    let message = "others keep committing what shall be removed: run the redaction again";
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+impl Rewritten {
+    fn of(search: &Search<'_>) -> Self {
+        let mut rewritten = Self::default();
+        for kind in search.reached().values() {
+            match kind {
+                Kind::Blob => rewritten.blobs += 1,
+                Kind::Node => rewritten.nodes += 1,
+                Kind::Commit => rewritten.commits += 1,
+                Kind::Tag => rewritten.tags += 1,
+                Kind::Operation => {}
+            }
+        }
+        rewritten
+    }
+
+    fn add(&mut self, other: Self) {
+        self.blobs += other.blobs;
+        self.nodes += other.nodes;
+        self.commits += other.commits;
+        self.tags += other.tags;
+    }
+}
+
+/// The operation that the log begins with from now on: it changes nothing, since what moved the refs
+/// holds what they were, and perhaps names that are to be removed.
+fn begin_log(repo: &Repository, stamp: &Stamp) -> Result<ObjectId> {
+    Ok(repo.begin().finish(stamp, "redact")?.operation)
+}
+
+/// Whether anything in the store matches.
+fn is_found(search: &Search<'_>, pattern: &Pattern) -> bool {
+    !search.hits.is_empty() || names_match(search.inventory.refs(), pattern)
+}
+
+fn names_match(refs: &RefTable, pattern: &Pattern) -> bool {
+    let targets = refs.values.values().filter_map(|value| match value {
+        RefValue::Symbolic(target) => Some(target),
+        RefValue::Object(_) => None,
+    });
+    refs.values.keys().chain(targets).any(|name| !hits_in_name(name, pattern).is_empty())
+}
+
+fn moving_refs(search: &Search<'_>, pattern: &Pattern) -> Result<Vec<String>> {
+    let moves = |name: &String, value: &RefValue| {
+        let value = match value {
+            RefValue::Object(id) => search.is_tainted(id),
+            RefValue::Symbolic(target) => !hits_in_name(target, pattern).is_empty(),
+        };
+        value || !hits_in_name(name, pattern).is_empty()
+    };
+    let refs = search.inventory.refs().values.iter();
+    refs.filter(|(name, value)| moves(name, value))
+        .map(|(name, _)| renamed(name, pattern))
+        .collect()
+}
+
+/// Files that cannot be replaced and may hold something.
+fn in_use(collection: &Collection<'_>) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in collection.inventory().files() {
+        if !file.replaceable && !collection.is_blank(file)? {
+            names.push(file.name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// Refuses to begin, or to go on, while a file cannot be replaced.
+fn check_free(collection: &Collection<'_>, is_rewritten: bool) -> Result<()> {
+    let files = in_use(collection)?;
+    let Some(named) = files.get(..files.len().min(NAMED_FILES)).filter(|named| !named.is_empty())
+    else {
+        return Ok(());
+    };
+    let (named, others) = (named.join(", "), files.len() - named.len());
+    let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+    let done = match is_rewritten {
+        true => "history is rewritten, but what was removed from it is still on disk",
+        false => "nothing was done",
+    };
+    let message = format!("somebody writes to {named}{others}, or it is damaged: {done}");
+    Err(Error::new(ErrorKind::Locked, message))
+}

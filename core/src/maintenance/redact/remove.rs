@@ -1,0 +1,124 @@
+//! Remove: every file of the store is replaced by one pack without what was redacted.
+
+use std::collections::HashMap;
+
+use super::pattern::Pattern;
+use super::search::{Search, hits_in};
+use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::collect::{gone, mark};
+use crate::maintenance::layout::arrange;
+use crate::maintenance::mark::Marker;
+use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
+use crate::object::{Kind, ObjectId, ObjectSource, Time};
+use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Store, Tier};
+
+/// What stays of a store after a redaction.
+pub(super) struct Removal<'a> {
+    search: &'a Search<'a>,
+    marker: Marker<'a>,
+    roots: Roots,
+    retention: RetentionPlan,
+    now_round: u32,
+}
+
+impl<'a> Removal<'a> {
+    /// Marks what refs and the operations from `first` on lead to.
+    ///
+    /// # Errors
+    /// `Corrupt` when something that must stay is missing.
+    pub(super) fn new(search: &'a Search<'a>, first: ObjectId, now: Time) -> Result<Self> {
+        let inventory = search.inventory;
+        let roots = Roots::find_since(inventory, inventory.refs(), now.micros, Some(first))?;
+        let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
+        let retention = plan_retention(&roots, &Policies::default(), now.micros, &is_gone, None)?;
+        let mut marker = Marker::new(inventory);
+        let now_round = mark(&mut marker, inventory, &roots, &retention)?;
+        Ok(Self { search, marker, roots, retention, now_round })
+    }
+
+    /// Whether nothing of what stays is to be removed.
+    pub(super) fn is_clean(&self) -> bool {
+        let mut met = self.marker.met().iter().map(|met| met.position as usize);
+        met.all(|at| !self.search.is_tainted_at(at) && !self.search.hits.contains_key(&at))
+    }
+
+    /// Writes the pack and lets it take the place of all files.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody committed meanwhile what leads to something that is removed, and
+    /// those of [`Collection::replace`]; the store is as it was then.
+    pub(super) fn apply(
+        self,
+        collection: &Collection<'_>,
+        store: &Store,
+        pattern: &Pattern,
+    ) -> Result<Replaced> {
+        let gone = self.gone();
+        let Self { search, mut marker, now_round, .. } = self;
+        let inventory = search.inventory;
+        let files = replaceable(inventory);
+        let tiers = inventory.files().iter().filter_map(|file| file.tier);
+        let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
+        let items = arrange(inventory, &marker, &files, now_round);
+        let replacement = Replacement { files, items, gone, tier };
+        let mut arrived = |ids: &[ObjectId]| {
+            check_arrivals(store, ids, pattern)?;
+            marker.begin_round();
+            let needed = marker.meet_closure(store, ids)?;
+            if needed.iter().any(|(id, _)| search.is_tainted(id)) {
+                return Err(written_meanwhile());
+            }
+            let item = |(id, kind)| PackItem { id, kind, lane: 0 };
+            Ok(needed.into_iter().map(item).collect())
+        };
+        collection.replace(&replacement, &mut arrived)
+    }
+
+    /// What the pack answers for: everything that was redacted, now or earlier, and operations that
+    /// are not kept.
+    fn gone(&self) -> Vec<(ObjectId, Kind, Gone)> {
+        let inventory = self.search.inventory;
+        let files = replaceable(inventory);
+        let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files);
+        let mut gone: HashMap<ObjectId, (Kind, Gone)> =
+            earlier.into_iter().map(|(id, kind, why)| (id, (kind, why))).collect();
+        for (id, kind) in self.search.tainted() {
+            if kind != Kind::Operation {
+                gone.insert(id, (kind, Gone::Redacted));
+            }
+        }
+        for position in 0..inventory.positions() {
+            let Some(entry) = inventory.entry(position) else { continue };
+            let kept = inventory.find(&entry.id).is_some_and(|at| self.marker.is_met(at));
+            if entry.kind == Kind::Operation && !kept {
+                gone.insert(entry.id, (entry.kind, Gone::Elided));
+            }
+        }
+        let mut gone: Vec<_> = gone.into_iter().map(|(id, (kind, why))| (id, kind, why)).collect();
+        gone.sort_unstable_by_key(|(id, ..)| *id);
+        gone
+    }
+}
+
+/// Every file but those that hold nothing yet.
+fn replaceable(inventory: &Inventory<'_>) -> Vec<usize> {
+    let files = inventory.files().iter().enumerate();
+    files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect()
+}
+
+/// Refuses to go on when what came meanwhile has matches of its own.
+fn check_arrivals(store: &Store, ids: &[ObjectId], pattern: &Pattern) -> Result<()> {
+    for id in ids {
+        if let Some(object) = store.read(id)?
+            && !hits_in(&object, pattern)?.is_empty()
+        {
+            return Err(written_meanwhile());
+        }
+    }
+    Ok(())
+}
+
+fn written_meanwhile() -> Error {
+    let message = "somebody committed meanwhile what shall be removed: run the redaction again";
+    Error::new(ErrorKind::Conflict, message)
+}

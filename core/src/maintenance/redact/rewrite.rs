@@ -1,0 +1,287 @@
+//! Rewrite: what refs lead to is written again without the matches, and the refs are moved.
+//!
+//! Only tainted objects are written again; everything else is linked as it is. A tree is changed
+//! where its entries change and nowhere else, so its shape follows from its content as always. New
+//! objects that are not blobs go to the store together with the moved refs, or before, in pieces,
+//! when there are many; until the refs move nothing leads to them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::pattern::{Pattern, into_text};
+use super::search::{Search, renamed, text_of_meta};
+use crate::context::FileEntry;
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
+use crate::repo::{
+    BranchName, GRAFTS_REF, Grafts, Repository, Stamp, Transaction, check_full_name,
+};
+use crate::store::Expected;
+use crate::tree::{Item, List, Map};
+
+/// Staged bytes after which they are made durable.
+const FLUSH_BYTES: usize = 16 << 20;
+
+/// Equal names that are numbered, and what stands before the number.
+const MAX_NUMBER: u64 = 1 << 20;
+const SEPARATORS: [&str; 3] = ["-", "~", "#"];
+
+/// The section whose entries say how many bytes they have.
+const FILES: &[u8] = b"files";
+
+/// What a tree is in its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Tree {
+    Context,
+    Files,
+    Section,
+}
+
+/// Writes again what `refs` lead to, and moves them, as one operation.
+///
+/// # Errors
+/// `InvalidInput` when a name would be one that is not allowed or taken, `Conflict` when a ref was
+/// moved meanwhile, and those of the store; nothing has changed then but for objects that nothing
+/// leads to.
+pub(super) fn rewrite(
+    repo: &Repository,
+    search: &Search<'_>,
+    pattern: &Pattern,
+    stamp: &Stamp,
+) -> Result<()> {
+    let mut rewriter = Rewriter { change: repo.begin(), search, pattern, new: HashMap::new() };
+    for id in &search.commits {
+        if search.is_reached(id) {
+            rewriter.object(id)?;
+            if rewriter.change.staged_bytes() >= FLUSH_BYTES {
+                rewriter.change.flush()?;
+            }
+        }
+    }
+    rewriter.move_refs()?;
+    rewriter.change.finish(stamp, "redact: move refs")?;
+    Ok(())
+}
+
+struct Rewriter<'r, 's> {
+    change: Transaction<'r>,
+    search: &'s Search<'s>,
+    pattern: &'s Pattern,
+    /// What was written for objects; for trees it depends on what they are.
+    new: HashMap<(ObjectId, Tree), ObjectId>,
+}
+
+impl Rewriter<'_, '_> {
+    /// What stands for an object: itself, when nothing in it changes.
+    fn object(&mut self, id: &ObjectId) -> Result<ObjectId> {
+        self.object_in(id, Tree::Context)
+    }
+
+    fn object_in(&mut self, id: &ObjectId, tree: Tree) -> Result<ObjectId> {
+        if !self.search.is_tainted(id) {
+            return Ok(*id);
+        }
+        if let Some(new) = self.new.get(&(*id, tree)) {
+            return Ok(*new);
+        }
+        let Some(Object { kind, bytes }) = self.change.read(id)? else {
+            return Err(Error::not_found(format!("object {id} is not in the store")));
+        };
+        let new = match kind {
+            Kind::Blob => {
+                let bytes = self.pattern.replace(&bytes)?;
+                self.change.write(kind, bytes.into())?
+            }
+            Kind::Node => self.tree(id, tree)?,
+            Kind::Commit => self.commit(Commit::decode(&bytes)?)?,
+            Kind::Tag => self.tag(Tag::decode(&bytes)?)?,
+            Kind::Operation => *id,
+        };
+        self.new.insert((*id, tree), new);
+        Ok(new)
+    }
+
+    /// Parents are written before their children, so this goes one commit deep.
+    fn commit(&mut self, mut commit: Commit) -> Result<ObjectId> {
+        if self.search.inventory.find(&commit.tree).is_none() {
+            self.change.allow_elided(commit.tree);
+        }
+        commit.tree = self.object(&commit.tree)?;
+        for parent in &mut commit.parents {
+            if self.search.inventory.find(parent).is_none() {
+                self.change.allow_elided(*parent);
+            }
+            *parent = self.object(parent)?;
+        }
+        commit.session = self.pattern.replace_name(&commit.session)?;
+        for text in [&mut commit.author.agent, &mut commit.author.model, &mut commit.message] {
+            *text = self.pattern.replace_text(text)?;
+        }
+        let mut metadata = BTreeMap::new();
+        for (name, value) in &commit.metadata {
+            let new = self.pattern.replace_text(name)?.into_bytes();
+            let is_taken = |new: &[u8]| Ok(metadata.contains_key(&into_text(new.to_vec())));
+            let new = free_name(new, self.pattern, is_taken)?;
+            metadata.insert(into_text(new), self.pattern.replace_text(value)?);
+        }
+        commit.metadata = metadata;
+        self.change.write(Kind::Commit, commit.encode().into())
+    }
+
+    fn tag(&mut self, mut tag: Tag) -> Result<ObjectId> {
+        if self.search.inventory.find(&tag.target).is_none() {
+            self.change.allow_elided(tag.target);
+        }
+        tag.target = self.object(&tag.target)?;
+        tag.name = self.pattern.replace_name(&tag.name)?;
+        for text in [&mut tag.tagger, &mut tag.message] {
+            *text = self.pattern.replace_text(text)?;
+        }
+        self.change.write(Kind::Tag, tag.encode().into())
+    }
+
+    fn tree(&mut self, root: &ObjectId, tree: Tree) -> Result<ObjectId> {
+        match List::open(&self.change, root) {
+            Ok(list) => self.list(list, tree),
+            Err(_) => self.map(Map::open(&self.change, root)?, tree),
+        }
+    }
+
+    /// Replaces everything from the first entry that changes to the last one.
+    fn list(&mut self, mut list: List, tree: Tree) -> Result<ObjectId> {
+        let (mut start, mut end, mut items) = (0, 0, Vec::new());
+        for (index, item) in (0..).zip(list.iter(&self.change, 0..list.len())) {
+            let item = item?;
+            if self.changes(&item) {
+                if items.is_empty() {
+                    start = index;
+                }
+                end = index + 1;
+            } else if items.is_empty() {
+                continue;
+            }
+            items.push(item);
+        }
+        items.truncate(usize::try_from(end - start).unwrap_or(items.len()));
+        let items = items.into_iter().map(|item| self.item(&[], item, tree));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        list.splice(&mut self.change, start..end, items)?;
+        list.write(&mut self.change)
+    }
+
+    fn map(&mut self, mut map: Map, tree: Tree) -> Result<ObjectId> {
+        let mut entries: Vec<(Bytes, Item)> = Vec::new();
+        for entry in map.iter(&self.change) {
+            let (key, item) = entry?;
+            if self.pattern.is_in(&key) || self.changes(&item) {
+                entries.push((key, item));
+            }
+        }
+        let mut edits: BTreeMap<Bytes, Option<Item>> = BTreeMap::new();
+        for (key, item) in entries {
+            let item = self.item(&key, item, tree)?;
+            let mut new = key.clone();
+            if self.pattern.is_in(&key) {
+                edits.entry(key.clone()).or_insert(None);
+                let is_taken = |key: &[u8]| {
+                    Ok(edits.contains_key(key) || map.get(&self.change, key)?.is_some())
+                };
+                new = free_name(self.pattern.replace(&key)?, self.pattern, is_taken)?.into();
+            }
+            edits.insert(new, Some(item));
+        }
+        map.apply(&mut self.change, edits)?;
+        map.write(&mut self.change)
+    }
+
+    fn changes(&self, item: &Item) -> bool {
+        self.search.is_tainted(&item.link.id) || self.pattern.is_in(text_of_meta(item))
+    }
+
+    fn item(&mut self, key: &[u8], mut item: Item, tree: Tree) -> Result<Item> {
+        let inner = if tree == Tree::Context && key == FILES { Tree::Files } else { Tree::Section };
+        let inner = if item.link.kind == Kind::Node { inner } else { Tree::Context };
+        let new = self.object_in(&item.link.id, inner)?;
+        let moved = std::mem::replace(&mut item.link.id, new) != new;
+        if tree == Tree::Files && moved {
+            let size = self.change.read_as(Kind::Blob, &item.link.id)?.len() as u64;
+            return Ok(FileEntry { size, ..FileEntry::from_item(&item)? }.to_item());
+        }
+        let text = text_of_meta(&item);
+        if self.pattern.is_in(text) {
+            let code = item.meta.get(..1).unwrap_or_default();
+            item.meta = [code, &self.pattern.replace(text)?].concat().into();
+        }
+        Ok(item)
+    }
+
+    fn move_refs(&mut self) -> Result<()> {
+        let mut taken: HashSet<String> = HashSet::new();
+        for (name, value) in &self.search.inventory.refs().values {
+            let new_value = match value {
+                RefValue::Object(_) if name == GRAFTS_REF => RefValue::Object(self.grafts()?),
+                RefValue::Object(id) => RefValue::Object(self.object(id)?),
+                RefValue::Symbolic(target) => RefValue::Symbolic(self.ref_name(target)?),
+            };
+            let new_name = self.ref_name(name)?;
+            let expected = Expected::Value(value.clone());
+            if new_name == *name {
+                if new_value != *value {
+                    self.change.set_ref(name, expected, Some(new_value));
+                }
+                continue;
+            }
+            self.change.set_ref(name, expected, None);
+            if !taken.insert(new_name.clone()) {
+                let message = format!(
+                    "two refs would be named {new_name}: delete one of them, or choose another replacement"
+                );
+                return Err(Error::invalid(message));
+            }
+            self.change.set_ref(&new_name, Expected::Absent, Some(new_value));
+        }
+        Ok(())
+    }
+
+    /// The blob that says where history goes on behind forgotten commits.
+    fn grafts(&mut self) -> Result<ObjectId> {
+        let mut grafts = Grafts::default();
+        for (forgotten, next) in &self.search.grafts.0 {
+            let next = next.as_ref().map(|id| self.object(id)).transpose()?;
+            grafts.0.insert(self.object(forgotten)?, next);
+        }
+        self.change.write(Kind::Blob, grafts.encode().into())
+    }
+
+    fn ref_name(&self, full: &str) -> Result<String> {
+        let new = renamed(full, self.pattern)?;
+        let is_branch = full.starts_with("refs/heads/");
+        let allowed =
+            check_full_name(&new).is_ok() && (!is_branch || BranchName::from_full(&new).is_some());
+        if allowed || new == full {
+            return Ok(new);
+        }
+        Err(Error::invalid(format!("'{new}' cannot name a ref: choose another replacement")))
+    }
+}
+
+/// The name, or a numbered one when that is taken. Numbering it must not make a match of it.
+fn free_name(
+    name: Vec<u8>,
+    pattern: &Pattern,
+    mut is_taken: impl FnMut(&[u8]) -> Result<bool>,
+) -> Result<Vec<u8>> {
+    if !is_taken(&name)? {
+        return Ok(name);
+    }
+    for number in 2..MAX_NUMBER {
+        for separator in SEPARATORS {
+            let candidate = [&*name, format!("{separator}{number}").as_bytes()].concat();
+            if !pattern.is_in(&candidate) && !is_taken(&candidate)? {
+                return Ok(candidate);
+            }
+        }
+    }
+    Err(Error::invalid("too many names would be equal: choose another replacement"))
+}

@@ -1,0 +1,377 @@
+//! Search: every object of a store is looked through, and everything that leads to a match is found.
+//!
+//! The first pass reads all objects, on all processors, and keeps nothing but the matches. Only when
+//! there are any, a second one follows the links: an object is *tainted* when it matches or leads to
+//! one that is. What is known of an object is one byte.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::pattern::{Pattern, Spot};
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
+use crate::repo::{GRAFTS_REF, Grafts, links};
+use crate::store::Inventory;
+use crate::tree::{Item, Link, items};
+
+/// Positions that are shown of the matches in one object.
+const MAX_SPOTS: usize = 3;
+
+/// Objects that one thread takes at a time.
+const OBJECTS_PER_TASK: usize = 64;
+
+/// Where in an object a match is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The bytes of a blob.
+    Content,
+    /// The key of an entry: the path of a file, the name of a note.
+    Key,
+    /// What stands beside the link to an entry: its format, or a separator.
+    Meta,
+    /// The message of a commit or tag.
+    Message,
+    /// The author of a commit, or who made a tag or operation.
+    Author,
+    /// The name of the session in a commit.
+    Session,
+    /// What a commit says besides.
+    Metadata,
+    /// The name of a ref, or of the tag that it leads to.
+    Name,
+    /// The reason of an operation.
+    Reason,
+}
+
+impl Part {
+    /// The name in JSON and for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Key => "key",
+            Self::Meta => "meta",
+            Self::Message => "message",
+            Self::Author => "author",
+            Self::Session => "session",
+            Self::Metadata => "metadata",
+            Self::Name => "name",
+            Self::Reason => "reason",
+        }
+    }
+}
+
+/// The matches in one part of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hit {
+    pub(super) part: Part,
+    pub(super) matches: u64,
+    pub(super) spots: Vec<Spot>,
+}
+
+impl Hit {
+    /// The matches in `bytes`, which are this part of something.
+    pub(super) fn find(pattern: &Pattern, part: Part, bytes: &[u8]) -> Option<Self> {
+        let (matches, spots) = pattern.find(bytes, MAX_SPOTS);
+        (matches > 0).then_some(Self { part, matches, spots })
+    }
+}
+
+/// What is known of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Open,
+    Clean,
+    Tainted,
+}
+
+/// What was found in the objects of an inventory.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    pub(super) inventory: &'a Inventory<'a>,
+    /// By position.
+    pub(super) hits: BTreeMap<usize, Vec<Hit>>,
+    states: Vec<State>,
+    /// Tainted commits, parents before their children.
+    pub(super) commits: Vec<ObjectId>,
+    /// Tainted objects that refs lead to.
+    reached: BTreeMap<ObjectId, Kind>,
+    /// Where history goes on behind what was forgotten.
+    pub(super) grafts: Grafts,
+}
+
+impl<'a> Search<'a> {
+    /// Looks through everything.
+    ///
+    /// # Errors
+    /// `Corrupt` when an object does not verify: nobody can say what it holds.
+    pub(super) fn new(inventory: &'a Inventory<'a>, pattern: &Pattern) -> Result<Self> {
+        let positions = (0..inventory.positions()).into_par_iter();
+        let found: Vec<_> = positions
+            .with_min_len(OBJECTS_PER_TASK)
+            .filter_map(|position| {
+                let hits = hits_at(inventory, position, pattern);
+                hits.map(|hits| (!hits.is_empty()).then_some((position, hits))).transpose()
+            })
+            .collect::<Result<_>>()?;
+        let mut hits: BTreeMap<_, _> = found.into_iter().collect();
+        let grafts = Grafts::load(inventory, inventory.refs())?;
+        if let Some(RefValue::Object(id)) = inventory.refs().value(GRAFTS_REF)
+            && let Some(position) = inventory.find(id)
+        {
+            // It holds ids and nothing that somebody said.
+            hits.remove(&position);
+        }
+        let states = vec![State::Unknown; inventory.positions()];
+        let (commits, reached) = (Vec::new(), BTreeMap::new());
+        let mut search = Self { inventory, hits, states, commits, reached, grafts };
+        search.taint()?;
+        search.reach()?;
+        Ok(search)
+    }
+
+    /// Whether refs lead to this tainted object.
+    pub(super) fn is_reached(&self, id: &ObjectId) -> bool {
+        self.reached.contains_key(id)
+    }
+
+    /// Tainted objects that refs lead to.
+    pub(super) fn reached(&self) -> &BTreeMap<ObjectId, Kind> {
+        &self.reached
+    }
+
+    /// Whether what lies at a position is tainted.
+    pub(super) fn is_tainted_at(&self, position: usize) -> bool {
+        self.states.get(position) == Some(&State::Tainted)
+    }
+
+    /// Whether the object `id` matches or leads to one that does.
+    pub(super) fn is_tainted(&self, id: &ObjectId) -> bool {
+        let position = self.inventory.find(id);
+        position.is_some_and(|at| self.is_tainted_at(at))
+    }
+
+    /// Every tainted object.
+    pub(super) fn tainted(&self) -> impl Iterator<Item = (ObjectId, Kind)> {
+        let positions = self.states.iter().enumerate();
+        let tainted = positions.filter(|(_, state)| **state == State::Tainted);
+        tainted.filter_map(|(at, _)| self.inventory.entry(at)).map(|entry| (entry.id, entry.kind))
+    }
+
+    /// What in the object `id` matches.
+    pub(super) fn hits_of(&self, id: &ObjectId) -> &[Hit] {
+        let position = self.inventory.find(id);
+        position.and_then(|at| self.hits.get(&at)).map_or(&[], Vec::as_slice)
+    }
+
+    fn taint(&mut self) -> Result<()> {
+        if self.hits.is_empty() {
+            return Ok(());
+        }
+        for position in 0..self.inventory.positions() {
+            // An object that lies in several files is known by one of its positions.
+            let entry = self.inventory.entry(position);
+            if entry.is_some_and(|entry| self.inventory.find(&entry.id) == Some(position)) {
+                self.follow(position)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What refs lead to is tainted itself if anything behind it is, so only that is followed.
+    fn reach(&mut self) -> Result<()> {
+        let values = self.inventory.refs().values.values();
+        let mut open: Vec<ObjectId> = values
+            .filter_map(|value| match value {
+                RefValue::Object(id) => Some(*id),
+                RefValue::Symbolic(_) => None,
+            })
+            .chain(self.grafts.0.values().copied().flatten())
+            .collect();
+        while let Some(id) = open.pop() {
+            if !self.is_tainted(&id) || self.reached.contains_key(&id) {
+                continue;
+            }
+            let Some(object) = self.inventory.read(&id)? else { continue };
+            self.reached.insert(id, object.kind);
+            open.extend(links(&object)?.into_iter().map(|link| link.id));
+        }
+        Ok(())
+    }
+
+    /// Finds out about one object, after everything it leads to.
+    fn follow(&mut self, start: usize) -> Result<()> {
+        let mut open = Vec::new();
+        open.extend(self.open(start)?);
+        while let Some(frame) = open.last_mut() {
+            let Some(link) = frame.links.next() else {
+                let Some(Frame { position, id, kind, tainted, .. }) = open.pop() else { break };
+                self.set(position, if tainted { State::Tainted } else { State::Clean });
+                if tainted {
+                    self.commits.extend((kind == Kind::Commit).then_some(id));
+                    open.iter_mut().rev().take(1).for_each(|parent| parent.tainted = true);
+                }
+                continue;
+            };
+            // What is not there was dropped, and has nothing in it any more.
+            let Some(position) = self.inventory.find(&link.id) else { continue };
+            match self.states.get(position) {
+                Some(State::Tainted) => frame.tainted = true,
+                Some(State::Unknown) => open.extend(self.open(position)?),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, position: usize) -> Result<Option<Frame>> {
+        let unknown = self.states.get(position) == Some(&State::Unknown);
+        let Some(entry) = self.inventory.entry(position).filter(|_| unknown) else {
+            return Ok(None);
+        };
+        let links = match entry.kind {
+            Kind::Blob | Kind::Operation => Vec::new(),
+            kind => {
+                let bytes = self.inventory.read_as(kind, &entry.id)?;
+                links(&Object { kind, bytes }).map_err(|error| error.at(entry.id))?
+            }
+        };
+        self.set(position, State::Open);
+        let (id, kind, tainted) = (entry.id, entry.kind, self.hits.contains_key(&position));
+        Ok(Some(Frame { position, id, kind, tainted, links: links.into_iter() }))
+    }
+
+    fn set(&mut self, position: usize, state: State) {
+        if let Some(known) = self.states.get_mut(position) {
+            *known = state;
+        }
+    }
+}
+
+/// An object that is being followed.
+struct Frame {
+    position: usize,
+    id: ObjectId,
+    kind: Kind,
+    tainted: bool,
+    links: std::vec::IntoIter<Link>,
+}
+
+fn hits_at(inventory: &Inventory<'_>, position: usize, pattern: &Pattern) -> Result<Vec<Hit>> {
+    let Some(entry) = inventory.entry(position) else { return Ok(Vec::new()) };
+    if inventory.find(&entry.id) != Some(position) {
+        return Ok(Vec::new());
+    }
+    match inventory.read(&entry.id)? {
+        Some(object) => hits_in(&object, pattern).map_err(|error| error.at(entry.id)),
+        None => Err(Error::not_found(format!("{} {} is not in the store", entry.kind, entry.id))),
+    }
+}
+
+/// What in an object matches.
+pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
+    let mut finder = Finder { pattern, hits: Vec::new() };
+    match object.kind {
+        Kind::Blob => finder.look(Part::Content, &object.bytes),
+        Kind::Node => {
+            for (key, item) in items(&object.bytes)? {
+                finder.look(Part::Key, &key);
+                finder.look(Part::Meta, text_of_meta(&item));
+            }
+        }
+        Kind::Commit => finder.look_at_commit(&Commit::decode(&object.bytes)?),
+        Kind::Tag => {
+            let tag = Tag::decode(&object.bytes)?;
+            finder.look(Part::Name, tag.name.as_bytes());
+            finder.look(Part::Author, tag.tagger.as_bytes());
+            finder.look(Part::Message, tag.message.as_bytes());
+        }
+        Kind::Operation => finder.look_at_operation(&Operation::decode(&object.bytes)?),
+    }
+    Ok(finder.hits)
+}
+
+/// The part of an item's meta that somebody chose: what follows the code at its beginning, unless
+/// that is the size of a file, eight bytes of which the highest is zero.
+pub(super) fn text_of_meta(item: &Item) -> &[u8] {
+    match item.meta.split_first() {
+        Some((_, size)) if size.len() == size_of::<u64>() && size.ends_with(&[0]) => &[],
+        Some((_, text)) => text,
+        None => &[],
+    }
+}
+
+/// The name of a ref, and before it what people do not choose.
+fn chosen_part(full: &str) -> Option<(&str, &str)> {
+    if full == GRAFTS_REF {
+        return None;
+    }
+    let name_at = full.strip_prefix("refs/")?.find('/')? + "refs/".len() + 1;
+    full.split_at_checked(name_at)
+}
+
+/// The full name that a ref gets.
+///
+/// # Errors
+/// Those of [`Pattern::replace_name`].
+pub(super) fn renamed(full: &str, pattern: &Pattern) -> Result<String> {
+    match chosen_part(full) {
+        Some((kind, name)) => Ok(format!("{kind}{}", pattern.replace_name(name)?)),
+        None => Ok(full.to_owned()),
+    }
+}
+
+struct Finder<'a> {
+    pattern: &'a Pattern,
+    hits: Vec<Hit>,
+}
+
+impl Finder<'_> {
+    fn look(&mut self, part: Part, bytes: &[u8]) {
+        self.hits.extend(Hit::find(self.pattern, part, bytes));
+    }
+
+    fn look_at_commit(&mut self, commit: &Commit) {
+        self.look(Part::Message, commit.message.as_bytes());
+        self.look(Part::Author, commit.author.agent.as_bytes());
+        self.look(Part::Author, commit.author.model.as_bytes());
+        self.look(Part::Session, commit.session.as_bytes());
+        for text in commit.metadata.iter().flat_map(|(name, value)| [name, value]) {
+            self.look(Part::Metadata, text.as_bytes());
+        }
+    }
+
+    fn look_at_operation(&mut self, operation: &Operation) {
+        self.look(Part::Author, operation.actor.as_bytes());
+        self.look(Part::Reason, operation.reason.as_bytes());
+        for change in &operation.changes {
+            self.look_at_ref(&change.name);
+            for value in [&change.old, &change.new].into_iter().flatten() {
+                if let RefValue::Symbolic(name) = value {
+                    self.look_at_ref(name);
+                }
+            }
+        }
+    }
+
+    fn look_at_ref(&mut self, full: &str) {
+        if let Some((_, name)) = chosen_part(full) {
+            self.look(Part::Name, name.as_bytes());
+        }
+    }
+}
+
+/// What in the name of a ref matches.
+pub(super) fn hits_in_name(full: &str, pattern: &Pattern) -> Vec<Hit> {
+    let mut finder = Finder { pattern, hits: Vec::new() };
+    finder.look_at_ref(full);
+    finder.hits
+}
+
+/// A key as text, for reports.
+pub(super) fn shown_key(key: &Bytes, pattern: &Pattern) -> String {
+    pattern.hide(&String::from_utf8_lossy(key))
+}

@@ -77,7 +77,7 @@ fn repack(criterion: &mut Criterion) {
                 |dir| {
                     let repo = open(dir.path());
                     let purpose = Purpose::Repack(tier);
-                    black_box(collect(&repo, purpose, stamp(0).time, &mut |_| ()).expect("packed"));
+                    black_box(collect(&repo, purpose, &stamp(0), &mut |_| ()).expect("packed"));
                     dir
                 },
                 BatchSize::PerIteration,
@@ -109,7 +109,7 @@ fn concurrent_snapshots(history: &History, tier: Tier) {
         let repacking = threads.spawn(|| {
             let start = Instant::now();
             let purpose = Purpose::Repack(tier);
-            collect(&other, purpose, stamp(0).time, &mut |_| ()).expect("packed");
+            collect(&other, purpose, &stamp(0), &mut |_| ()).expect("packed");
             is_over.store(true, Ordering::Release);
             start.elapsed()
         });

@@ -11,12 +11,13 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
-    ("Keep it small", &["gc", "repack"]),
+    ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
+    ("Keep it sound", &["fsck"]),
     (
         "Plumbing, for scripts",
         &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
@@ -109,8 +110,13 @@ pub(crate) enum Command {
     Fork(commands::fork::Fork),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
+    Pin(commands::pin::Pin),
+    Unpin(commands::unpin::Unpin),
+    Pins(commands::pins::Pins),
+    Retention(commands::retention::Retention),
     Gc(commands::gc::Gc),
     Repack(commands::repack::Repack),
+    Fsck(commands::fsck::Fsck),
     HashObject(commands::hash_object::HashObject),
     CatObject(commands::cat_object::CatObject),
     LsTree(commands::ls_tree::LsTree),
@@ -141,8 +147,13 @@ impl Command {
             Self::Fork(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Pin(command) => command.run(run),
+            Self::Unpin(command) => command.run(run),
+            Self::Pins(command) => command.run(run),
+            Self::Retention(command) => command.run(run),
             Self::Gc(command) => command.run(run),
             Self::Repack(command) => command.run(run),
+            Self::Fsck(command) => command.run(run),
             Self::HashObject(command) => command.run(run),
             Self::CatObject(command) => command.run(run),
             Self::LsTree(command) => command.run(run),

@@ -75,6 +75,11 @@ impl Invocation {
         Ok(self.remember(repo, location.dir))
     }
 
+    /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
+    pub(crate) fn open_quietly(&self) -> Result<Repository> {
+        open_quietly(&self.locate()?)
+    }
+
     /// Whether [`Invocation::open_or_create`] would make a store.
     pub(crate) fn would_create(&self) -> Result<bool> {
         is_absent(&self.locate()?.dir)
@@ -229,19 +234,22 @@ fn nearest(from: &Path) -> Option<PathBuf> {
 }
 
 fn open(location: &Location) -> Result<Repository> {
-    let Location { dir, found } = location;
-    if is_absent(dir)? {
-        let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
-        return Err(Failure::hinted(missing, NO_STORE));
-    }
-    let repo = Repository::open(Arc::new(RealIo), dir, open_options())
-        .hint(ErrorKind::NotFound, NO_STORE)?;
+    let repo = open_quietly(location)?;
     // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
     let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
     for Finding { place, message, .. } in repo.store().findings().into_iter().filter(damage) {
         warn(&format!("the store is damaged: {place}: {message}"));
     }
     Ok(repo)
+}
+
+fn open_quietly(location: &Location) -> Result<Repository> {
+    let Location { dir, found } = location;
+    if is_absent(dir)? {
+        let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
+        return Err(Failure::hinted(missing, NO_STORE));
+    }
+    Repository::open(Arc::new(RealIo), dir, open_options()).hint(ErrorKind::NotFound, NO_STORE)
 }
 
 /// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a

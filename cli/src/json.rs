@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use turntree::maintenance::{self, CollectionPlan, PlannedFile, SessionPlan};
+use turntree::maintenance::{self, CollectionPlan, PlannedFile};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::BranchName;
 use turntree::store::Tier;
@@ -78,6 +78,9 @@ pub(crate) struct Moved {
     pub(crate) branch: String,
     /// Turn of the commit.
     pub(crate) turn: Option<u64>,
+    /// The pin on it, for `snapshot --pin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pin: Option<String>,
 }
 
 impl Moved {
@@ -88,6 +91,7 @@ impl Moved {
             session: branch.session().to_owned(),
             branch: branch.branch().to_owned(),
             turn: tip.map(|(_, turn)| turn),
+            pin: None,
         }
     }
 }
@@ -111,9 +115,11 @@ pub(crate) struct LogLine {
     pub(crate) time: String,
     pub(crate) trigger: &'static str,
     pub(crate) message: String,
-    /// Messages of all agents in the context.
-    pub(crate) messages: u64,
+    /// Messages of all agents in the context; `null` when that is gone.
+    pub(crate) messages: Option<u64>,
     pub(crate) author: Author,
+    /// `expired` or `redacted` when the context is gone.
+    pub(crate) gone: Option<&'static str>,
 }
 
 /// `show` of a revision.
@@ -263,6 +269,117 @@ pub(crate) struct RestoredFile {
     pub(crate) action: &'static str,
 }
 
+/// `pin`, and one of `pins`.
+#[derive(Serialize)]
+pub(crate) struct Pin {
+    /// Its name.
+    pub(crate) pin: String,
+    /// The commit.
+    pub(crate) id: String,
+    /// Session and turn of the commit; `null` when an expired pin's commit is gone.
+    pub(crate) session: Option<String>,
+    pub(crate) turn: Option<u64>,
+    pub(crate) reason: String,
+    pub(crate) actor: String,
+    pub(crate) time: String,
+    pub(crate) expires: Option<String>,
+    /// Whether it protects nothing any more.
+    pub(crate) expired: bool,
+}
+
+/// `pins`.
+#[derive(Serialize)]
+pub(crate) struct Pins {
+    pub(crate) pins: Vec<Pin>,
+}
+
+/// `unpin`.
+#[derive(Serialize)]
+pub(crate) struct Unpin {
+    pub(crate) unpinned: Vec<Unpinned>,
+}
+
+/// A pin that was removed.
+#[derive(Serialize)]
+pub(crate) struct Unpinned {
+    /// Its name.
+    pub(crate) pin: String,
+    /// The commit it was on.
+    pub(crate) id: String,
+}
+
+/// A retention policy; a rule that it does not have is `null` or empty.
+#[derive(Serialize)]
+pub(crate) struct Policy {
+    pub(crate) keep_last: Option<u64>,
+    pub(crate) keep_within_micros: Option<i64>,
+    pub(crate) thin: Vec<String>,
+    pub(crate) budget_bytes: Option<u64>,
+}
+
+/// `retention set`.
+#[derive(Serialize)]
+pub(crate) struct RetentionSet {
+    /// The session; `null` for the default.
+    pub(crate) session: Option<String>,
+    pub(crate) policy: Policy,
+    pub(crate) dry_run: bool,
+    /// What would expire, with `--dry-run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sessions: Option<Vec<SessionPlan>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notes: Option<Vec<String>>,
+}
+
+/// What a policy does to a session.
+#[derive(Serialize)]
+pub(crate) struct SessionPlan {
+    pub(crate) session: String,
+    /// Turns that keep their content.
+    pub(crate) kept: u64,
+    /// Turns that expire.
+    pub(crate) expiring: u64,
+    /// Turns that expired earlier.
+    pub(crate) expired: u64,
+    /// The oldest and the newest turn that expire.
+    pub(crate) first: Option<u64>,
+    pub(crate) last: Option<u64>,
+    /// How many stay between these, by reason.
+    pub(crate) spared: BTreeMap<&'static str, u64>,
+    /// Stored bytes of what stays, where they were measured.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// `retention show`.
+#[derive(Serialize)]
+pub(crate) struct RetentionShow {
+    pub(crate) default: Option<Policy>,
+    pub(crate) sessions: Vec<SessionPolicy>,
+}
+
+/// The policy of a session.
+#[derive(Serialize)]
+pub(crate) struct SessionPolicy {
+    pub(crate) session: String,
+    /// Whether it is its own and not the default.
+    pub(crate) own: bool,
+    pub(crate) policy: Option<Policy>,
+}
+
+/// `retention unset`.
+#[derive(Serialize)]
+pub(crate) struct RetentionUnset {
+    /// The session; `null` for the default.
+    pub(crate) session: Option<String>,
+}
+
+/// A turn that can still be read, in the error about one that expired.
+#[derive(Serialize)]
+pub(crate) struct AvailableTurn {
+    pub(crate) turn: u64,
+    pub(crate) id: String,
+}
+
 /// `export` into a file.
 #[derive(Serialize)]
 pub(crate) struct Exported {
@@ -282,7 +399,7 @@ pub(crate) struct Collection {
     /// Whether more steps follow the first one.
     pub(crate) partial: bool,
     /// Each session with a policy.
-    pub(crate) sessions: Vec<CollectedSession>,
+    pub(crate) sessions: Vec<SessionPlan>,
     /// What people should know: budgets that cannot be met.
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
@@ -307,25 +424,6 @@ pub(crate) struct CollectionDone {
     /// Bytes of all files before and after.
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
-}
-
-/// What happens to the turns of a session.
-#[derive(Serialize)]
-pub(crate) struct CollectedSession {
-    pub(crate) session: String,
-    /// Turns that keep their content.
-    pub(crate) kept: u64,
-    /// Turns that expire now.
-    pub(crate) expiring: u64,
-    /// Turns that expired earlier.
-    pub(crate) expired: u64,
-    /// The oldest and the newest turn that expire now.
-    pub(crate) first: Option<u64>,
-    pub(crate) last: Option<u64>,
-    /// Turns that stay between these two, by the reason.
-    pub(crate) spared: BTreeMap<&'static str, u64>,
-    /// Stored bytes of what stays, where they were measured for a budget.
-    pub(crate) bytes: Option<u64>,
 }
 
 /// What happens to a file.
@@ -372,7 +470,7 @@ impl Collection {
             tier: plan.filter(|plan| !plan.is_empty()).map(|plan| plan.tier.name()),
             needed_bytes: plan.map_or(0, CollectionPlan::needed_bytes),
             partial: plan.is_some_and(|plan| plan.partial),
-            sessions: sessions.map(CollectedSession::from).collect(),
+            sessions: sessions.map(SessionPlan::from).collect(),
             notes: plan.map(|plan| plan.retention.notes.clone()).unwrap_or_default(),
             files: files.map(CollectedFile::from).collect(),
             live: plan.map(|plan| plan.live.into()),
@@ -382,8 +480,8 @@ impl Collection {
     }
 }
 
-impl From<&SessionPlan> for CollectedSession {
-    fn from(plan: &SessionPlan) -> Self {
+impl From<&maintenance::SessionPlan> for SessionPlan {
+    fn from(plan: &maintenance::SessionPlan) -> Self {
         Self {
             session: plan.session.clone(),
             kept: plan.kept,
@@ -582,4 +680,32 @@ pub(crate) struct Ref {
     pub(crate) id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
+}
+
+/// `fsck`.
+#[derive(Serialize)]
+pub(crate) struct Fsck {
+    /// Whether nothing is damaged or lost.
+    pub(crate) ok: bool,
+    pub(crate) objects: u64,
+    pub(crate) commits: u64,
+    /// Bytes of the files.
+    pub(crate) bytes: u64,
+    pub(crate) findings: Vec<FsckFinding>,
+    pub(crate) operations: u64,
+    /// Snapshots whose content was dropped by retention or redacted.
+    pub(crate) expired: u64,
+}
+
+/// One finding of `fsck` or `repair`.
+#[derive(Serialize)]
+pub(crate) struct FsckFinding {
+    pub(crate) kind: &'static str,
+    /// `damage` or `note`.
+    pub(crate) severity: &'static str,
+    /// File and offset, ref, or session with turn and section.
+    pub(crate) place: String,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<String>,
 }

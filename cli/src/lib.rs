@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
-//! | `revision.rs`, `clock.rs` | names and times that people write |
+//! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
@@ -24,6 +24,7 @@ mod invocation;
 mod json;
 mod output;
 mod progress;
+mod quantity;
 mod render;
 mod revision;
 

@@ -43,6 +43,39 @@ impl<R> Progress<R> {
     }
 }
 
+/// How much of some bytes is done, for work that is no reading.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    name: &'static str,
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Meter {
+    /// Shows work that is called `name`.
+    pub(crate) fn new(name: &'static str) -> Self {
+        Self { name, start: Instant::now(), bar: None }
+    }
+
+    /// Shows that `done` bytes of `all` are done.
+    pub(crate) fn show(&mut self, done: u64, all: u64) {
+        if self.bar.is_none() && self.start.elapsed() >= PATIENCE {
+            self.bar = Some(bar(self.name, Some(all)));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Hidden by itself when stderr is no terminal.
 fn bar(name: &str, total: Option<u64>) -> ProgressBar {
     let (bar, template) = match total {

@@ -171,6 +171,11 @@ fn restoring() {
 }
 
 #[test]
+fn pinning_and_keeping() {
+    play("keeping.md");
+}
+
+#[test]
 fn plumbing() {
     play("plumbing.md");
 }

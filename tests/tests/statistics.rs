@@ -77,7 +77,7 @@ fn every_object_is_counted_once_whatever_file_it_lies_in() {
     assert_eq!(objects(&journal), sandbox.repo.store().summary().unwrap().objects as u64);
     assert_eq!(journal.garbage.objects, 1);
     let purpose = Purpose::Repack(Tier::Compacted);
-    collect(&sandbox.repo, purpose, stamp(3).time, &mut |_| ()).unwrap();
+    collect(&sandbox.repo, purpose, &stamp(3), &mut |_| ()).unwrap();
     let packed = look(&sandbox.repo, None);
     assert_eq!(objects(&packed), sandbox.repo.store().summary().unwrap().objects as u64);
     assert_eq!(packed.garbage.objects, 0);
@@ -129,7 +129,7 @@ fn gc_frees_what_was_announced_and_the_turns_are_elided() {
     let before = look(&sandbox.repo, None);
     let (expiring, turns) = (session(&before, "longer").expiring, session(&before, "longer").turns);
     assert!(expiring > 0 && before.expiring.objects > 0);
-    let done = collect(&sandbox.repo, Purpose::Gc, stamp(3).time, &mut |_| ()).unwrap();
+    let done = collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| ()).unwrap();
     assert_eq!(done.expired_turns, expiring);
     assert_eq!(done.freed.objects, before.expiring.objects + before.garbage.objects);
     let after = look(&sandbox.repo, None);

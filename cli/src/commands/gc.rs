@@ -10,7 +10,7 @@ use turntree::{Error, ErrorKind};
 
 use crate::clock;
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::progress::Working;
 use crate::render::collection::{self, Done};
@@ -55,7 +55,7 @@ impl Gc {
     /// is written down in the store.
     fn run_quietly(run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
-        let done = run.open().and_then(|repo| Ok(auto::step(&repo, clock::now()?)?));
+        let done = run.open().and_then(|repo| Ok(auto::step(&repo, &stamp()?)?));
         if let Err(failure) = done {
             // There is nobody left to tell that this cannot be written either.
             let _ = note(&dir.join(LOG_FILE), &failure.message());
@@ -87,9 +87,9 @@ pub(crate) fn collect_or_plan(
     purpose: Purpose,
     dry_run: bool,
 ) -> Result<Answer> {
-    let (repo, now) = (run.open()?, clock::now()?);
+    let (repo, stamp) = (run.open()?, stamp()?);
     if dry_run {
-        let plan = plan_collection(&repo, purpose, now).hint(ErrorKind::Locked, LOCKED)?;
+        let plan = plan_collection(&repo, purpose, stamp.time).hint(ErrorKind::Locked, LOCKED)?;
         if run.out.json {
             run.out.record(&json::Collection::new(Some(&plan), None))?;
         } else {
@@ -100,7 +100,7 @@ pub(crate) fn collect_or_plan(
     let bytes_before = repo.store().summary()?.file_bytes;
     let mut first = None;
     let working = Working::new("looking at the store");
-    let collected = collect(&repo, purpose, now, &mut |plan| {
+    let collected = collect(&repo, purpose, &stamp, &mut |plan| {
         working.say(format!("packing up to {}", size(plan.needed_bytes())));
         first.get_or_insert_with(|| plan.clone());
     });

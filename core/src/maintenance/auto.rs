@@ -9,16 +9,15 @@
 //! use std::thread;
 //!
 //! use turntree::maintenance::auto;
-//! # use turntree::object::Time;
-//! # use turntree::repo::Repository;
+//! # use turntree::repo::{Repository, Stamp};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
 //! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
 //! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
-//! # let now = Time::default();
+//! # let stamp = Stamp { time: Default::default(), actor: "host".into() };
 //! thread::scope(|threads| {
-//!     let maintenance = threads.spawn(|| auto::step(&repo, now));
+//!     let maintenance = threads.spawn(|| auto::step(&repo, &stamp));
 //!     // Meanwhile the agent takes its next turn.
 //!     assert!(matches!(maintenance.join(), Ok(Ok(None))), "a new store needs nothing");
 //! });
@@ -27,8 +26,7 @@
 
 use super::collect::{Collected, Purpose, collect};
 use crate::error::{ErrorKind, Result};
-use crate::object::Time;
-use crate::repo::Repository;
+use crate::repo::{Repository, Stamp};
 use crate::store::{Inventory, StoredFile};
 
 /// Bytes of the journal from which a step is worth it. A segment is sealed at this size, and opening
@@ -58,7 +56,7 @@ pub fn is_due(repo: &Repository) -> Result<bool> {
 ///
 /// # Errors
 /// Those of [`collect`]; then the store is as it was.
-pub fn step(repo: &Repository, now: Time) -> Result<Option<Collected>> {
+pub fn step(repo: &Repository, stamp: &Stamp) -> Result<Option<Collected>> {
     repo.store().refresh()?;
     if !is_due(repo)? {
         return Ok(None);
@@ -66,7 +64,7 @@ pub fn step(repo: &Repository, now: Time) -> Result<Option<Collected>> {
     if !is_idle_due(&repo.store().inventory()?) {
         return Ok(None);
     }
-    match collect(repo, Purpose::Step, now, &mut |_| ()) {
+    match collect(repo, Purpose::Step, stamp, &mut |_| ()) {
         Ok(collected) => Ok(Some(collected).filter(|collected| collected.steps > 0)),
         Err(error) if error.kind() == ErrorKind::Locked => Ok(None),
         Err(error) => Err(error),

@@ -11,14 +11,16 @@
 use std::collections::{HashMap, HashSet};
 
 use super::choose::{FileState, choose};
+use super::forget::forget_expired;
 use super::layout::arrange;
 use super::mark::Marker;
+use super::plan::RetentionPlan;
 use super::policy::Policies;
-use super::retention::{Cost, RetentionPlan, plan as plan_retention};
+use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Time};
-use crate::repo::Repository;
+use crate::repo::{Repository, Stamp};
 use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 
 /// Commits whose contexts are marked in one round.
@@ -149,10 +151,13 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 pub fn collect(
     repo: &Repository,
     purpose: Purpose,
-    now: Time,
+    stamp: &Stamp,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    let mut collected = Collected::default();
+    let (mut collected, now) = (Collected::default(), stamp.time);
+    if !matches!(purpose, Purpose::Repack(_)) {
+        forget_expired(repo, stamp)?;
+    }
     loop {
         let collection = repo.store().collect()?;
         let survey = Survey::new(collection.inventory(), purpose, now)?;
@@ -171,7 +176,7 @@ pub fn collect(
                 file.is_some_and(|file| chosen.contains(&file))
             };
             let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0, like: None }).collect())
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0 }).collect())
         };
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;

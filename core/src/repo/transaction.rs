@@ -134,6 +134,11 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
+    /// What it changes.
+    pub(super) fn repo(&self) -> &'r Repository {
+        self.repo
+    }
+
     /// What a ref held when the change began.
     pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)

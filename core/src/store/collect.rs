@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 
 /// The file whose lock keeps two collections apart.
-const COLLECTOR_FILE: &str = "collector";
+pub(super) const COLLECTOR_FILE: &str = "collector";
 
 /// Times that publishing begins again because something arrived that needs what was to be dropped,
 /// or others published a manifest.
@@ -154,7 +154,7 @@ impl Store {
         Ok(self.lock_sealed(id)?.is_some())
     }
 
-    fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
+    pub(super) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.dir.join(COLLECTOR_FILE);
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
         let file = match self.io.open(&path, Access::Write) {
@@ -236,7 +236,7 @@ impl Store {
         Ok(idle)
     }
 
-    fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
+    pub(super) fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
         let path = self.dir.join(JOURNAL_DIR).join(id.file_name());
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
         let file = match self.io.open(&path, Access::Read) {
@@ -375,8 +375,7 @@ impl<'s> Collection<'s> {
                 prepared.discard(io)?;
                 return Ok(Some(needed));
             }
-            store.superblock.begin_epoch(io)?;
-            prepared.link(io)?
+            prepared.link_announced(io, &store.superblock)?
         };
         if !published {
             return Ok(None);

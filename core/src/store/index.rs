@@ -61,6 +61,10 @@ impl Sealed {
         &self.segment
     }
 
+    pub(super) fn file(&self) -> &Arc<SegmentFile> {
+        &self.segment
+    }
+
     /// Number of objects.
     pub(super) fn len(&self) -> usize {
         self.ids.len() / ID_BYTES

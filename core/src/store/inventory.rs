@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::index::Sealed;
 use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
-use super::segment::{ENTRY_BYTES, Stored};
+use super::segment::{ENTRY_BYTES, SegmentId, Stored};
 use super::view::{Files, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
 use crate::error::Result;
@@ -203,6 +204,47 @@ impl<'s> Inventory<'s> {
         let pack = file.checked_sub(self.segments() + self.files.sealed.len());
         let pack = pack.and_then(|at| self.files.packs.get(at));
         pack.into_iter().flat_map(|pack| pack.gone())
+    }
+
+    /// The object `id` from any copy that verifies, `None` when there is none at all.
+    ///
+    /// # Errors
+    /// What is wrong with the copy that is read first, when no other verifies.
+    pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
+        let active = active.map(|(_, location)| Place::Active(location.clone()));
+        let mut failed = None;
+        for place in active.into_iter().chain(self.files.places(id)) {
+            match place.read(id, &self.store.blocks) {
+                Ok(object) => return Ok(Some(object)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    #[must_use]
+    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        self.files.gone(id)
+    }
+
+    /// The index of a sealed segment.
+    pub(super) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
+        self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
+    }
+
+    /// Every operation in every file, those that never took effect included; one in two files twice.
+    #[must_use]
+    pub fn operations(&self) -> Vec<ObjectId> {
+        let active = self.active.iter().map(|(id, at)| (*id, at.stored.kind));
+        let sealed = self.files.sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.map(|(id, stored)| (id, stored.kind))
+        });
+        let in_segments = active.chain(sealed).filter(|(_, kind)| *kind == Kind::Operation);
+        let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
+        in_segments.map(|(id, _)| id).chain(packed.map(|(_, id)| id)).collect()
     }
 
     /// Number of segments that are not sealed.

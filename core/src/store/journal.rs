@@ -198,11 +198,15 @@ impl Journal {
         self.segments.push(segment);
     }
 
+    /// The segments that have a file.
+    pub(super) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
+        let names = io.list(&self.dir);
+        let names = names.map_err(|e| Error::io(format!("list {}", self.dir.display()), e))?;
+        Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
+    }
+
     fn find_segments(&mut self, io: &dyn Io) -> Result<()> {
-        let dir = self.dir.display();
-        let names = io.list(&self.dir).map_err(|e| Error::io(format!("list {dir}"), e))?;
-        let mut ids: Vec<_> =
-            names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect();
+        let mut ids: Vec<SegmentId> = self.present(io)?.into_iter().collect();
         ids.sort_unstable();
         for id in ids {
             let known = |segment: &Segment| segment.file.id == id;

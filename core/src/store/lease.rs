@@ -6,10 +6,11 @@
 //! are in stay open, so that they can be read, and written again, if a collection takes the names
 //! away before the transaction is finished.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ownership::Owned;
-use super::view::Files;
+use super::view::{Files, Location, Place};
 use super::{Store, lock, read};
 use crate::error::Result;
 use crate::object::{Object, ObjectId};
@@ -20,6 +21,8 @@ pub(super) struct Leases {
     open: usize,
     /// Sealed segments that stay locked while there is any.
     locked: Vec<Owned>,
+    /// Where objects lay in segments that were replaced while there was any.
+    replaced: HashMap<ObjectId, Location>,
 }
 
 /// Keeps what a transaction relies on, from its beginning to its end.
@@ -37,6 +40,14 @@ impl Store {
         Lease { store: self, files: Arc::clone(&read(&self.view).files) }
     }
 
+    /// Keeps where objects lay in segments that are no longer read, while a transaction is open.
+    pub(super) fn keep_replaced(&self, objects: Vec<(ObjectId, Location)>) {
+        let mut leases = lock(&self.leases);
+        if leases.open > 0 {
+            leases.replaced.extend(objects);
+        }
+    }
+
     /// Whether a transaction is open on this handle.
     pub(super) fn is_leased(&self) -> bool {
         lock(&self.leases).open > 0
@@ -52,12 +63,13 @@ impl Store {
 }
 
 impl Lease<'_> {
-    /// The object `id` as it was in the files when the lease began, verified.
+    /// The object `id` as it was in the store when the lease began, verified.
     ///
     /// # Errors
     /// `Corrupt` when its bytes do not verify.
     pub fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        let place = self.files.place(id);
+        let replaced = lock(&self.store.leases).replaced.get(id).cloned();
+        let place = replaced.map(Place::Active).or_else(|| self.files.place(id));
         place.map(|place| place.read(id, &self.store.blocks)).transpose()
     }
 }
@@ -68,6 +80,7 @@ impl Drop for Lease<'_> {
         leases.open -= 1;
         if leases.open == 0 {
             leases.locked.clear();
+            leases.replaced.clear();
         }
     }
 }

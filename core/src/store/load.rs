@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use super::index::Sealed;
 use super::io::{Access, Io, IoFile};
@@ -17,12 +18,15 @@ use super::pack::Pack;
 use super::scan::Depth;
 use super::segment::{SegmentFile, SegmentId};
 use super::superblock::Superblock;
-use super::view::{Files, View};
+use super::view::{Files, Location, View};
 use super::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Times that opening begins again because files were replaced meanwhile.
 const MAX_ATTEMPTS: usize = 16;
+
+/// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the newest manifest says, with its files open.
 struct Loaded {
@@ -76,16 +80,40 @@ impl Store {
 
     /// Replaces what this handle sees of the files by what the newest manifest lists.
     pub(super) fn reload(&self) -> Result<()> {
-        // Held throughout, so that nobody seals a segment in between.
-        let mut journal = lock(&self.journal);
-        let known = Arc::clone(&read(&self.view).files);
-        let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
-        journal.settle_segments(loaded.settled());
+        for _ in 0..MAX_ATTEMPTS {
+            let known = Arc::clone(&read(&self.view).files);
+            let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
+            let mut journal = lock(&self.journal);
+            let present = journal.present(&*self.io)?;
+            // Otherwise more may be missing than the manifest knows of.
+            if self.superblock.epoch()? == loaded.epoch {
+                self.see(loaded, &mut journal, &present);
+                return Ok(());
+            }
+        }
+        Err(restless(&self.dir))
+    }
+
+    fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
+        let mut settled = loaded.settled();
+        let Loaded { manifest, mut files, epoch, findings } = loaded;
+        let mut view = write(&self.view);
+        // Sealed by another thread since the manifest was read.
+        for sealed in &view.files.sealed {
+            let id = sealed.segment().id;
+            if present.contains(&id) && settled.insert(id) {
+                files.sealed.push(Arc::clone(sealed));
+            }
+        }
+        // Replaced so long ago that the manifest says nothing of it any more.
+        settled
+            .extend(journal.segments.iter().map(|s| s.file.id).filter(|id| !present.contains(id)));
+        journal.settle_segments(settled);
+        let is_settled = |location: &Location| journal.is_settled(location.segment.id);
+        let replaced = view.active.extract_if(|_, location| is_settled(location)).collect();
+        self.keep_replaced(replaced);
         // What has gone must not be answered from memory.
         self.cache.clear();
-        let Loaded { manifest, files, epoch, findings } = loaded;
-        let mut view = write(&self.view);
-        view.active.retain(|_, location| !journal.is_settled(location.segment.id));
         view.files = Arc::new(files);
         view.epoch = epoch;
         if manifest.refs.sequence > view.refs.sequence {
@@ -94,7 +122,6 @@ impl Store {
         for finding in findings {
             view.add_finding(finding);
         }
-        Ok(())
     }
 }
 
@@ -110,8 +137,20 @@ impl Loaded {
 fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Result<Loaded> {
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
-        let epoch = superblock.epoch()?;
+        let mut epoch = superblock.epoch()?;
+        // In the middle of a change, or whoever made it has died there: with the lock, it is over.
+        let lock = match epoch.is_multiple_of(2) {
+            true => None,
+            false => Some(superblock.lock(io, LOCK_TIMEOUT)?),
+        };
+        if lock.is_some() {
+            epoch = superblock.epoch()?;
+        }
         let (manifest, mut findings) = Manifest::load(io, dir, superblock.store)?;
+        if lock.is_none() && superblock.epoch()? != epoch {
+            continue;
+        }
+        drop(lock);
         // The same manifest twice: what is missing was not replaced but lost.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);

@@ -18,7 +18,7 @@ use super::io::{Access, Io};
 use super::pack::PackId;
 use super::refs::RefTable;
 use super::segment::{CHECKSUM_BYTES, Fields, SegmentId};
-use super::superblock::StoreId;
+use super::superblock::{StoreId, Superblock};
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, ObjectId};
@@ -216,6 +216,15 @@ impl Prepared {
         }
     }
 
+    /// [`Prepared::link`] for a generation that takes files away: everybody who has the store open
+    /// will look again. Only under the ref lock.
+    pub(super) fn link_announced(&self, io: &dyn Io, superblock: &Superblock) -> Result<bool> {
+        superblock.begin_change(io)?;
+        let linked = self.link(io);
+        superblock.end_change(io)?;
+        linked
+    }
+
     /// Throws it away.
     pub(super) fn discard(&self, io: &dyn Io) -> Result<()> {
         let removed = io.remove(&self.temporary);
@@ -223,12 +232,12 @@ impl Prepared {
     }
 }
 
-fn file_name(generation: u64) -> String {
+pub(super) fn file_name(generation: u64) -> String {
     format!("{NAME_PREFIX}{generation:016x}")
 }
 
 /// The generation in a file name; `None` for the names of other files.
-fn generation(name: &str) -> Option<u64> {
+pub(super) fn generation(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME_PREFIX)?;
     let value = u64::from_str_radix(digits, 16).ok()?;
     (file_name(value) == name).then_some(value)

@@ -61,6 +61,7 @@ mod cache;
 mod codec;
 mod collect;
 mod commit;
+mod examine;
 mod index;
 mod inventory;
 mod io;
@@ -69,6 +70,7 @@ mod lease;
 mod load;
 mod manifest;
 mod many;
+mod mend;
 mod ownership;
 mod pack;
 mod refs;
@@ -88,9 +90,11 @@ use bytes::Bytes;
 
 pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
+pub use examine::{Examination, Progress, Thoroughness};
 pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, RealIo};
 pub use lease::Lease;
+pub use mend::{Mending, Salvage, SalvageFate, SalvagedFile};
 pub use pack::{Gone, Item as PackItem, Tier};
 pub use refs::{Expected, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate};
 pub use superblock::FORMAT_VERSION;
@@ -107,6 +111,7 @@ use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
 const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
+const QUARANTINE_DIR: &str = "quarantine";
 
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
@@ -209,6 +214,8 @@ pub enum FindingKind {
     TornTail,
     /// Bytes that were acknowledged have changed or are missing.
     Damage,
+    /// A file that belongs to nobody: a process died before it could remove it.
+    Leftover,
 }
 
 /// What is in a store.

@@ -75,6 +75,8 @@ pub(super) enum Depth {
     Next,
     /// Everything: to tell a clean end from a torn batch, and that from damage.
     Whole,
+    /// Everything, and every record to its last byte.
+    Bytes,
 }
 
 /// What a scan met.
@@ -102,7 +104,7 @@ pub(super) fn scan(
     depth: Depth,
     found: &mut Found,
 ) -> Result<()> {
-    Scan { segment, window: Window::new(segment), tail, found, last: None }.run(depth)
+    Scan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
 }
 
 /// The objects of the batch at `offset`, which must be whole, with their stored bytes.
@@ -125,6 +127,20 @@ pub(super) fn read_batch(
     objects.collect()
 }
 
+/// The objects of the batch behind the last good record, though its trailer does not verify; none
+/// when there is no such batch.
+pub(super) fn torn_batch(
+    segment: &Arc<SegmentFile>,
+    tail: &Tail,
+) -> Result<Vec<(ObjectId, Location)>> {
+    let mut window = Window::new(segment);
+    let Step::Record(batch) = read_record(segment, &mut window, tail.offset, tail.sequence)? else {
+        return Ok(Vec::new());
+    };
+    let located = |(id, stored)| (id, Location { segment: Arc::clone(segment), stored });
+    Ok(batch.objects.into_iter().map(located).collect())
+}
+
 struct Scan<'a> {
     segment: &'a Arc<SegmentFile>,
     window: Window<'a>,
@@ -132,10 +148,11 @@ struct Scan<'a> {
     found: &'a mut Found,
     /// The last record read, which nothing attests yet.
     last: Option<Record>,
+    depth: Depth,
 }
 
 impl Scan<'_> {
-    fn run(mut self, depth: Depth) -> Result<()> {
+    fn run(mut self) -> Result<()> {
         let mut suspect = None;
         let mut damaged = false;
         self.tail.end = End::Unknown;
@@ -143,10 +160,10 @@ impl Scan<'_> {
             let (at, sequence) = self.next();
             match read_record(self.segment, &mut self.window, at, sequence)? {
                 Step::Record(record) => {
-                    self.follow(record, damaged);
+                    self.follow(record, damaged)?;
                     damaged = false;
                 }
-                Step::Nothing { search_from } if depth == Depth::Whole => {
+                Step::Nothing { search_from } if self.depth != Depth::Next => {
                     match self.search(search_from, sequence)? {
                         Search::Record(_) if suspect != Some(at) => {
                             // Its owner may have written both records since the first was looked
@@ -156,6 +173,7 @@ impl Scan<'_> {
                         }
                         Search::Record(next) => {
                             self.report_damage(at, next);
+                            self.verify_last()?;
                             self.accept_last();
                             self.tail.offset = next;
                             damaged = true;
@@ -178,7 +196,7 @@ impl Scan<'_> {
     }
 
     /// Takes a record; the one before is attested by it.
-    fn follow(&mut self, record: Record, after_damage: bool) {
+    fn follow(&mut self, record: Record, after_damage: bool) -> Result<()> {
         let (trailer, sequence) = match &self.last {
             Some(last) => (last.trailer, last.header.sequence),
             None => (self.tail.trailer, self.tail.sequence),
@@ -187,8 +205,22 @@ impl Scan<'_> {
         if !linked && !after_damage {
             self.report_damage(self.tail.last, record.offset);
         }
+        self.verify_last()?;
         self.accept_last();
         self.last = Some(record);
+        Ok(())
+    }
+
+    /// Reads a record that is attested to its last byte, if that is asked for.
+    fn verify_last(&mut self) -> Result<()> {
+        if self.depth == Depth::Bytes
+            && let Some(record) = &self.last
+            && !trailer_verifies(&mut self.window, record)?
+        {
+            let (from, to) = (record.offset, record.end());
+            self.report_damage(from, to);
+        }
+        Ok(())
     }
 
     fn accept_last(&mut self) {

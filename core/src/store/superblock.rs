@@ -7,13 +7,13 @@
 //!
 //! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
 //! of the store. Only one word in a block of its own behind it ever changes: the epoch, which
-//! counts how often files were taken away. It tells whoever has the store open to look again, so it
+//! changes whenever files are taken away. It tells whoever has the store open to look again, so it
 //! need not survive a crash.
 
 use std::fmt;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::io::{Access, Identity, Io, IoFile};
@@ -66,6 +66,7 @@ impl fmt::Debug for StoreId {
 pub(super) struct Superblock {
     path: PathBuf,
     file: Arc<dyn IoFile>,
+    threads: Mutex<()>,
     identity: Identity,
     /// The identity of the store.
     pub(super) store: StoreId,
@@ -92,7 +93,7 @@ impl Superblock {
             return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
         }
         let (store, unknown_features) = decode(&bytes).map_err(|e| e.at(path.display()))?;
-        Ok(Self { path, file, identity, store, unknown_features })
+        Ok(Self { path, file, threads: Mutex::new(()), identity, store, unknown_features })
     }
 
     /// Fails unless this build knows every feature a writer must know.
@@ -103,8 +104,8 @@ impl Superblock {
         }
     }
 
-    /// The epoch: how often files were taken away. What it was when the files of a store were opened,
-    /// it must still be when something is built on them.
+    /// The epoch: it changes when files are taken away, and is odd in the middle of that. What it was
+    /// when the files of a store were opened, it must still be when something is built on them.
     pub(super) fn epoch(&self) -> Result<u64> {
         let mut word = [0; 8];
         let read = self.file.read_at(&mut word, AT_EPOCH);
@@ -112,23 +113,34 @@ impl Superblock {
         Ok(if read == word.len() { u64::from_le_bytes(word) } else { 0 })
     }
 
-    /// Begins a new epoch: files are about to be taken away. Only under the ref lock.
-    pub(super) fn begin_epoch(&self, io: &dyn Io) -> Result<()> {
+    /// Announces that files are about to be taken away: the epoch is odd until
+    /// [`Superblock::end_change`]. Only under the ref lock.
+    pub(super) fn begin_change(&self, io: &dyn Io) -> Result<()> {
+        self.set_epoch(io, (self.epoch()? | 1).wrapping_add(2))
+    }
+
+    /// Announces that the change was made, or given up.
+    pub(super) fn end_change(&self, io: &dyn Io) -> Result<()> {
+        self.set_epoch(io, self.epoch()?.wrapping_add(1))
+    }
+
+    fn set_epoch(&self, io: &dyn Io, epoch: u64) -> Result<()> {
         let failed = |source| Error::io(format!("write {}", self.path.display()), source);
-        let next = self.epoch()?.wrapping_add(1);
         let file = io.open(&self.path, Access::Write).map_err(failed)?;
-        file.write_at(&next.to_le_bytes(), AT_EPOCH).map_err(failed)
+        file.write_at(&epoch.to_le_bytes(), AT_EPOCH).map_err(failed)
     }
 
     /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.
     pub(super) fn lock(&self, io: &dyn Io, timeout: Duration) -> Result<RefLock<'_>> {
         let failed = |source| Error::io(format!("lock {}", self.path.display()), source);
+        // The lock of a file excludes other handles; this one excludes other threads.
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.file.lock(timeout).map_err(failed)? {
             let path = self.path.display();
             let message = format!("{path}: another process kept the lock for {timeout:?}");
             return Err(Error::new(ErrorKind::Locked, message));
         }
-        let lock = RefLock(&*self.file);
+        let lock = RefLock { file: &*self.file, _threads: threads };
         // Somebody may have deleted or replaced the file: then others lock another one, and this
         // lock excludes nobody.
         match io.identity(&self.path) {
@@ -144,12 +156,15 @@ impl Superblock {
 
 /// The lock that orders ref changes, while it is held.
 #[derive(Debug)]
-pub(super) struct RefLock<'a>(&'a dyn IoFile);
+pub(super) struct RefLock<'a> {
+    file: &'a dyn IoFile,
+    _threads: MutexGuard<'a, ()>,
+}
 
 impl Drop for RefLock<'_> {
     fn drop(&mut self) {
         // An unlock that fails leaves the lock to the end of the process; others report `Locked`.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
     }
 }
 

@@ -54,17 +54,20 @@ pub(super) struct View {
 
 impl Files {
     pub(super) fn place(&self, id: &ObjectId) -> Option<Place> {
-        let sealed = self.sealed.iter().rev().find_map(|sealed| {
+        self.places(id).next()
+    }
+
+    /// Every copy of an object, the one that is read first in front.
+    pub(super) fn places(&self, id: &ObjectId) -> impl Iterator<Item = Place> {
+        let sealed = self.sealed.iter().rev().filter_map(|sealed| {
             sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
         });
-        sealed.or_else(|| {
-            self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
-                InPack::Object { ordinal, kind } => {
-                    Some(Place::Packed(Arc::clone(pack), kind, ordinal))
-                }
-                InPack::Gone(..) => None,
-            })
-        })
+        sealed.chain(self.packs.iter().rev().filter_map(|pack| match pack.find(id)? {
+            InPack::Object { ordinal, kind } => {
+                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            }
+            InPack::Gone(..) => None,
+        }))
     }
 
     pub(super) fn contains(&self, id: &ObjectId) -> bool {

@@ -1,0 +1,103 @@
+//! `fsck`: whether everything is there and is what it should be.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::maintenance::{FsckFinding, FsckReport, fsck};
+use turntree::store::Thoroughness;
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, Output, REMOVED, STRONG};
+use crate::progress::Meter;
+use crate::render::{count, size};
+use crate::{clock, json};
+
+/// Check that nothing is damaged or lost
+///
+/// Reads every byte of the store, verifies every object by its hash, and follows everything that
+/// must be there. Others may read and write meanwhile. Ends with 1 when something is damaged or
+/// lost; notes, such as a batch that a killed process did not finish, are no damage.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree fsck
+  turntree fsck --quick
+  turntree fsck --json | jq '.findings[]'")]
+pub(crate) struct Fsck {
+    /// Check structure and indexes, without reading every object
+    #[arg(long)]
+    quick: bool,
+}
+
+impl Fsck {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open_quietly()?;
+        let depth = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };
+        let mut meter = Meter::new("checking");
+        let mut progress = |done, all| meter.show(done, all);
+        let report = fsck(repo.store(), depth, clock::now()?, &mut progress)?;
+        drop(meter);
+        let answer = if report.is_ok() { Answer::Yes } else { Answer::No };
+        if run.out.json {
+            run.out.record(&record(&report))?;
+        } else {
+            write_findings(&mut run.out, &report.findings)?;
+            self.write_summary(&mut run.out, &report)?;
+        }
+        Ok(answer)
+    }
+
+    fn write_summary(&self, out: &mut Output, report: &FsckReport) -> Result<()> {
+        let FsckReport { objects, commits, bytes, operations, .. } = *report;
+        let (objects, bytes) = (count(objects, "object"), size(bytes));
+        let (commits, operations) = (count(commits, "snapshot"), count(operations, "operation"));
+        let verb = if self.quick { "looked at" } else { "verified" };
+        writeln!(out, "{verb} {objects} in {bytes}, {commits}, {operations}")?;
+        let damage = report.findings.iter().filter(|finding| finding.kind.is_damage()).count();
+        let paint = out.paint;
+        if damage == 0 {
+            writeln!(out, "{}", paint.paint(STRONG, "nothing is damaged or lost"))?;
+        } else {
+            let damage = count(damage as u64, "finding");
+            let text = format!("{damage}: 'turntree repair --dry-run' shows what can be done");
+            writeln!(out, "{}", paint.paint(STRONG, text))?;
+        }
+        Ok(())
+    }
+}
+
+/// One line for each finding.
+pub(super) fn write_findings(out: &mut Output, findings: &[FsckFinding]) -> Result<()> {
+    let paint = out.paint;
+    for finding in findings {
+        let (style, label) = match finding.kind.is_damage() {
+            true => (REMOVED, finding.kind.name()),
+            false => (FAINT, "note"),
+        };
+        writeln!(out, "{} {finding}", paint.paint(style, format!("{label:<10}")))?;
+    }
+    Ok(())
+}
+
+fn record(report: &FsckReport) -> json::Fsck {
+    json::Fsck {
+        ok: report.is_ok(),
+        objects: report.objects,
+        commits: report.commits,
+        bytes: report.bytes,
+        findings: report.findings.iter().map(finding_record).collect(),
+        operations: report.operations,
+        expired: report.elided,
+    }
+}
+
+/// A finding as a record.
+pub(super) fn finding_record(finding: &FsckFinding) -> json::FsckFinding {
+    json::FsckFinding {
+        kind: finding.kind.name(),
+        severity: if finding.kind.is_damage() { "damage" } else { "note" },
+        place: finding.place.clone(),
+        message: finding.message.clone(),
+        object: finding.object.map(|id| id.to_string()),
+    }
+}

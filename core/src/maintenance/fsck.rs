@@ -1,0 +1,163 @@
+//! `fsck`: whether everything is there that should be, and is what it should be.
+//!
+//! ```text
+//!  files ──> records, frames, indexes, every object by its hash      Store::examine
+//!  refs ──> operations ──> commits ──> contexts ──> blobs             here
+//! ```
+//!
+//! The store is read as it is on disk. Then everything that must stay is followed from the
+//! [`Roots`]: what a link names must be there and verify, or be recorded as dropped by retention or
+//! redacted; else it is lost. The operations must lead without a gap from the newest to the first
+//! that is kept, and undoing them one by one must explain every ref.
+//!
+//! Nothing is written and nobody waits. A collection may take files away meanwhile; then what looks
+//! lost is looked for again.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::reach::Reach;
+use crate::error::Result;
+use crate::object::{ObjectId, Time};
+use crate::store::{Examination, Finding, FindingKind, Progress, Store, Thoroughness};
+
+/// Times that a store is examined again because a collection took files away meanwhile.
+const MAX_ATTEMPTS: usize = 4;
+
+/// What `fsck` found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FsckReport {
+    /// Objects in all files; one that lies in two counts twice.
+    pub objects: u64,
+    /// Commits behind the roots.
+    pub commits: u64,
+    /// Contexts of these that are recorded as dropped by retention or redacted.
+    pub elided: u64,
+    /// Operations from the newest to the first that is kept.
+    pub operations: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// What is wrong, and what is worth a note.
+    pub findings: Vec<FsckFinding>,
+}
+
+/// Something that `fsck` found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FsckFinding {
+    /// What it is.
+    pub kind: FsckKind,
+    /// A file and offset, a ref, or a session with turn and section.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// The object it is about, if it is about one.
+    pub object: Option<ObjectId>,
+}
+
+/// What a finding is. The first two are notes: nothing that was acknowledged is affected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FsckKind {
+    /// A batch that was never acknowledged.
+    TornTail,
+    /// A file, or part of an expired turn, that belongs to nobody.
+    Leftover,
+    /// Bytes of a file are not what was written.
+    Damaged,
+    /// An object that must be there is not, or does not verify.
+    Lost,
+    /// An object that verifies is not what its kind says.
+    Malformed,
+    /// The operations have a gap, or do not explain the refs.
+    Operations,
+    /// A ref holds what its name does not allow.
+    Ref,
+}
+
+impl FsckKind {
+    /// The name in `--json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TornTail => "torn-tail",
+            Self::Leftover => "leftover",
+            Self::Damaged => "damaged",
+            Self::Lost => "lost",
+            Self::Malformed => "malformed",
+            Self::Operations => "operations",
+            Self::Ref => "ref",
+        }
+    }
+
+    /// Whether the store is not as it should be.
+    #[must_use]
+    pub const fn is_damage(self) -> bool {
+        !matches!(self, Self::TornTail | Self::Leftover)
+    }
+}
+
+impl FsckReport {
+    /// Whether nothing is damaged or lost.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.findings.iter().all(|finding| !finding.kind.is_damage())
+    }
+}
+
+impl fmt::Display for FsckFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Examines a store, while others may read and write it.
+///
+/// Reads every byte, on all processors; [`Thoroughness::Quick`] reads structure only. Memory grows
+/// with the number of objects, by some tens of bytes for each. `progress` is told how many bytes of
+/// the files are done.
+///
+/// # Errors
+/// Those of opening the store; what is wrong otherwise is in the report.
+pub fn fsck(
+    store: &Store,
+    thoroughness: Thoroughness,
+    now: Time,
+    progress: &mut Progress<'_>,
+) -> Result<FsckReport> {
+    let mut attempt = 1;
+    loop {
+        let examination = store.examine(thoroughness, progress)?;
+        let report = report(&examination, &Reach::find(&examination, now.micros));
+        if report.is_ok() || attempt == MAX_ATTEMPTS || examination.is_current()? {
+            return Ok(report);
+        }
+        attempt += 1;
+    }
+}
+
+/// What an examination and the walk from its roots say together.
+pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckReport {
+    let mut findings: Vec<FsckFinding> = examination.findings.iter().map(finding).collect();
+    findings.extend(reach.findings.iter().cloned());
+    // Most readers stop at the first lines: the worst comes first.
+    findings.sort_by_key(|finding| !finding.kind.is_damage());
+    let mut known = HashSet::new();
+    findings.retain(|finding| known.insert((finding.place.clone(), finding.message.clone())));
+    FsckReport {
+        objects: examination.inventory.positions() as u64,
+        commits: reach.commits() as u64,
+        elided: reach.elided,
+        operations: reach.operations,
+        bytes: examination.bytes,
+        findings,
+    }
+}
+
+fn finding(finding: &Finding) -> FsckFinding {
+    let Finding { kind, place, message } = finding;
+    let kind = match kind {
+        FindingKind::TornTail => FsckKind::TornTail,
+        FindingKind::Leftover => FsckKind::Leftover,
+        FindingKind::Damage => FsckKind::Damaged,
+    };
+    FsckFinding { kind, place: place.trim_end().to_owned(), message: message.clone(), object: None }
+}

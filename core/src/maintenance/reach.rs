@@ -1,0 +1,447 @@
+//! Everything that must be there, followed from the roots of a store that may be damaged.
+//!
+//! Unlike a collection, which gives up at the first thing that is missing, this goes on and notes
+//! what is lost and where it is needed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::fsck::{FsckFinding, FsckKind};
+use super::mark::Bits;
+use super::roots::{Reason, Roots};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
+use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
+use crate::store::{Examination, Gone, Inventory};
+use crate::tree::{Child, Link, children};
+
+/// Nodes that are looked into at once: a bound for memory.
+const NODES_AT_ONCE: usize = 1 << 14;
+
+/// Nodes that one thread takes at a time.
+const NODES_PER_TASK: usize = 16;
+
+/// The section number of the root of a context, whose keys are the names of sections.
+const CONTEXT: u32 = 0;
+
+/// What was reached, and what is wrong with it.
+#[derive(Debug)]
+pub(super) struct Reach<'a> {
+    inventory: &'a Inventory<'a>,
+    unreadable: &'a HashSet<ObjectId>,
+    now: i64,
+    grafts: Grafts,
+    pub(super) findings: Vec<FsckFinding>,
+    /// Objects that must be there and are not, and what they are.
+    pub(super) lost: BTreeMap<ObjectId, Kind>,
+    pub(super) elided: u64,
+    pub(super) operations: u64,
+    seen: Bits,
+    turns: Vec<Turn>,
+    known_commits: HashSet<ObjectId>,
+    sections: Vec<String>,
+    section_numbers: HashMap<Bytes, u32>,
+}
+
+/// A commit, as places name it.
+#[derive(Debug)]
+struct Turn {
+    session: String,
+    turn: u64,
+    tree: ObjectId,
+    /// Its context is recorded as dropped.
+    dropped: bool,
+}
+
+/// A node that was reached and not looked into.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    id: ObjectId,
+    turn: u32,
+    section: u32,
+}
+
+impl<'a> Reach<'a> {
+    /// Follows everything from the roots at the moment `now`.
+    pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
+        let inventory = &examination.inventory;
+        let mut reach = Self {
+            inventory,
+            unreadable: &examination.unreadable,
+            now,
+            // What cannot be read of them is found from the roots.
+            grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
+            findings: Vec::new(),
+            lost: BTreeMap::new(),
+            elided: 0,
+            operations: 0,
+            seen: Bits::new(inventory.positions()),
+            turns: Vec::new(),
+            known_commits: HashSet::new(),
+            sections: vec!["the context itself".to_owned()],
+            section_numbers: HashMap::new(),
+        };
+        reach.check_refs();
+        reach.check_operations();
+        reach.follow_roots();
+        reach.follow_contexts();
+        reach
+    }
+
+    /// Where history goes on behind forgotten commits.
+    pub(super) fn grafts(&self) -> &Grafts {
+        &self.grafts
+    }
+
+    /// What it was followed in.
+    pub(super) fn inventory(&self) -> &'a Inventory<'a> {
+        self.inventory
+    }
+
+    /// Whether an object can be used as the value of a ref: it is there, and so is all of its own
+    /// content. What was before it may be lost.
+    pub(super) fn is_whole(&self, id: &ObjectId) -> bool {
+        let mut open = vec![*id];
+        let mut seen = Bits::new(self.inventory.positions());
+        while let Some(id) = open.pop() {
+            let Some(position) = self.inventory.find(&id) else {
+                if self.inventory.gone(&id) == Some(Gone::Redacted) {
+                    continue;
+                }
+                return false;
+            };
+            if !seen.insert(position) {
+                continue;
+            }
+            if self.unreadable.contains(&id) {
+                return false;
+            }
+            let Ok(Some(object)) = self.inventory.read_any(&id) else { return false };
+            let Ok(links) = links(&object) else { return false };
+            match object.kind {
+                Kind::Commit => open.extend(links.first().map(|tree| tree.id)),
+                Kind::Tag
+                    if Tag::decode(&object.bytes).is_ok_and(|tag| tag.has_expired(self.now)) => {}
+                _ => open.extend(links.iter().map(|link| link.id)),
+            }
+        }
+        true
+    }
+
+    /// Commits that were reached.
+    pub(super) fn commits(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// What each ref holds, against what its name allows.
+    fn check_refs(&mut self) {
+        for (name, value) in &self.inventory.refs().values {
+            let problem = match value {
+                RefValue::Symbolic(target) if name == HEAD => BranchName::from_full(target)
+                    .is_none()
+                    .then(|| "HEAD does not hold the name of a branch".to_owned()),
+                RefValue::Symbolic(_) => Some("only HEAD holds the name of a ref".to_owned()),
+                RefValue::Object(_) if name == HEAD => {
+                    Some("HEAD does not hold the name of a branch".to_owned())
+                }
+                RefValue::Object(id) => match self.read(id) {
+                    Err(why) => {
+                        let place = name.clone();
+                        self.lose(id, Kind::Commit, place, &why);
+                        continue;
+                    }
+                    Ok(None) => None,
+                    Ok(Some(Object { kind, .. })) => misplaced(name, kind),
+                },
+            };
+            if let Some(message) = problem {
+                self.add(FsckKind::Ref, name.clone(), message, None);
+            }
+        }
+    }
+
+    /// Goes back from the newest operation, and takes each back in a copy of the refs.
+    fn check_operations(&mut self) {
+        let refs = self.inventory.refs();
+        let mut values = refs.values.clone();
+        let Some(mut id) = refs.operation else { return };
+        let mut sequence = refs.sequence;
+        loop {
+            let place = format!("operation {sequence}");
+            // One that is recorded as dropped may still lie in a file that was not rewritten.
+            let recorded = self.inventory.gone(&id).is_some() && self.operations > 0;
+            let operation = match self.read(&id) {
+                _ if recorded => return,
+                Ok(None) => return,
+                Err(why) => return self.lose(&id, Kind::Operation, place, &why),
+                Ok(Some(object)) => Operation::decode(&object.bytes),
+            };
+            let operation = match operation {
+                Ok(operation) => operation,
+                Err(error) => {
+                    return self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
+                }
+            };
+            self.operations += 1;
+            if operation.sequence != sequence {
+                let message = format!("the operation with this number says {}", operation.sequence);
+                self.add(FsckKind::Operations, place.clone(), message, Some(id));
+            }
+            for change in operation.changes {
+                if values.get(&change.name) != change.new.as_ref() {
+                    let message = format!("it does not explain what {} held after it", change.name);
+                    self.add(FsckKind::Operations, place.clone(), message, Some(id));
+                }
+                match change.old {
+                    Some(old) => values.insert(change.name, old),
+                    None => values.remove(&change.name),
+                };
+            }
+            match *operation.parents {
+                [] => {
+                    for name in values.keys() {
+                        let message = "no operation explains what it holds".to_owned();
+                        self.add(FsckKind::Operations, name.clone(), message, None);
+                    }
+                    return;
+                }
+                [parent] => (id, sequence) = (parent, operation.sequence.saturating_sub(1)),
+                // Where stores were joined there are several lines, and none explains all.
+                [..] => return,
+            }
+        }
+    }
+
+    /// Reaches the commits and the single objects that must stay.
+    fn follow_roots(&mut self) {
+        match Roots::find(self.inventory, self.inventory.refs(), self.now) {
+            Ok(roots) => {
+                for (id, reasons) in &roots.commits {
+                    let reason = reasons.first().map(Reason::to_string).unwrap_or_default();
+                    self.follow_commits(*id, &reason);
+                }
+                for (id, reason) in &roots.objects {
+                    self.follow_object(*id, &reason.to_string());
+                }
+            }
+            Err(error) => {
+                let refs = self.inventory.refs();
+                for (name, value) in &refs.values {
+                    if let RefValue::Object(id) = value {
+                        self.follow_object(*id, name);
+                    }
+                }
+                if self.findings.is_empty() {
+                    self.add(FsckKind::Lost, "roots".to_owned(), error.to_string(), None);
+                }
+            }
+        }
+    }
+
+    /// Reaches an object that something outside of contexts holds.
+    fn follow_object(&mut self, id: ObjectId, place: &str) {
+        let object = match self.read(&id) {
+            Ok(Some(object)) => object,
+            Ok(None) => return,
+            Err(why) => return self.lose(&id, Kind::Blob, place.to_owned(), &why),
+        };
+        match object.kind {
+            Kind::Commit => self.follow_commits(id, place),
+            Kind::Tag => match Tag::decode(&object.bytes) {
+                Ok(tag) if tag.has_expired(self.now) => {}
+                Ok(tag) => self.follow_object(tag.target, place),
+                Err(error) => {
+                    self.add(FsckKind::Malformed, place.to_owned(), error.to_string(), Some(id));
+                }
+            },
+            Kind::Node => {
+                let turn = self.turns.len();
+                let session = place.to_owned();
+                self.turns.push(Turn { session, turn: 0, tree: id, dropped: false });
+                self.known_commits.insert(id);
+                debug_assert!(turn < self.turns.len());
+            }
+            Kind::Blob | Kind::Operation => {
+                if let Err(error) = links(&object) {
+                    self.add(FsckKind::Malformed, place.to_owned(), error.to_string(), Some(id));
+                }
+            }
+        }
+    }
+
+    /// Reaches a commit and everything before it.
+    fn follow_commits(&mut self, start: ObjectId, place: &str) {
+        let mut waiting = vec![(start, place.to_owned())];
+        while let Some((id, place)) = waiting.pop() {
+            if !self.known_commits.insert(id) {
+                continue;
+            }
+            let object = match self.read(&id) {
+                Ok(Some(object)) => object,
+                Ok(None) => continue,
+                Err(why) => {
+                    self.lose(&id, Kind::Commit, place, &why);
+                    continue;
+                }
+            };
+            match Commit::decode(&object.bytes) {
+                Ok(commit) => {
+                    let parents = self.grafts.parents(&commit);
+                    let Commit { tree, session, turn, .. } = commit;
+                    let dropped = self.inventory.gone(&tree).is_some();
+                    let place = format!("before turn {turn} of session {session}");
+                    waiting.extend(parents.into_iter().rev().map(|id| (id, place.clone())));
+                    self.turns.push(Turn { session, turn, tree, dropped });
+                }
+                Err(error) => {
+                    self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
+                }
+            }
+        }
+    }
+
+    /// Reaches everything in the contexts, level by level.
+    fn follow_contexts(&mut self) {
+        let mut open = Vec::new();
+        for number in 0..self.turns.len() {
+            let Some(turn) = self.turns.get(number) else { break };
+            let link = Link { kind: Kind::Node, id: turn.tree };
+            if turn.dropped && self.inventory.find(&link.id).is_none() {
+                self.elided += 1;
+                continue;
+            }
+            let turn = u32::try_from(number).unwrap_or(u32::MAX);
+            self.reach_link(link, turn, CONTEXT, &mut open);
+        }
+        while !open.is_empty() {
+            let mut next = Vec::new();
+            for nodes in open.chunks(NODES_AT_ONCE) {
+                let inner: Vec<Result<Vec<Child>>> = nodes
+                    .par_iter()
+                    .with_min_len(NODES_PER_TASK)
+                    .map(|node| self.children(&node.id))
+                    .collect();
+                for (node, inner) in nodes.iter().zip(inner) {
+                    self.enter(*node, inner, &mut next);
+                }
+            }
+            open = next;
+        }
+    }
+
+    /// Reaches what a node refers to.
+    fn enter(&mut self, node: Open, inner: Result<Vec<Child>>, next: &mut Vec<Open>) {
+        let inner = match inner {
+            Ok(inner) => inner,
+            Err(error) => {
+                let kind = match self.unreadable.contains(&node.id) {
+                    true => FsckKind::Lost,
+                    false => FsckKind::Malformed,
+                };
+                let place = self.place(node.turn, node.section);
+                self.lost.insert(node.id, Kind::Node);
+                return self.add(kind, place, error.to_string(), Some(node.id));
+            }
+        };
+        for Child { key, link } in inner {
+            let section = match key {
+                Some(key) if node.section == CONTEXT => self.section_number(key),
+                _ => node.section,
+            };
+            self.reach_link(link, node.turn, section, next);
+        }
+    }
+
+    fn reach_link(&mut self, link: Link, turn: u32, section: u32, next: &mut Vec<Open>) {
+        let Link { kind, id } = link;
+        let Some(position) = self.inventory.find(&id) else {
+            // Retention drops contexts as a whole, so only what was redacted may miss in one.
+            if self.inventory.gone(&id) != Some(Gone::Redacted) {
+                let place = self.place(turn, section);
+                let dropped = self.turns.get(turn as usize).is_some_and(|turn| turn.dropped);
+                if dropped {
+                    let message = "expired, and not all of its objects are removed yet".to_owned();
+                    return self.add(FsckKind::Leftover, self.place(turn, CONTEXT), message, None);
+                }
+                self.lose(&id, kind, place, "it is in no file");
+            }
+            return;
+        };
+        if !self.seen.insert(position) {
+            return;
+        }
+        if kind == Kind::Node {
+            next.push(Open { id, turn, section });
+        } else if self.unreadable.contains(&id) {
+            let place = self.place(turn, section);
+            self.lose(&id, kind, place, "no copy of it verifies");
+        }
+    }
+
+    fn children(&self, id: &ObjectId) -> Result<Vec<Child>> {
+        match self.inventory.read_any(id)? {
+            Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
+            Some(Object { kind, .. }) => Err(Error::corrupt(id, Kind::Node, kind)),
+            None => Err(Error::not_found(format!("node {id} is not in the store"))),
+        }
+    }
+
+    /// An object; nothing when it is recorded as gone; else why it is lost.
+    fn read(&self, id: &ObjectId) -> std::result::Result<Option<Object>, String> {
+        match self.inventory.read_any(id) {
+            Ok(Some(object)) => Ok(Some(object)),
+            Ok(None) if self.inventory.gone(id).is_some() => Ok(None),
+            Ok(None) => Err("it is in no file".to_owned()),
+            Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
+                Ok(None)
+            }
+            Err(error) => Err(format!("no copy of it verifies: {error}")),
+        }
+    }
+
+    fn lose(&mut self, id: &ObjectId, kind: Kind, place: String, why: &str) {
+        if self.lost.insert(*id, kind).is_none() {
+            let message = format!("{kind} {id} is lost: {why}");
+            self.add(FsckKind::Lost, place, message, Some(*id));
+        }
+    }
+
+    fn add(&mut self, kind: FsckKind, place: String, message: String, object: Option<ObjectId>) {
+        self.findings.push(FsckFinding { kind, place, message, object });
+    }
+
+    fn place(&self, turn: u32, section: u32) -> String {
+        let section = self.sections.get(section as usize).map_or("", String::as_str);
+        match self.turns.get(turn as usize) {
+            Some(Turn { session, turn, .. }) => format!("session {session} turn {turn}, {section}"),
+            None => section.to_owned(),
+        }
+    }
+
+    fn section_number(&mut self, name: Bytes) -> u32 {
+        if let Some(number) = self.section_numbers.get(&name) {
+            return *number;
+        }
+        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
+        self.sections.push(String::from_utf8_lossy(&name).into_owned());
+        self.section_numbers.insert(name, number);
+        number
+    }
+}
+
+/// What is wrong with a ref of this name that holds an object of this kind.
+fn misplaced(name: &str, kind: Kind) -> Option<String> {
+    let is_branch = name.starts_with("refs/heads/");
+    if is_branch && BranchName::from_full(name).is_none() {
+        return Some("no branch can have this name".to_owned());
+    }
+    let named = name.starts_with("refs/tags/") || pin_name(name).is_some();
+    let allowed = match kind {
+        Kind::Commit => true,
+        Kind::Tag => !is_branch,
+        _ => !is_branch && !named,
+    };
+    (!allowed).then(|| format!("holds a {kind}, not a snapshot"))
+}

@@ -1,0 +1,238 @@
+//! `repair`: brings back what verifies, and says what is lost.
+//!
+//! | damaged | done |
+//! |---|---|
+//! | a pack, or its index | what verifies goes into a new pack; ids follow from the frames |
+//! | a segment | what verifies goes into a pack |
+//! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
+//! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation |
+//!
+//! Nothing is deleted: a damaged file goes to `quarantine/` in the store. Refs never move back unless
+//! that is asked for, and then it is an operation that an undo would take back.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
+use super::reach::Reach;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, ObjectId, Operation, RefValue};
+use crate::repo::Stamp;
+use crate::store::{
+    Examination, Expected, OperationDraft, Progress, RefUpdate, SalvagedFile, Store,
+};
+
+/// Rounds of mending: a file that is brought back may be damaged itself.
+const MAX_ROUNDS: usize = 4;
+
+/// Commits that are tried on one line before a ref is given up.
+const MAX_TRIED: usize = 10_000;
+
+/// What happens to refs that lead to something that is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Loss {
+    /// They stay.
+    #[default]
+    Refuse,
+    /// They go back to the newest value that is whole.
+    Accept,
+}
+
+/// What a repair would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairPlan {
+    /// Damaged files.
+    pub files: Vec<SalvagedFile>,
+    /// Packs that no manifest lists and that hold what is missing.
+    pub adopted: Vec<String>,
+    /// Refs that lead to something that is lost. They change only with [`Loss::Accept`].
+    pub refs: Vec<RefRepair>,
+    /// Operations that are lost; with [`Loss::Accept`] the log begins after the newest of them.
+    pub operations: Vec<ObjectId>,
+    /// What is lost all the same, as far as that can be told before.
+    pub lost: Vec<FsckFinding>,
+}
+
+/// A ref that leads to something that is lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefRepair {
+    /// Its full name.
+    pub name: String,
+    /// What it holds.
+    pub old: ObjectId,
+    /// The newest value it had that is whole; `None` when there is none, and it is deleted.
+    pub new: Option<ObjectId>,
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was planned for the files and done, in every round.
+    pub plan: RepairPlan,
+    /// The store afterwards.
+    pub report: FsckReport,
+}
+
+impl RepairPlan {
+    /// Whether nothing would be done.
+    #[must_use]
+    pub fn is_empty(&self, loss: Loss) -> bool {
+        let refs = loss == Loss::Refuse || (self.refs.is_empty() && self.operations.is_empty());
+        self.files.is_empty() && self.adopted.is_empty() && refs
+    }
+}
+
+/// Plans a repair and does nothing. Reads the whole store.
+///
+/// # Errors
+/// Those of opening the store; `Locked` while a collection goes on.
+pub fn plan_repair(
+    store: &Store,
+    stamp: &Stamp,
+    progress: &mut Progress<'_>,
+) -> Result<RepairPlan> {
+    let mending = store.mend(progress)?;
+    let reach = Reach::find(&mending.examination, stamp.time.micros);
+    let salvage = mending.salvage(&reach.lost)?;
+    let mut plan = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
+    plan.files.clone_from(&salvage.files);
+    plan.adopted.clone_from(&salvage.adopted);
+    Ok(plan)
+}
+
+/// Repairs a store. Others may read and write meanwhile; what a process writes to is left alone.
+///
+/// # Errors
+/// Those of [`plan_repair`], and those of writing; then nothing that verifies is out of reach, and
+/// another repair goes on.
+pub fn repair(
+    store: &Store,
+    loss: Loss,
+    stamp: &Stamp,
+    progress: &mut Progress<'_>,
+) -> Result<Repaired> {
+    let mut done = RepairPlan::default();
+    for _ in 0..MAX_ROUNDS {
+        let mending = store.mend(progress)?;
+        let reach = Reach::find(&mending.examination, stamp.time.micros);
+        let salvage = mending.salvage(&reach.lost)?;
+        let planned = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
+        if salvage.is_empty() {
+            let RepairPlan { refs, operations, lost, .. } = planned;
+            (done.refs, done.operations, done.lost) = (refs, operations, lost);
+            add_files(&mut done, &salvage.files);
+            if loss == Loss::Accept && !done.operations.is_empty() {
+                let given_up: Vec<_> =
+                    done.operations.iter().map(|id| (*id, Kind::Operation)).collect();
+                mending.apply(&salvage, &given_up)?;
+            }
+            break;
+        }
+        mending.apply(&salvage, &[])?;
+        add_files(&mut done, &salvage.files);
+        done.adopted.extend(salvage.adopted.iter().cloned());
+    }
+    if loss == Loss::Accept && !done.refs.is_empty() {
+        move_refs(store, &done.refs, stamp)?;
+    }
+    let examination = store.examine(crate::store::Thoroughness::Full, progress)?;
+    let report = report(&examination, &Reach::find(&examination, stamp.time.micros));
+    Ok(Repaired { plan: done, report })
+}
+
+/// Notes files, each once: one that is in use is met in every round.
+fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
+    for file in files {
+        if !done.files.contains(file) {
+            done.files.push(file.clone());
+        }
+    }
+}
+
+/// What is to be done about what no file gives back.
+fn plan_refs(
+    examination: &Examination<'_>,
+    reach: &Reach<'_>,
+    is_saved: &dyn Fn(&ObjectId) -> bool,
+) -> RepairPlan {
+    let lost = |finding: &&FsckFinding| {
+        finding.kind == FsckKind::Lost && !finding.object.as_ref().is_some_and(is_saved)
+    };
+    let mut plan = RepairPlan {
+        lost: reach.findings.iter().filter(lost).cloned().collect(),
+        ..RepairPlan::default()
+    };
+    if plan.lost.is_empty() {
+        return plan;
+    }
+    let gone = reach.lost.iter().filter(|(id, _)| !is_saved(id));
+    plan.operations =
+        gone.filter(|(_, kind)| **kind == Kind::Operation).map(|(id, _)| *id).collect();
+    let history = history(examination);
+    for (name, value) in &examination.inventory.refs().values {
+        let RefValue::Object(old) = value else { continue };
+        if is_saved(old) || reach.is_whole(old) {
+            continue;
+        }
+        let earlier = history.iter().flat_map(|operation| &operation.changes);
+        let earlier = earlier.filter(|change| change.name == *name);
+        let earlier = earlier.flat_map(|change| [&change.new, &change.old]);
+        let earlier = earlier.filter_map(|value| match value {
+            Some(RefValue::Object(id)) => Some(*id),
+            _ => None,
+        });
+        let new = [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, start));
+        plan.refs.push(RefRepair { name: name.clone(), old: *old, new });
+    }
+    plan
+}
+
+/// The operations that can be read, newest first.
+fn history(examination: &Examination<'_>) -> Vec<Operation> {
+    let inventory = &examination.inventory;
+    let mut operations: Vec<Operation> = inventory
+        .operations()
+        .iter()
+        .filter_map(|id| Operation::decode(&inventory.read_any(id).ok()??.bytes).ok())
+        .collect();
+    operations.sort_by_key(|operation| Reverse(operation.sequence));
+    operations
+}
+
+/// The first whole commit on the line that begins with `start`; or `start`, if that is something
+/// else and whole.
+fn newest_whole(reach: &Reach<'_>, start: ObjectId) -> Option<ObjectId> {
+    let mut tried = HashSet::new();
+    let mut at = start;
+    while tried.len() < MAX_TRIED && tried.insert(at) {
+        if reach.is_whole(&at) {
+            return Some(at);
+        }
+        let object = reach.inventory().read_any(&at).ok()??;
+        let commit = Commit::decode(&object.bytes).ok().filter(|_| object.kind == Kind::Commit)?;
+        at = *reach.grafts().parents(&commit).first()?;
+    }
+    None
+}
+
+/// Moves refs as one operation.
+fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
+    let changes = refs.iter().map(|change| RefUpdate {
+        name: change.name.clone(),
+        expected: Expected::Value(RefValue::Object(change.old)),
+        new: change.new.map(RefValue::Object),
+    });
+    let draft = OperationDraft {
+        time_micros: stamp.time.micros,
+        actor: stamp.actor.clone(),
+        reason: "repair: what these refs held is lost".to_owned(),
+        changes: changes.collect(),
+    };
+    match store.commit(Vec::new(), &draft) {
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let message = "a ref was changed meanwhile: repair again";
+            Err(Error::new(ErrorKind::Conflict, message).with_source(error))
+        }
+        committed => committed.map(drop),
+    }
+}

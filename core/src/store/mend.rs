@@ -1,0 +1,516 @@
+//! Mending: what verifies of a damaged file goes into a new pack, and the file into quarantine.
+//!
+//! ```text
+//! examine ── salvage, write a pack ── publish it ── move the files ── publish without them
+//! ```
+//!
+//! Nothing is deleted. A file that a process writes to is left alone. Everything that verifies can be
+//! read at every moment, and a crash in between leaves what the next repair finishes: a pack that a
+//! manifest lists beside the damaged file, or a manifest that lists a file that was moved.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind as IoErrorKind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::examine::{Damaged, Examination, Progress, Thoroughness};
+use super::io::{Access, IoFile};
+use super::manifest::{self, Manifest};
+use super::pack::{
+    BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier,
+};
+use super::refs::RefTable;
+use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
+use super::segment::{SegmentFile, SegmentId};
+use super::view::{Location, Place};
+use super::{JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, lock};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, verify};
+
+/// Times that publishing is tried while others publish, and numbers that a name in quarantine gets.
+const MAX_ATTEMPTS: usize = 64;
+
+/// Unpacked blocks that are kept.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// The right to mend a store, and what there is to mend. No collection goes on meanwhile.
+#[derive(Debug)]
+pub struct Mending<'s> {
+    store: &'s Store,
+    /// What is there, and what is wrong with it.
+    pub examination: Examination<'s>,
+    _collector: Arc<dyn IoFile>,
+}
+
+/// What would be done to the files, and what they have that verifies.
+#[derive(Debug)]
+pub struct Salvage {
+    /// Damaged files, in order of their names.
+    pub files: Vec<SalvagedFile>,
+    /// Packs that no manifest lists and that hold what is missing, by their names: they are listed.
+    pub adopted: Vec<String>,
+    /// Objects that can be read from the damaged files.
+    sources: HashMap<ObjectId, Source>,
+    gone: Vec<(ObjectId, Kind, Gone)>,
+    tier: Option<Tier>,
+    rebuilt: Vec<Rebuilt>,
+    blocks: BlockCache,
+    /// Damaged segments, locked.
+    locks: Vec<Arc<dyn IoFile>>,
+    /// What goes into quarantine.
+    moved: Damaged,
+    adopted_packs: Vec<Arc<Pack>>,
+}
+
+/// A damaged file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SalvagedFile {
+    /// Its path in the store.
+    pub name: String,
+    /// What can be done with it.
+    pub fate: SalvageFate,
+    /// Objects in it that verify.
+    pub saved: u64,
+    /// Objects that it should have and that do not verify, as far as it says so.
+    pub damaged: u64,
+}
+
+/// What happens to a damaged file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SalvageFate {
+    /// What verifies is copied, and the file is put into quarantine.
+    Quarantined,
+    /// It is not there; the manifest no longer lists it.
+    Missing,
+    /// A process writes to it, so it stays as it is.
+    InUse,
+}
+
+/// Where an object was found.
+#[derive(Debug, Clone)]
+enum Source {
+    Place(Place),
+    /// The number of the rebuilt pack, and the ordinal.
+    Rebuilt(usize, Kind, u32),
+}
+
+impl Store {
+    /// Examines the store to mend it.
+    ///
+    /// # Errors
+    /// Those of [`Store::examine`]; `Locked` while a collection goes on, `Unsupported` when this
+    /// build may not write to the store.
+    pub fn mend(&self, progress: &mut Progress<'_>) -> Result<Mending<'_>> {
+        self.superblock.check_writable()?;
+        let collector = self.lock_collector()?;
+        let mut writer = lock(&self.writer);
+        if !self.is_leased()
+            && let Some(owned) = writer.owned.take()
+            && let Some(segment) = lock(&self.journal).segment(&owned.segment)
+        {
+            segment.owned = false;
+        }
+        drop(writer);
+        let examination = self.examine(Thoroughness::Full, progress)?;
+        Ok(Mending { store: self, examination, _collector: collector })
+    }
+}
+
+impl Mending<'_> {
+    /// What can be saved of damaged files, and what has to be done for it. `lost` are objects that
+    /// are looked for in packs that no manifest lists.
+    ///
+    /// # Errors
+    /// `Io` when files cannot be looked at.
+    pub fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
+        let mut salvage = Salvage::new();
+        let damaged = &self.examination.damaged;
+        for generation in &damaged.manifests {
+            let name = manifest::file_name(*generation);
+            let fate = SalvageFate::Quarantined;
+            salvage.files.push(SalvagedFile { name, fate, saved: 0, damaged: 0 });
+            salvage.moved.manifests.push(*generation);
+        }
+        for id in &damaged.segments {
+            self.salvage_segment(*id, lost, &mut salvage)?;
+        }
+        for id in damaged.torn.iter().filter(|id| !damaged.segments.contains(id)) {
+            if self.is_torn_off(*id, lost)? {
+                self.salvage_segment(*id, lost, &mut salvage)?;
+            }
+        }
+        for id in &damaged.packs {
+            self.salvage_pack(*id, &mut salvage)?;
+        }
+        for id in damaged.stray_packs.iter().chain(&damaged.spare_packs) {
+            let Some(pack) = self.open_pack(*id)? else { continue };
+            let wanted = lost.keys().any(|id| matches!(pack.find(id), Some(InPack::Object { .. })));
+            if wanted || damaged.stray_packs.contains(id) {
+                salvage.adopted.push(format!("{PACKS_DIR}/{}", id.file_name()));
+                salvage.adopted_packs.push(Arc::new(pack));
+            }
+        }
+        let Salvage { sources, gone, .. } = &mut salvage;
+        gone.sort_by_key(|(id, ..)| *id);
+        gone.dedup_by_key(|(id, ..)| *id);
+        gone.retain(|(id, ..)| !sources.contains_key(id));
+        Ok(salvage)
+    }
+
+    /// Does what `salvage` says, and records `given_up` as dropped.
+    ///
+    /// # Errors
+    /// `Locked` when others publish all the time, `Io` when the disk refuses, `Corrupt` when what
+    /// verified a moment ago does not any more. What was not moved is as it was.
+    pub fn apply(&self, salvage: &Salvage, given_up: &[(ObjectId, Kind)]) -> Result<()> {
+        let store = self.store;
+        let mut packs: Vec<PackId> = salvage.adopted_packs.iter().map(|pack| pack.id()).collect();
+        let mut gone = salvage.gone.clone();
+        gone.extend(given_up.iter().map(|(id, kind)| (*id, *kind, Gone::Elided)));
+        if !salvage.sources.is_empty() || !gone.is_empty() {
+            let draft = PackDraft {
+                store: store.superblock.store,
+                salt: lock(&store.writer).new_salt(),
+                tier: salvage.tier.unwrap_or(Tier::Compacted),
+                items: &salvage.items(),
+                gone: &gone,
+                source: salvage,
+            };
+            packs.push(draft.write(&*store.io, &store.dir.join(PACKS_DIR))?.id);
+        }
+        if !packs.is_empty() || !salvage.moved.manifests.is_empty() {
+            let refs = self.refs_with(salvage)?;
+            self.publish(&mut |manifest| {
+                let new = packs.iter().filter(|id| !manifest.packs.contains(id)).copied();
+                manifest.packs.extend(new.collect::<Vec<_>>());
+                if manifest.refs.sequence < refs.sequence {
+                    manifest.refs = refs.clone();
+                }
+            })?;
+        }
+        self.move_files(salvage)?;
+        let moved = &salvage.moved;
+        if !moved.packs.is_empty() || !moved.segments.is_empty() {
+            self.publish(&mut |manifest| {
+                manifest.packs.retain(|id| !moved.packs.contains(id));
+                manifest.sealed.retain(|(id, _)| !moved.segments.contains(id));
+                // Whoever has one open forgets it, so that nothing new relies on it.
+                manifest.retired.extend(&moved.segments);
+                manifest.retired.sort_unstable();
+                manifest.retired.dedup();
+            })?;
+        }
+        store.reload()
+    }
+
+    /// Whether the torn batch of a segment has something that is lost: then it was acknowledged, and
+    /// is damaged.
+    fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
+        let Some(segment) = self.open_segment(id)? else { return Ok(false) };
+        let mut tail = Tail::default();
+        scan(&segment, &mut tail, Depth::Whole, &mut Found::default())?;
+        Ok(torn_batch(&segment, &tail)?.iter().any(|(id, _)| lost.contains_key(id)))
+    }
+
+    fn open_segment(&self, id: SegmentId) -> Result<Option<Arc<SegmentFile>>> {
+        let path = self.store.dir.join(JOURNAL_DIR).join(id.file_name());
+        match self.store.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
+            Ok(file) => Ok(Some(Arc::new(SegmentFile { id, file }))),
+        }
+    }
+
+    fn salvage_segment(
+        &self,
+        id: SegmentId,
+        lost: &BTreeMap<ObjectId, Kind>,
+        salvage: &mut Salvage,
+    ) -> Result<()> {
+        let store = self.store;
+        let name = format!("{JOURNAL_DIR}/{}", id.file_name());
+        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        let Some(segment) = self.open_segment(id)? else {
+            file.fate = SalvageFate::Missing;
+            salvage.files.push(file);
+            salvage.moved.segments.push(id);
+            return Ok(());
+        };
+        match store.lock_sealed(id)? {
+            Some(locked) => salvage.locks.push(locked),
+            None => {
+                file.fate = SalvageFate::InUse;
+                salvage.files.push(file);
+                return Ok(());
+            }
+        }
+        let mut found = Found::default();
+        let mut tail = Tail::default();
+        scan(&segment, &mut tail, Depth::Whole, &mut found)?;
+        if tail.end == End::Torn {
+            // An operation in it counts only if it is known to be one of those that happened.
+            let torn = torn_batch(&segment, &tail)?.into_iter();
+            let is_known = |id: &ObjectId, at: &Location| {
+                at.stored.kind != Kind::Operation || lost.contains_key(id)
+            };
+            found.objects.extend(torn.filter(|(id, at)| is_known(id, at)));
+        }
+        // Objects in a batch that does not verify are found through the index, if there is one.
+        let active = found.objects.into_iter().map(|(id, at)| (id, Place::Active(at)));
+        let sealed = self.examination.inventory.sealed(id);
+        let indexed = sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.map(|(id, stored)| (id, Place::Sealed(Arc::clone(sealed), stored)))
+        });
+        for (id, place) in indexed.chain(active) {
+            if salvage.sources.contains_key(&id) {
+                continue;
+            }
+            if place.read(&id, &salvage.blocks).is_ok() {
+                file.saved += 1;
+                salvage.sources.insert(id, Source::Place(place));
+            } else {
+                file.damaged += 1;
+            }
+        }
+        salvage.files.push(file);
+        salvage.moved.segments.push(id);
+        Ok(())
+    }
+
+    fn salvage_pack(&self, id: PackId, salvage: &mut Salvage) -> Result<()> {
+        let name = format!("{PACKS_DIR}/{}", id.file_name());
+        let path = self.store.dir.join(&name);
+        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        salvage.moved.packs.push(id);
+        let opened = match self.store.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => {
+                file.fate = SalvageFate::Missing;
+                salvage.files.push(file);
+                return Ok(());
+            }
+            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        };
+        let store = self.store.superblock.store;
+        let cache = BlockCache::new(CACHE_BYTES);
+        if let Ok(pack) = Pack::open(&opened, id, store) {
+            salvage.tier = salvage.tier.max(Some(pack.tier()));
+            let pack = Arc::new(pack);
+            for ordinal in 0..pack.len() {
+                let Some((id, kind)) = pack.id_at(ordinal).zip(pack.kind_at(ordinal)) else {
+                    continue;
+                };
+                let place = Place::Packed(Arc::clone(&pack), kind, ordinal);
+                if place.read(&id, &cache).is_ok() {
+                    file.saved += 1;
+                    salvage.sources.insert(id, Source::Place(place));
+                } else {
+                    file.damaged += 1;
+                }
+            }
+            salvage.gone.extend(pack.gone());
+        } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &cache) {
+            let number = salvage.rebuilt.len();
+            for (ordinal, id, kind) in rebuilt.objects() {
+                file.saved += 1;
+                salvage.sources.insert(id, Source::Rebuilt(number, kind, ordinal));
+            }
+            salvage.gone.extend(rebuilt.gone());
+            salvage.rebuilt.push(rebuilt);
+        }
+        salvage.files.push(file);
+        Ok(())
+    }
+
+    fn open_pack(&self, id: PackId) -> Result<Option<Pack>> {
+        let path = self.store.dir.join(PACKS_DIR).join(id.file_name());
+        let file = match self.store.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        };
+        Ok(Pack::open(&file, id, self.store.superblock.store).ok())
+    }
+
+    /// The refs after every operation that is known, those that were found just now included.
+    ///
+    /// Begins with what the newest valid manifest says, since a journal that begins late says only
+    /// what changed.
+    fn refs_with(&self, salvage: &Salvage) -> Result<RefTable> {
+        let (store, inventory) = (self.store, &self.examination.inventory);
+        let durable = store.durable_refs()?;
+        let (manifest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
+        let known = durable.sequence.max(inventory.refs().sequence);
+        let mut found = BTreeMap::new();
+        let mut add = |id: ObjectId, read: Result<Bytes>, newest: u64| {
+            if let Ok(bytes) = read
+                && verify(Kind::Operation, &bytes, &id).is_ok()
+                && let Ok(operation) = Operation::decode(&bytes)
+                && operation.sequence <= newest
+            {
+                found.insert(operation.sequence, (id, operation));
+            }
+        };
+        // What of the journal counts was decided when it was read; a pack has nothing else.
+        for id in inventory.operations() {
+            add(id, inventory.read_as(Kind::Operation, &id), known);
+        }
+        for (id, source) in &salvage.sources {
+            if source.kind() == Kind::Operation {
+                let newest = if source.is_packed() { u64::MAX } else { known };
+                add(*id, salvage.read_as(Kind::Operation, id), newest);
+            }
+        }
+        for pack in &salvage.adopted_packs {
+            for (ordinal, id) in pack.of_kind(Kind::Operation) {
+                add(id, pack.read(ordinal, &salvage.blocks), u64::MAX);
+            }
+        }
+        // What is missing in between cannot be known; the newest values are.
+        let mut refs = manifest.refs;
+        for (sequence, (id, operation)) in found {
+            if sequence > refs.sequence {
+                refs.apply(id, &operation);
+            }
+        }
+        Ok(if refs.sequence < known { (*durable).clone() } else { refs })
+    }
+
+    /// Publishes the newest manifest with a change.
+    fn publish(&self, change: &mut dyn FnMut(&mut Manifest)) -> Result<()> {
+        let store = self.store;
+        let (io, id) = (&*store.io, store.superblock.store);
+        for _ in 0..MAX_ATTEMPTS {
+            let (mut manifest, invalid) = Manifest::load(io, &store.dir, id)?;
+            let taken = invalid.iter().filter_map(|finding| manifest::generation(&finding.place));
+            manifest.generation = taken.max().unwrap_or(0).max(manifest.generation) + 1;
+            change(&mut manifest);
+            let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { continue };
+            let published = {
+                let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
+                prepared.link_announced(io, &store.superblock)?
+            };
+            if published {
+                return io
+                    .sync_dir(&store.dir)
+                    .map_err(|e| Error::io(format!("sync {}", store.dir.display()), e));
+            }
+        }
+        let message = format!("{}: others keep publishing manifests", store.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Puts the damaged files into quarantine.
+    fn move_files(&self, salvage: &Salvage) -> Result<()> {
+        let (io, dir) = (&*self.store.io, &self.store.dir);
+        let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
+        let mut folders = HashSet::new();
+        for file in moved {
+            let quarantine = dir.join(QUARANTINE_DIR);
+            match io.create_dir(&quarantine) {
+                Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                    return Err(Error::io(format!("create {}", quarantine.display()), source));
+                }
+                _ => {}
+            }
+            let from = dir.join(&file.name);
+            let failed = |source| Error::io(format!("move {}", from.display()), source);
+            let base = file.name.rsplit('/').next().unwrap_or(&file.name);
+            for number in 0.. {
+                match io.publish(&from, &quarantine.join(format!("{base}.{number}"))) {
+                    Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
+                    // A process has removed it: a manifest that is older than the newest two.
+                    Err(source) if source.kind() == IoErrorKind::NotFound => break,
+                    published => {
+                        published.map_err(failed)?;
+                        break;
+                    }
+                }
+            }
+            // The new name first: after a crash the file has one of them at least.
+            for folder in [&quarantine, from.parent().unwrap_or(dir)] {
+                folders.insert(folder.to_owned());
+            }
+        }
+        let mut folders: Vec<_> = folders.into_iter().collect();
+        folders.sort_by_key(|folder| !folder.ends_with(QUARANTINE_DIR));
+        for folder in folders {
+            io.sync_dir(&folder).map_err(|e| Error::io(format!("sync {}", folder.display()), e))?;
+        }
+        Ok(())
+    }
+}
+
+impl Salvage {
+    /// Whether there is nothing that could be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.adopted.is_empty() && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
+    }
+
+    /// Whether an object can be read again afterwards.
+    #[must_use]
+    pub fn saves(&self, id: &ObjectId) -> bool {
+        let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(InPack::Object { .. }));
+        self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
+    }
+
+    /// What goes into the new pack: kind by kind, since kinds share no blocks.
+    fn items(&self) -> Vec<Item> {
+        let mut items: Vec<Item> = self
+            .sources
+            .iter()
+            .map(|(id, source)| Item { id: *id, kind: source.kind(), lane: 0 })
+            .collect();
+        items.sort_unstable_by_key(|item| (item.kind, item.id));
+        items
+    }
+
+    fn new() -> Self {
+        Self {
+            files: Vec::new(),
+            adopted: Vec::new(),
+            sources: HashMap::new(),
+            gone: Vec::new(),
+            tier: None,
+            rebuilt: Vec::new(),
+            blocks: BlockCache::new(CACHE_BYTES),
+            locks: Vec::new(),
+            moved: Damaged::default(),
+            adopted_packs: Vec::new(),
+        }
+    }
+}
+
+impl Source {
+    fn is_packed(&self) -> bool {
+        matches!(self, Self::Place(Place::Packed(..)) | Self::Rebuilt(..))
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Place(Place::Active(location)) => location.stored.kind,
+            Self::Place(Place::Sealed(_, stored)) => stored.kind,
+            Self::Place(Place::Packed(_, kind, _)) | Self::Rebuilt(_, kind, _) => *kind,
+        }
+    }
+}
+
+impl ObjectSource for Salvage {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.sources.get(id) {
+            None => Ok(None),
+            Some(Source::Place(place)) => place.read(id, &self.blocks).map(Some),
+            Some(Source::Rebuilt(number, kind, ordinal)) => {
+                let Some(rebuilt) = self.rebuilt.get(*number) else { return Ok(None) };
+                let bytes = rebuilt.read(*ordinal, &self.blocks)?;
+                verify(*kind, &bytes, id)?;
+                Ok(Some(Object { kind: *kind, bytes }))
+            }
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.sources.contains_key(id))
+    }
+}

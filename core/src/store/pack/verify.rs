@@ -1,0 +1,55 @@
+//! Verifies a pack to the last object, for who examines a store.
+
+use rayon::prelude::*;
+
+use super::layout::{BlockInfo, BlockKind};
+use super::{BlockCache, Found, Pack};
+use crate::error::Error;
+use crate::object::{Kind, ObjectId, Operation, verify};
+
+impl Pack {
+    /// How many ids of the pack the index does not lead to, or leads elsewhere from.
+    pub(in crate::store) fn misindexed(&self) -> usize {
+        let objects = (0..self.len()).filter(|ordinal| {
+            let found = self.id_at(*ordinal).and_then(|id| self.find(&id));
+            !matches!(found, Some(Found::Object { ordinal: at, .. }) if at == *ordinal)
+        });
+        let noted =
+            self.gone().filter(|(id, kind, why)| self.find(id) == Some(Found::Gone(*why, *kind)));
+        let gone = (self.gone_len() as usize).saturating_sub(noted.count());
+        objects.count() + gone
+    }
+
+    /// Reads every object; gives those that do not verify.
+    pub(in crate::store) fn verify_objects(&self, cache: &BlockCache) -> Vec<(ObjectId, Error)> {
+        let blocks: Vec<BlockInfo> = self.frames.blocks().map(|(_, block)| *block).collect();
+        let objects = blocks.into_par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
+        let bad = objects.flat_map_iter(|block| {
+            (block.first..block.first + block.objects).filter_map(|ordinal| {
+                let (id, kind) = self.id_at(ordinal).zip(self.kind_at(ordinal))?;
+                let read = self.read(ordinal, cache);
+                let verified = read.and_then(|bytes| verify(kind, &bytes, &id));
+                verified.err().map(|error| (id, error.at(self.place(ordinal))))
+            })
+        });
+        bad.collect()
+    }
+
+    /// The objects of a kind, by ordinal.
+    pub(in crate::store) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, ObjectId)> {
+        let blocks = self.frames.blocks().map(|(_, block)| *block);
+        let blocks = blocks.filter(move |block| block.kind == BlockKind::Objects(kind));
+        let ordinals = blocks.flat_map(|block| block.first..block.first + block.objects);
+        ordinals.filter_map(|ordinal| Some((ordinal, self.id_at(ordinal)?)))
+    }
+
+    /// The newest operation in the pack: its sequence and id. One that cannot be read is not seen.
+    pub(in crate::store) fn newest_operation(&self, cache: &BlockCache) -> Option<(u64, ObjectId)> {
+        let operations = self.of_kind(Kind::Operation).filter_map(|(ordinal, id)| {
+            let bytes = self.read(ordinal, cache).ok()?;
+            verify(Kind::Operation, &bytes, &id).ok()?;
+            Operation::decode(&bytes).ok().map(|operation| (operation.sequence, id))
+        });
+        operations.max()
+    }
+}

@@ -1,0 +1,419 @@
+//! Collections drop what nothing reaches, keep everything else, and are in nobody's way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use turntree::ErrorKind;
+use turntree::context::Builder;
+use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::store::{OpenOptions, RealIo, Tier};
+use turntree_tests::sim::Random;
+use turntree_tests::{Sandbox, stamp};
+
+const PURPOSES: [Purpose; 5] = [
+    Purpose::Gc,
+    Purpose::Step,
+    Purpose::Repack(Tier::Hot),
+    Purpose::Repack(Tier::Compacted),
+    Purpose::Repack(Tier::Archive),
+];
+
+fn open(dir: &Path, seed: u8) -> Repository {
+    Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
+}
+
+fn gc(repo: &Repository, purpose: Purpose, second: i64) {
+    collect(repo, purpose, &stamp(second), &mut |_| {}).unwrap();
+}
+
+/// The scratchpad of a commit.
+fn notes(repo: &Repository, commit: &ObjectId) -> turntree::Result<BTreeMap<String, Bytes>> {
+    let context = repo.context(commit)?;
+    let map = context.map(repo.store(), "scratchpad")?;
+    let entries = map.iter(repo.store()).map(|entry| {
+        let (key, item) = entry?;
+        let key = String::from_utf8_lossy(&key).into_owned();
+        Ok((key, repo.store().read_as(Kind::Blob, &item.link.id)?))
+    });
+    entries.collect()
+}
+
+/// A snapshot on `branch` that sets one note.
+fn note(
+    repo: &Repository,
+    branch: &BranchName,
+    second: i64,
+    key: &str,
+    text: &str,
+) -> turntree::Result<ObjectId> {
+    repo.store().refresh()?;
+    let mut change = repo.begin();
+    let mut context = match change.tip(branch) {
+        Some(tip) => Builder::from(repo.context(&tip)?),
+        None => Builder::new(),
+    };
+    let value = Some(Bytes::copy_from_slice(text.as_bytes()));
+    context.set_entry(&mut change, "scratchpad", key, value)?;
+    let tree = context.write(&mut change)?;
+    let id = change.snapshot(branch, Snapshot::new(tree, "turn", &stamp(second)))?;
+    change.finish(&stamp(second), "snapshot")?;
+    Ok(id)
+}
+
+/// What a random history must still show.
+#[derive(Default)]
+struct Model {
+    /// The notes at each commit.
+    notes: BTreeMap<ObjectId, BTreeMap<String, Bytes>>,
+    parents: BTreeMap<ObjectId, ObjectId>,
+    branches: BTreeMap<String, ObjectId>,
+    pins: BTreeMap<String, ObjectId>,
+}
+
+impl Model {
+    fn line(&self, from: &ObjectId) -> Vec<ObjectId> {
+        let mut line = vec![*from];
+        while let Some(parent) = line.last().and_then(|id| self.parents.get(id)) {
+            line.push(*parent);
+        }
+        line
+    }
+
+    /// Everything that a branch or a pin leads to reads as it was written.
+    fn check(&self, repo: &Repository) {
+        repo.store().refresh().unwrap();
+        let mut named: BTreeMap<String, ObjectId> =
+            repo.branches().into_iter().map(|(name, id)| (name.branch().to_owned(), id)).collect();
+        assert_eq!(named, self.branches);
+        named.extend(self.pins.iter().map(|(name, id)| (format!("pin {name}"), *id)));
+        for (name, tip) in named {
+            for id in self.line(&tip) {
+                let found = notes(repo, &id);
+                assert!(found.is_ok(), "{name}: {id}: {found:?} {:?}", repo.store().summary());
+                assert_eq!(found.unwrap(), self.notes[&id], "{name}: {id}");
+            }
+        }
+        assert_eq!(repo.store().findings(), []);
+    }
+}
+
+/// One random step of somebody who works with the store.
+fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) {
+    repo.store().refresh().unwrap();
+    let names = ["main", "a", "b", "c"];
+    let name = names[random.below(4)];
+    let branch = BranchName::new("s", name).unwrap();
+    match random.below(8) {
+        0 if name != "main" && model.branches.contains_key(name) => {
+            let mut change = repo.begin();
+            change.move_branch(&branch, None);
+            change.finish(&stamp(second), "delete").unwrap();
+            model.branches.remove(name);
+        }
+        1 => {
+            let Some(tip) = model.branches.values().next().copied() else { return };
+            let line = model.line(&tip);
+            let to = line[random.below(line.len())];
+            let mut change = repo.begin();
+            change.move_branch(&branch, Some(to));
+            change.finish(&stamp(second), "move").unwrap();
+            model.branches.insert(name.to_owned(), to);
+        }
+        2 => {
+            let Some(tip) = model.branches.get(name).copied() else { return };
+            let mut change = repo.begin();
+            let pin = change.pin(&tip, NewPin::default(), &stamp(second)).unwrap();
+            change.finish(&stamp(second), "pin").unwrap();
+            model.pins.insert(pin.name, tip);
+        }
+        3 if !model.pins.is_empty() => {
+            let pin = model.pins.keys().next().unwrap().clone();
+            let mut change = repo.begin();
+            change.unpin(&pin).unwrap();
+            change.finish(&stamp(second), "unpin").unwrap();
+            model.pins.remove(&pin);
+        }
+        _ => {
+            // Few texts, so that what was dropped is written again.
+            let (key, text) = (random.below(12).to_string(), format!("text {}", random.below(9)));
+            let text = text.repeat(1 + random.below(40));
+            let id = note(repo, &branch, second, &key, &text).unwrap();
+            let before = model.branches.get(name).copied();
+            let mut notes = before.map(|id| model.notes[&id].clone()).unwrap_or_default();
+            notes.insert(key, text.into());
+            model.notes.insert(id, notes);
+            if let Some(before) = before {
+                model.parents.insert(id, before);
+            }
+            model.branches.insert(name.to_owned(), id);
+        }
+    }
+}
+
+#[test]
+fn whatever_a_branch_or_a_pin_leads_to_stays() {
+    for seed in 0..6 {
+        let (sandbox, mut random, mut model) = (Sandbox::new(), Random(seed), Model::default());
+        let others = [open(&sandbox.store(), 20), open(&sandbox.store(), 21)];
+        for second in 0..160 {
+            let repo = if random.below(2) == 0 { &sandbox.repo } else { &others[0] };
+            work(repo, &mut model, &mut random, second);
+            if random.below(12) == 0 {
+                let collector = [&sandbox.repo, &others[1]][random.below(2)];
+                gc(collector, PURPOSES[random.below(PURPOSES.len())], second);
+                model.check(&others[random.below(2)]);
+            }
+        }
+        gc(&sandbox.repo, Purpose::Gc, 200);
+        model.check(&open(&sandbox.store(), 30));
+    }
+}
+
+#[test]
+fn a_transaction_may_build_on_what_is_collected_under_it() {
+    for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted)] {
+        let sandbox = Sandbox::new();
+        let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
+        note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+        let text = "written twice ".repeat(300);
+        let lost = note(&sandbox.repo, &side, 2, "b", &text).unwrap();
+        let mut change = sandbox.repo.begin();
+        change.move_branch(&side, None);
+        change.finish(&stamp(3), "delete").unwrap();
+        for second in 4..40 {
+            note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
+        }
+        // Everything is in files that may be replaced.
+        gc(&open(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
+        let writer = open(&sandbox.store(), 8);
+        let mut change = writer.begin();
+        let mut context = Builder::from(writer.context(&lost).unwrap());
+        context.set_entry(&mut change, "scratchpad", "c", Some("more".into())).unwrap();
+        let tree = context.write(&mut change).unwrap();
+
+        // A month later nothing remembers the side branch any more.
+        let later = 60 * 24 * 60 * 60;
+        for second in 0..120 {
+            note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
+        }
+        gc(&sandbox.repo, purpose, later + 200);
+        if purpose == Purpose::Gc {
+            let error = notes(&open(&sandbox.store(), 9), &lost).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
+        }
+        let branch = BranchName::new("s", "again").unwrap();
+        let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(later))).unwrap();
+        change.finish(&stamp(later), "snapshot").unwrap();
+        let after = open(&sandbox.store(), 10);
+        assert_eq!(notes(&after, &id).unwrap()["b"], text);
+        assert_eq!(notes(&after, &id).unwrap()["c"], "more");
+    }
+}
+
+#[test]
+fn what_an_open_transaction_has_stored_stays() {
+    let sandbox = Sandbox::new();
+    let mut random = Random(5);
+    let mut noise =
+        |len: usize| -> Bytes { (0..len / 8).flat_map(|_| random.draw().to_le_bytes()).collect() };
+    let writer = open(&sandbox.store(), 8);
+    let mut change = writer.begin();
+    let mut context = Builder::new();
+    let mut written = BTreeMap::new();
+    for part in 0..6 {
+        // Enough for a segment that is full and sealed before anything refers to it.
+        let bytes = noise(3 << 20);
+        context
+            .set_entry(&mut change, "scratchpad", &part.to_string(), Some(bytes.clone()))
+            .unwrap();
+        written.insert(part.to_string(), bytes);
+        change.flush().unwrap();
+        gc(&sandbox.repo, PURPOSES[part % PURPOSES.len()], 1);
+    }
+    let branch = BranchName::main("large").unwrap();
+    let tree = context.write(&mut change).unwrap();
+    let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(2))).unwrap();
+    change.finish(&stamp(2), "snapshot").unwrap();
+    drop(writer);
+    gc(&sandbox.repo, Purpose::Gc, 3);
+    assert_eq!(notes(&open(&sandbox.store(), 9), &id).unwrap(), written);
+}
+
+#[test]
+fn garbage_goes_and_what_was_stored_without_a_ref_is_garbage() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    let kept = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    let mut change = sandbox.repo.begin();
+    let large: Vec<u8> =
+        (0..200_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let lost = change.write(Kind::Blob, large.into()).unwrap();
+    change.flush().unwrap();
+    drop(change);
+    let before = sandbox.repo.store().summary().unwrap().used_bytes;
+    gc(&sandbox.repo, Purpose::Gc, 2);
+    assert!(!sandbox.repo.store().contains(&lost).unwrap());
+    assert_eq!(notes(&sandbox.repo, &kept).unwrap().len(), 1);
+    assert!(sandbox.repo.store().summary().unwrap().used_bytes < before / 10);
+    // Nothing is left to do, so nothing is done.
+    let again = collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
+    assert_eq!(again.steps, 0);
+}
+
+#[test]
+fn writers_and_readers_go_on_while_everything_is_replaced_again_and_again() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.store();
+    let stop = AtomicBool::new(false);
+    let write = |writer: u8| {
+        let repo = open(&dir, 40 + writer);
+        let branch = BranchName::new("s", &format!("w{writer}")).unwrap();
+        let mut ids = Vec::new();
+        for turn in 0..60 {
+            // Texts that the other one writes, deletes and writes again.
+            let text = format!("text {}", turn % 7).repeat(200);
+            ids.push(note(&repo, &branch, turn, &(turn % 5).to_string(), &text).unwrap());
+            if turn % 9 == 8 {
+                let mut change = repo.begin();
+                let back = ids[ids.len() - 4];
+                change.move_branch(&branch, Some(back));
+                change.finish(&stamp(turn), "back").unwrap();
+                ids.truncate(ids.len() - 3);
+            }
+        }
+        (branch, ids)
+    };
+    let (written, collections) = std::thread::scope(|threads| {
+        let writers: Vec<_> = (0..2).map(|writer| threads.spawn(move || write(writer))).collect();
+        let reader = threads.spawn(|| {
+            let mut repo = open(&dir, 60);
+            let mut reads = 0;
+            while !stop.load(Ordering::Relaxed) {
+                for (_, tip) in repo.branches() {
+                    notes(&repo, &tip).unwrap();
+                    reads += 1;
+                }
+                match reads % 3 {
+                    0 => repo = open(&dir, 61),
+                    _ => repo.store().refresh().unwrap(),
+                }
+            }
+        });
+        let collector = threads.spawn(|| {
+            let repo = open(&dir, 70);
+            let mut collections = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let purpose = PURPOSES[collections % PURPOSES.len()];
+                collect(&repo, purpose, &stamp(100), &mut |_| {}).unwrap();
+                collections += 1;
+            }
+            collections
+        });
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        (written, collector.join().unwrap())
+    });
+    assert!(collections > 2, "{collections}");
+    gc(&open(&dir, 80), Purpose::Repack(Tier::Compacted), 200);
+    let after = open(&dir, 81);
+    for (branch, ids) in written {
+        assert_eq!(after.tip(&branch), ids.last().copied());
+        for id in ids {
+            notes(&after, &id).unwrap();
+        }
+    }
+    assert_eq!(after.store().findings(), []);
+}
+
+#[test]
+fn threads_share_a_handle_with_a_collection() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let others = open(&sandbox.store(), 50);
+    let others = &others;
+    let stop = AtomicBool::new(false);
+    let write = |writer: u8, repo: &Repository| {
+        let branch = BranchName::new("s", &format!("w{writer}")).unwrap();
+        let write = |turn: i64| {
+            note(repo, &branch, turn, &(turn % 5).to_string(), &format!("text {turn} ").repeat(50))
+        };
+        (0..80).map(|turn| write(turn).unwrap()).collect::<Vec<_>>()
+    };
+    let written = std::thread::scope(|threads| {
+        let handles = [repo, repo, others];
+        let writers: Vec<_> = (0..3)
+            .zip(handles)
+            .map(|(writer, handle)| threads.spawn(move || write(writer, handle)))
+            .collect();
+        let collector = threads.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                gc(repo, Purpose::Repack(Tier::Hot), 100);
+                gc(repo, Purpose::Gc, 100);
+            }
+        });
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        stop.store(true, Ordering::Relaxed);
+        collector.join().unwrap();
+        written
+    });
+    let after = open(&sandbox.store(), 81);
+    // One operation for each commit: none was lost, none overwrote another.
+    assert_eq!(after.refs().sequence, 240);
+    for id in written.into_iter().flatten() {
+        notes(&after, &id).unwrap();
+    }
+}
+
+#[test]
+fn of_two_collections_at_once_one_is_told_so() {
+    let sandbox = Sandbox::new();
+    let collection = sandbox.repo.store().collect().unwrap();
+    let other = open(&sandbox.store(), 9);
+    let error = collect(&other, Purpose::Gc, &stamp(1), &mut |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    drop(collection);
+    collect(&other, Purpose::Gc, &stamp(1), &mut |_| {}).unwrap();
+}
+
+#[test]
+fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    let main = BranchName::main("s").unwrap();
+    let mut change = repo.begin();
+    let policy = Policy { keep_last: Some(5), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+    change.finish(&stamp(0), "retention").unwrap();
+    let mut ids = vec![];
+    for second in 1..=60 {
+        ids.push(note(repo, &main, second, "a", &second.to_string()).unwrap());
+    }
+    let mut change = repo.begin();
+    change.pin(&ids[9], NewPin::default(), &stamp(60)).unwrap();
+    change.move_branch(&BranchName::new("s", "fork").unwrap(), Some(ids[19]));
+    change.finish(&stamp(60), "keep").unwrap();
+    for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Gc] {
+        gc(repo, purpose, 61);
+        for reader in [repo, &open(&sandbox.store(), 3)] {
+            // The newest operations are kept whole for undo, and so are their values.
+            for (turn, id) in (1..).zip(&ids) {
+                let kept = turn == 10 || (16..=20).contains(&turn) || turn > 40;
+                assert_eq!(notes(reader, id).is_ok(), kept, "turn {turn}");
+                if !kept {
+                    let error = notes(reader, id).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Expired);
+                    assert!(error.to_string().contains(&format!("turn {turn} of s")), "{error}");
+                }
+            }
+            let line = reader.history(&[ids[59]], &[]).unwrap();
+            let line: Vec<ObjectId> = line.map(|entry| entry.unwrap().id).collect();
+            assert!(line.iter().rev().eq(&ids), "every commit is there");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `repair`: brings back everything that verifies, deletes nothing, and has nothing to do twice.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use turntree::maintenance::{FsckKind, FsckReport, Loss, Repaired, fsck, plan_repair, repair};
+use turntree::object::{ObjectId, ObjectSource};
+use turntree::store::{Io, Thoroughness};
+use turntree_tests::sample::{Sample, open, try_open};
+use turntree_tests::sim::SimDisk;
+use turntree_tests::stamp;
+
+fn mend(disk: &SimDisk, loss: Loss) -> Repaired {
+    repair(open(disk, 70).store(), loss, &stamp(61), &mut |_, _| {}).unwrap()
+}
+
+fn check(disk: &SimDisk) -> FsckReport {
+    let repo = open(disk, 71);
+    fsck(repo.store(), Thoroughness::Full, stamp(61).time, &mut |_, _| {}).unwrap()
+}
+
+/// What can be read of the sample.
+fn readable(sample: &Sample, disk: &SimDisk) -> BTreeSet<ObjectId> {
+    let Ok(repo) = try_open(disk, 72) else { return BTreeSet::new() };
+    let there = sample.objects.keys().filter(|id| repo.store().read(id).is_ok_and(|o| o.is_some()));
+    there.copied().collect()
+}
+
+fn is_pack(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "pack")
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "seg")
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.file_name().unwrap().to_string_lossy().starts_with("manifest-")
+}
+
+/// Repairs, and asserts what holds after every repair. Returns the report.
+fn assert_repaired(sample: &Sample, disk: &SimDisk, what: &str) -> FsckReport {
+    let before = check(disk);
+    let (readable_before, bytes) = (readable(sample, disk), disk.files());
+    let Repaired { report, .. } = mend(disk, Loss::Refuse);
+    let readable_after = readable(sample, disk);
+    assert!(readable_after.is_superset(&readable_before), "{what}: something is lost");
+    let kept: BTreeSet<Vec<u8>> = disk.files().into_values().collect();
+    if !before.is_ok() {
+        for (path, bytes) in bytes.into_iter().filter(|(path, _)| is_pack(path) || is_segment(path))
+        {
+            assert!(kept.contains(&bytes), "{what}: {} was deleted", path.display());
+        }
+    }
+    let only_lost = report.findings.iter().filter(|f| f.kind.is_damage());
+    for finding in only_lost {
+        assert_eq!(finding.kind, FsckKind::Lost, "{what}: {finding}");
+    }
+    let files = disk.files();
+    let again = mend(disk, Loss::Refuse);
+    assert!(again.plan.is_empty(Loss::Refuse), "{what}: {:?}", again.plan);
+    assert_eq!(disk.files().len(), files.len(), "{what}: nothing more was to be done");
+    report
+}
+
+#[test]
+fn a_whole_store_needs_no_repair() {
+    let sample = Sample::new();
+    let plan = plan_repair(open(&sample.disk, 70).store(), &stamp(61), &mut |_, _| {}).unwrap();
+    assert!(plan.is_empty(Loss::Accept) && plan.lost.is_empty(), "{plan:?}");
+    let before = sample.disk.files();
+    mend(&sample.disk, Loss::Accept);
+    let after = sample.disk.files();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn a_pack_whose_index_or_ends_are_damaged_comes_back_whole() {
+    let sample = Sample::new();
+    let packs: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path)).collect();
+    for (path, bytes) in packs {
+        let len = bytes.len();
+        for at in [0, 20, 95, len - 1, len - 100, len - 184, len - 200, len - 300] {
+            let disk = sample.copy();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            disk.damage(&path, damaged);
+            let what = format!("{} at {at} of {len}", path.display());
+            let report = assert_repaired(&sample, &disk, &what);
+            assert!(report.is_ok(), "{what}: {:#?}", report.findings);
+            assert_eq!(report.elided, 2, "{what}: expired turns are still known as expired");
+            assert!(sample.missing(open(&disk, 73).store()).is_empty(), "{what}");
+            assert_eq!(*open(&disk, 73).refs(), sample.refs);
+        }
+    }
+}
+
+#[test]
+fn of_a_damaged_frame_only_its_own_objects_are_lost() {
+    let sample = Sample::new();
+    let packs: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path)).collect();
+    for (path, bytes) in packs {
+        for at in (96..bytes.len()).step_by(977) {
+            let disk = sample.copy();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            disk.damage(&path, damaged);
+            assert_repaired(&sample, &disk, &format!("{} at {at}", path.display()));
+        }
+    }
+}
+
+#[test]
+fn a_damaged_segment_gives_what_verifies() {
+    let sample = Sample::new();
+    let segments: Vec<_> =
+        sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
+    for (number, (path, bytes)) in segments.into_iter().enumerate() {
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        for at in (0..used).step_by(733).map(|at| (at + number * 61) % used) {
+            let disk = sample.copy();
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            disk.damage(&path, damaged);
+            assert_repaired(&sample, &disk, &format!("{} at {at}", path.display()));
+        }
+    }
+}
+
+#[test]
+fn files_that_are_cut_or_gone_leave_a_store_that_names_its_losses() {
+    let sample = Sample::new();
+    let files: Vec<_> = sample
+        .disk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| is_pack(path) || is_segment(path))
+        .collect();
+    for (path, bytes) in files {
+        let disk = sample.copy();
+        disk.damage(&path, bytes[..bytes.len() / 2].to_vec());
+        assert_repaired(&sample, &disk, &format!("{} cut", path.display()));
+        let disk = sample.copy();
+        disk.remove(&path).unwrap();
+        assert_repaired(&sample, &disk, &format!("without {}", path.display()));
+    }
+}
+
+#[test]
+fn a_lost_manifest_is_made_again() {
+    let sample = Sample::new();
+    let manifests: Vec<_> =
+        sample.disk.files().into_iter().filter(|(path, _)| is_manifest(path)).collect();
+    assert_eq!(manifests.len(), 2);
+    let (newest, bytes) = manifests.last().unwrap();
+    let mut damaged = bytes.clone();
+    damaged[40] ^= 1;
+    let disk = sample.copy();
+    disk.damage(newest, damaged);
+    let report = assert_repaired(&sample, &disk, "the newest manifest is damaged");
+    assert!(report.is_ok(), "{:#?}", report.findings);
+    assert_eq!(*open(&disk, 73).refs(), sample.refs);
+
+    let disk = sample.copy();
+    for (path, _) in &manifests {
+        disk.remove(path).unwrap();
+    }
+    assert!(!check(&disk).is_ok(), "a store that has lost its packs is not whole");
+    assert_repaired(&sample, &disk, "no manifest is left");
+    let repo = open(&disk, 73);
+    assert!(sample.missing(repo.store()).is_empty(), "every pack is listed again");
+    assert_eq!(repo.refs().operation, sample.refs.operation);
+}
+
+#[test]
+fn refs_go_back_to_what_is_whole_only_when_that_is_accepted() {
+    let sample = Sample::new();
+    // The newest turn of a session whose root lies in a sealed segment, stored as it is.
+    let tip = open(&sample.disk, 70).resolve("two").unwrap().commit;
+    let tree = open(&sample.disk, 70).commit(&tip).unwrap().tree;
+    let root = sample.objects[&tree].clone();
+    let place = |bytes: &[u8]| bytes.windows(root.len()).position(|window| window == &root[..]);
+    for (path, mut bytes) in sample.disk.files() {
+        if let Some(at) = place(&bytes) {
+            assert!(is_segment(&path));
+            bytes[at + 9] ^= 1;
+            sample.disk.damage(&path, bytes);
+        }
+    }
+    assert!(!check(&sample.disk).is_ok());
+    let before = open(&sample.disk, 70).refs();
+    let refused = mend(&sample.disk, Loss::Refuse);
+    assert_eq!(open(&sample.disk, 70).refs(), before, "refs stay");
+    let [change] = &*refused.plan.refs else { panic!("{:?}", refused.plan.refs) };
+    assert_eq!((change.name.as_str(), change.old), ("refs/heads/two/main", tip));
+    mend(&sample.disk, Loss::Accept);
+    let repo = open(&sample.disk, 74);
+    assert_eq!(repo.resolve("two").unwrap().commit, change.new.unwrap());
+    assert!(repo.context(&change.new.unwrap()).is_ok());
+    let newest = repo.operations().next().unwrap().unwrap().operation;
+    assert!(newest.reason.starts_with("repair"), "{}", newest.reason);
+}
+
+#[test]
+fn what_a_process_writes_to_is_left_alone() {
+    let sample = Sample::new();
+    let repo = open(&sample.disk, 80);
+    let mut change = repo.begin();
+    change.move_branch(&"one/held".parse().unwrap(), Some(repo.resolve("one").unwrap().commit));
+    change.finish(&stamp(62), "hold a segment").unwrap();
+    let held: Vec<_> =
+        sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
+    for (path, bytes) in held {
+        let mut damaged = bytes.clone();
+        damaged[100] ^= 1;
+        sample.disk.damage(&path, damaged);
+    }
+    let other = sample.disk.clone();
+    let repaired = mend(&other, Loss::Refuse);
+    let in_use =
+        |file: &&turntree::store::SalvagedFile| file.fate == turntree::store::SalvageFate::InUse;
+    assert_eq!(repaired.plan.files.iter().filter(in_use).count(), 1, "{:?}", repaired.plan.files);
+    drop(repo);
+}

@@ -352,3 +352,38 @@ pub(crate) struct FsckFinding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) object: Option<String>,
 }
+
+/// `repair`.
+#[derive(Serialize)]
+pub(crate) struct Repair {
+    /// Whether nothing is damaged or lost afterwards.
+    pub(crate) ok: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) files: Vec<RepairedFile>,
+    /// Packs that no manifest listed and that are in use again.
+    pub(crate) listed: Vec<String>,
+    pub(crate) refs: Vec<RepairedRef>,
+    /// Whether the refs were moved.
+    pub(crate) refs_moved: bool,
+    /// What `fsck` finds afterwards; in a plan, what will be lost.
+    pub(crate) findings: Vec<FsckFinding>,
+}
+
+/// A damaged file.
+#[derive(Serialize)]
+pub(crate) struct RepairedFile {
+    pub(crate) file: String,
+    /// `quarantine`, `missing` or `in-use`.
+    pub(crate) action: &'static str,
+    /// Objects in it that verify.
+    pub(crate) saved: u64,
+}
+
+/// A ref that leads to something that is lost.
+#[derive(Serialize)]
+pub(crate) struct RepairedRef {
+    pub(crate) name: String,
+    pub(crate) old: String,
+    /// The newest value that is whole.
+    pub(crate) new: Option<String>,
+}

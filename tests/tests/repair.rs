@@ -1,7 +1,7 @@
 //! `repair`: brings back everything that verifies, deletes nothing, and has nothing to do twice.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use turntree::maintenance::{FsckKind, FsckReport, Loss, Repaired, fsck, plan_repair, repair};
 use turntree::object::{ObjectId, ObjectSource};
@@ -47,7 +47,8 @@ fn assert_repaired(sample: &Sample, disk: &SimDisk, what: &str) -> FsckReport {
     assert!(readable_after.is_superset(&readable_before), "{what}: something is lost");
     let kept: BTreeSet<Vec<u8>> = disk.files().into_values().collect();
     if !before.is_ok() {
-        for (path, bytes) in bytes.into_iter().filter(|(path, _)| is_pack(path) || is_segment(path)) {
+        for (path, bytes) in bytes.into_iter().filter(|(path, _)| is_pack(path) || is_segment(path))
+        {
             assert!(kept.contains(&bytes), "{what}: {} was deleted", path.display());
         }
     }
@@ -129,7 +130,12 @@ fn a_damaged_segment_gives_what_verifies() {
 #[test]
 fn files_that_are_cut_or_gone_leave_a_store_that_names_its_losses() {
     let sample = Sample::new();
-    let files: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path) || is_segment(path)).collect();
+    let files: Vec<_> = sample
+        .disk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| is_pack(path) || is_segment(path))
+        .collect();
     for (path, bytes) in files {
         let disk = sample.copy();
         disk.damage(&path, bytes[..bytes.len() / 2].to_vec());
@@ -202,7 +208,8 @@ fn what_a_process_writes_to_is_left_alone() {
     let mut change = repo.begin();
     change.move_branch(&"one/held".parse().unwrap(), Some(repo.resolve("one").unwrap().commit));
     change.finish(&stamp(62), "hold a segment").unwrap();
-    let held: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
+    let held: Vec<_> =
+        sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
     for (path, bytes) in held {
         let mut damaged = bytes.clone();
         damaged[100] ^= 1;
@@ -210,9 +217,8 @@ fn what_a_process_writes_to_is_left_alone() {
     }
     let other = sample.disk.clone();
     let repaired = mend(&other, Loss::Refuse);
-    let in_use = |file: &&turntree::store::SalvagedFile| {
-        file.fate == turntree::store::SalvageFate::InUse
-    };
+    let in_use =
+        |file: &&turntree::store::SalvagedFile| file.fate == turntree::store::SalvageFate::InUse;
     assert_eq!(repaired.plan.files.iter().filter(in_use).count(), 1, "{:?}", repaired.plan.files);
     drop(repo);
 }

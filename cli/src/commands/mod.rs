@@ -15,6 +15,7 @@ pub(crate) mod init;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod ls_tree;
+pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod rev_parse;
 pub(crate) mod show;

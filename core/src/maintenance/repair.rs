@@ -86,7 +86,11 @@ impl RepairPlan {
 ///
 /// # Errors
 /// Those of opening the store; `Locked` while a collection goes on.
-pub fn plan_repair(store: &Store, stamp: &Stamp, progress: &mut Progress<'_>) -> Result<RepairPlan> {
+pub fn plan_repair(
+    store: &Store,
+    stamp: &Stamp,
+    progress: &mut Progress<'_>,
+) -> Result<RepairPlan> {
     let mending = store.mend(progress)?;
     let reach = Reach::find(&mending.examination, stamp.time.micros);
     let salvage = mending.salvage(&reach.lost)?;

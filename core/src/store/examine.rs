@@ -252,7 +252,10 @@ impl Examiner<'_, '_> {
         let place = format!("packs/{}", pack.id().file_name());
         let stray = pack.misindexed();
         if stray > 0 {
-            self.damage(place.clone(), format!("the index does not lead to {stray} of its objects"));
+            self.damage(
+                place.clone(),
+                format!("the index does not lead to {stray} of its objects"),
+            );
         }
         if self.thoroughness == Thoroughness::Full {
             let damage = pack.verify_frames();
@@ -287,7 +290,10 @@ impl Examiner<'_, '_> {
             return;
         }
         if explained {
-            let message = format!("{} objects in it do not verify", bad.len());
+            let message = match bad.len() {
+                1 => "one object in it does not verify".to_owned(),
+                count => format!("{count} objects in it do not verify"),
+            };
             self.damage(place.to_owned() + " ", message);
         } else {
             for (_, error) in &bad {
@@ -324,7 +330,7 @@ impl Examiner<'_, '_> {
             match PackId::from_file_name(&name) {
                 Some(id) if manifest.packs.contains(&id) => {}
                 Some(id) => self.unlisted_pack(id),
-                None => self.leftover(format!("{PACKS_DIR}/{name}"), "not a file of the store"),
+                None => self.stranger(format!("{PACKS_DIR}/{name}")),
             }
         }
         let listed: HashSet<SegmentId> = manifest.sealed.iter().map(|(id, _)| *id).collect();
@@ -337,7 +343,7 @@ impl Examiner<'_, '_> {
                 Some(id) if listed.contains(&id) || active.iter().any(|s| s.file.id == id) => {}
                 // Made since the journal was read.
                 Some(_) => {}
-                None => self.leftover(place, "not a file of the store"),
+                None => self.stranger(place),
             }
         }
         let known = [superblock::FILE_NAME, collect::COLLECTOR_FILE];
@@ -345,7 +351,7 @@ impl Examiner<'_, '_> {
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {
-                self.leftover(name, "not a file of the store");
+                self.stranger(name);
             }
         }
         Ok(())
@@ -367,7 +373,8 @@ impl Examiner<'_, '_> {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let dir = if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
+        let dir =
+            if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
         match self.store.io.list(&dir) {
             Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(list_error(&dir, source)),
@@ -384,6 +391,14 @@ impl Examiner<'_, '_> {
 
     fn leftover(&mut self, place: String, message: impl Into<String>) {
         self.add(Finding { kind: FindingKind::Leftover, place, message: message.into() });
+    }
+
+    fn stranger(&mut self, place: String) {
+        let message = match place.ends_with(".tmp") {
+            true => "left by a process that ended before it was done",
+            false => "not a file of the store",
+        };
+        self.leftover(place, message);
     }
 
     fn add(&mut self, finding: Finding) {

@@ -17,7 +17,9 @@ use bytes::Bytes;
 use super::examine::{Damaged, Examination, Progress, Thoroughness};
 use super::io::{Access, IoFile};
 use super::manifest::{self, Manifest};
-use super::pack::{BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier};
+use super::pack::{
+    BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier,
+};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
 use super::segment::{SegmentFile, SegmentId};
@@ -228,8 +230,7 @@ impl Mending<'_> {
     ) -> Result<()> {
         let store = self.store;
         let name = format!("{JOURNAL_DIR}/{}", id.file_name());
-        let mut file =
-            SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
         let Some(segment) = self.open_segment(id)? else {
             file.fate = SalvageFate::Missing;
             salvage.files.push(file);
@@ -281,8 +282,7 @@ impl Mending<'_> {
     fn salvage_pack(&self, id: PackId, salvage: &mut Salvage) -> Result<()> {
         let name = format!("{PACKS_DIR}/{}", id.file_name());
         let path = self.store.dir.join(&name);
-        let mut file =
-            SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
         salvage.moved.packs.push(id);
         let opened = match self.store.io.open(&path, Access::Read) {
             Err(source) if source.kind() == IoErrorKind::NotFound => {
@@ -298,7 +298,9 @@ impl Mending<'_> {
             salvage.tier = salvage.tier.max(Some(pack.tier()));
             let pack = Arc::new(pack);
             for ordinal in 0..pack.len() {
-                let Some((id, kind)) = pack.id_at(ordinal).zip(pack.kind_at(ordinal)) else { continue };
+                let Some((id, kind)) = pack.id_at(ordinal).zip(pack.kind_at(ordinal)) else {
+                    continue;
+                };
                 let place = Place::Packed(Arc::clone(&pack), kind, ordinal);
                 if place.read(&id, &cache).is_ok() {
                     file.saved += 1;

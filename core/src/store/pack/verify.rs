@@ -14,9 +14,8 @@ impl Pack {
             let found = self.id_at(*ordinal).and_then(|id| self.find(&id));
             !matches!(found, Some(Found::Object { ordinal: at, .. }) if at == *ordinal)
         });
-        let noted = self.gone().filter(|(id, kind, why)| {
-            self.find(id) == Some(Found::Gone(*why, *kind))
-        });
+        let noted =
+            self.gone().filter(|(id, kind, why)| self.find(id) == Some(Found::Gone(*why, *kind)));
         let gone = (self.gone_len() as usize).saturating_sub(noted.count());
         objects.count() + gone
     }

@@ -377,6 +377,8 @@ pub(crate) struct RepairedFile {
     pub(crate) action: &'static str,
     /// Objects in it that verify.
     pub(crate) saved: u64,
+    /// What is wrong with it, where nothing but its frames tells what it holds.
+    pub(crate) problems: Vec<String>,
 }
 
 /// A ref that leads to something that is lost.

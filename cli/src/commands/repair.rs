@@ -66,6 +66,9 @@ impl Repair {
             let fate = paint.paint(REMOVED, format!("{:<10}", fate(file)));
             let saved = count(file.saved, "object");
             writeln!(out, "{fate} {}: {saved} saved", file.name)?;
+            for problem in &file.problems {
+                writeln!(out, "{:<10} {problem}", "")?;
+            }
         }
         for name in &plan.adopted {
             writeln!(out, "{} {name}", paint.paint(ADDED, format!("{:<10}", "list")))?;
@@ -99,6 +102,7 @@ impl Repair {
             file: file.name.clone(),
             action: fate(file),
             saved: file.saved,
+            problems: file.problems.clone(),
         });
         let refs = plan.refs.iter().map(|change| json::RepairedRef {
             name: change.name.clone(),

@@ -162,7 +162,7 @@ impl Store {
         Ok(())
     }
 
-    fn remove(&self, path: &std::path::Path) -> Result<()> {
+    pub(super) fn remove(&self, path: &std::path::Path) -> Result<()> {
         match self.io.remove(path) {
             Err(source) if source.kind() != IoErrorKind::NotFound => {
                 Err(Error::io(format!("remove {}", path.display()), source))

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::fsck::{FsckFinding, FsckKind};
 use super::mark::Bits;
-use super::roots::{Reason, Roots};
+use super::roots::{Reason, Roots, is_kept_operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
 use crate::repo::{BranchName, HEAD, links, pin_name};
@@ -164,6 +164,8 @@ impl<'a> Reach<'a> {
         let mut values = refs.values.clone();
         let Some(mut id) = refs.operation else { return };
         let mut sequence = refs.sequence;
+        // What is not kept may still lie in a file that was not rewritten, without what is before it.
+        let mut is_kept = true;
         loop {
             let place = format!("operation {sequence}");
             // One that is recorded as dropped may still lie in a file that was not rewritten.
@@ -171,6 +173,7 @@ impl<'a> Reach<'a> {
             let operation = match self.read(&id) {
                 _ if recorded => return,
                 Ok(None) => return,
+                Err(_) if !is_kept => return,
                 Err(why) => return self.lose(&id, Kind::Operation, place, &why),
                 Ok(Some(object)) => Operation::decode(&object.bytes),
             };
@@ -180,6 +183,7 @@ impl<'a> Reach<'a> {
                     return self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
                 }
             };
+            is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now);
             self.operations += 1;
             if operation.sequence != sequence {
                 let message = format!("the operation with this number says {}", operation.sequence);

@@ -420,7 +420,8 @@ def links(store: Store, id_: bytes, kind: int, seen: set[bytes]) -> Iterator[tup
         yield from ((entry.id, entry.kind) for entry in store.items(id_, seen))
     elif kind == TAG:
         tag = store.decoded(id_, TAG, decode_tag)
-        yield tag.target, tag.kind
+        if tag.target in store.objects or not hasattr(tag, "expires"):
+            yield tag.target, tag.kind
     elif kind == OPERATION:
         parents = store.decoded(id_, OPERATION, decode_operation).parents
         yield from ((parent, OPERATION) for parent in parents if parent in store.objects)

@@ -11,11 +11,12 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "status"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork"]),
     ("Go back and move out", &["restore", "export"]),
+    ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair"]),
     (
         "Plumbing, for scripts",
@@ -47,7 +48,8 @@ working directory, else the user's store in the XDG data directory.
 Environment:
   TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
   TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour";
+  NO_COLOR        no colour            TURNTREE_MAINTENANCE
+                                       off: never start 'gc --auto' after a change";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
@@ -81,6 +83,9 @@ pub(crate) struct Global {
     /// Never start a pager
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
+    /// Do not start maintenance of the store after a change
+    #[arg(long, global = true)]
+    pub(crate) no_maintenance: bool,
 }
 
 /// One verb each.
@@ -97,6 +102,7 @@ pub(crate) enum Command {
     Diff(commands::diff::Diff),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
+    Stats(commands::stats::Stats),
     #[command(visible_alias = "br")]
     Branch(commands::branch::Branch),
     #[command(visible_alias = "co")]
@@ -104,6 +110,12 @@ pub(crate) enum Command {
     Fork(commands::fork::Fork),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
+    Pin(commands::pin::Pin),
+    Unpin(commands::unpin::Unpin),
+    Pins(commands::pins::Pins),
+    Retention(commands::retention::Retention),
+    Gc(commands::gc::Gc),
+    Repack(commands::repack::Repack),
     Fsck(commands::fsck::Fsck),
     Repair(commands::repair::Repair),
     HashObject(commands::hash_object::HashObject),
@@ -130,11 +142,18 @@ impl Command {
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
+            Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Pin(command) => command.run(run),
+            Self::Unpin(command) => command.run(run),
+            Self::Pins(command) => command.run(run),
+            Self::Retention(command) => command.run(run),
+            Self::Gc(command) => command.run(run),
+            Self::Repack(command) => command.run(run),
             Self::Fsck(command) => command.run(run),
             Self::Repair(command) => command.run(run),
             Self::HashObject(command) => command.run(run),

@@ -70,18 +70,25 @@ pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
 /// How long before `now` a moment was, in words.
 pub(crate) fn relative(time: Time, now: Time) -> String {
     let seconds = now.micros.saturating_sub(time.micros) / MICROS_PER_SECOND;
-    if seconds < 0 {
-        return "in the future".to_owned();
-    }
-    let fits = UNITS.iter().rev().find(|(_, length)| seconds >= *length);
-    match fits {
+    match in_words(seconds) {
+        _ if seconds < 0 => "in the future".to_owned(),
         None => "now".to_owned(),
-        Some((unit, length)) => {
-            let count = seconds / length;
-            let plural = if count == 1 { "" } else { "s" };
-            format!("{count} {unit}{plural} ago")
-        }
+        Some(words) => format!("{words} ago"),
     }
+}
+
+/// How long after `now` a moment will be, in words.
+pub(crate) fn ahead(micros: i64, now: Time) -> String {
+    let seconds = micros.saturating_sub(now.micros) / MICROS_PER_SECOND;
+    in_words(seconds).map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
+}
+
+/// A duration in the largest unit that fits; nothing below a second.
+fn in_words(seconds: i64) -> Option<String> {
+    let (unit, length) = UNITS.iter().rev().find(|(_, length)| seconds >= *length)?;
+    let count = seconds / length;
+    let plural = if count == 1 { "" } else { "s" };
+    Some(format!("{count} {unit}{plural}"))
 }
 
 fn parse(text: &str) -> Option<Time> {
@@ -156,5 +163,8 @@ mod tests {
         ] {
             assert_eq!(relative(at(seconds), at(0)), expected);
         }
+        assert_eq!(ahead(30 * 86400 * MICROS_PER_SECOND, at(0)), "in 1 month");
+        assert_eq!(ahead(3 * 86400 * MICROS_PER_SECOND, at(0)), "in 3 days");
+        assert_eq!(ahead(0, at(0)), "now");
     }
 }

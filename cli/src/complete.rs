@@ -1,11 +1,12 @@
 //! Completion of names in the shell: the shell asks this program, which looks into the store.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use turntree::repo::Repository;
+use turntree::repo::{Pin, Repository};
 use turntree::store::RealIo;
 
 use crate::args::command;
@@ -23,13 +24,31 @@ pub(crate) fn answer_shell() {
 
 /// Names of branches and sessions. Nothing when there is no store to look into.
 pub(crate) fn revisions() -> Vec<CompletionCandidate> {
-    let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
-    let repo = dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok());
-    let Some(repo) = repo else { return Vec::new() };
+    let Some(repo) = repository() else { return Vec::new() };
     let mut candidates = vec![CompletionCandidate::new("HEAD")];
     candidates.extend(repo.branches().into_iter().map(|(branch, id)| {
         let about = repo.commit(&id).map(|commit| commit.message.into()).ok();
         CompletionCandidate::new(branch.to_string()).help(about)
     }));
     candidates
+}
+
+/// Names of sessions.
+pub(crate) fn sessions() -> Vec<CompletionCandidate> {
+    let branches = repository().map(|repo| repo.branches()).unwrap_or_default();
+    let names: BTreeSet<&str> = branches.iter().map(|(branch, _)| branch.session()).collect();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Names of pins.
+pub(crate) fn pins() -> Vec<CompletionCandidate> {
+    let pins = repository().and_then(|repo| repo.pins().ok()).unwrap_or_default();
+    let candidate = |pin: Pin| CompletionCandidate::new(pin.name).help(Some(pin.reason.into()));
+    pins.into_iter().map(candidate).collect()
+}
+
+/// The store that a command without options would use.
+fn repository() -> Option<Repository> {
+    let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
+    dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok())
 }

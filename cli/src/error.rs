@@ -5,8 +5,10 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use turntree::repo::{Available, AvailableTurn};
 use turntree::{Error, ErrorKind};
 
+use crate::json;
 use crate::output::stderr_line;
 
 /// How the program ends. The numbers are a promise.
@@ -25,7 +27,7 @@ pub(crate) enum Exit {
     Corrupt = 4,
     /// Another process holds what is needed.
     Locked = 5,
-    /// What was named does not exist, or was dropped by retention.
+    /// What was named does not exist, was dropped by retention, or was redacted.
     NotFound = 6,
     /// The system refused, or turntree is wrong.
     Internal = 70,
@@ -101,6 +103,27 @@ impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
 struct ErrorRecord<'a> {
     error: &'a str,
     message: &'a str,
+    /// What is left of the session of a turn that expired.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    left: Option<&'a Left>,
+}
+
+/// What is left of a session after retention.
+#[derive(Serialize)]
+struct Left {
+    oldest_available: Option<json::AvailableTurn>,
+    pinned: Vec<json::AvailableTurn>,
+}
+
+impl From<&Available> for Left {
+    fn from(available: &Available) -> Self {
+        let record =
+            |turn: &AvailableTurn| json::AvailableTurn { turn: turn.turn, id: turn.id.to_string() };
+        Self {
+            oldest_available: available.oldest.as_ref().map(record),
+            pinned: available.pinned.iter().map(record).collect(),
+        }
+    }
 }
 
 impl Failure {
@@ -109,24 +132,29 @@ impl Failure {
         Self::Library { error, hint: Some(hint.into()) }
     }
 
+    /// What went wrong and why, on one line.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Output(error) => format!("write to stdout: {error}"),
+            Self::Library { error, .. } => {
+                let Report { message, causes, .. } = Report::of(error, None);
+                [&[message], &*causes].concat().join(": ")
+            }
+        }
+    }
+
     /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
     /// read has read enough.
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Self::Output(error) => {
-                report("io", &format!("write to stdout: {error}"), &[], None, json);
+                Report::new("io", format!("write to stdout: {error}")).print(json);
                 Exit::Internal
             }
             Self::Library { error, .. } if is_closed_pipe(error) => Exit::Success,
             Self::Library { error, hint } => {
-                let mut causes = Vec::new();
-                let mut next = error.source();
-                while let Some(cause) = next {
-                    causes.push(cause.to_string());
-                    next = cause.source();
-                }
-                report(name(error.kind()), error.message(), &causes, hint.as_deref(), json);
+                Report::of(error, hint.as_deref()).print(json);
                 exit_of(error.kind())
             }
         }
@@ -149,26 +177,64 @@ pub(crate) fn report_usage(error: &clap::Error, json: bool) -> Exit {
     if json {
         let text = error.render().to_string();
         let message = text.lines().next().unwrap_or_default();
-        report("usage", message.trim_start_matches("error: "), &[], None, true);
+        Report::new("usage", message.trim_start_matches("error: ").to_owned()).print(true);
     } else {
         let _ = error.print();
     }
     Exit::Usage
 }
 
-fn report(kind: &str, message: &str, causes: &[String], hint: Option<&str>, json: bool) {
-    if json {
-        let message = [&[message.to_owned()], causes].concat().join(": ");
-        let record = ErrorRecord { error: kind, message: &message };
-        stderr_line(Style::new(), "", &serde_json::to_string(&record).unwrap_or(message));
-        return;
+/// All that is said about a failure.
+struct Report<'a> {
+    kind: &'static str,
+    message: String,
+    causes: Vec<String>,
+    hint: Option<&'a str>,
+    left: Option<Left>,
+}
+
+impl<'a> Report<'a> {
+    fn new(kind: &'static str, message: String) -> Self {
+        Self { kind, message, causes: Vec::new(), hint: None, left: None }
     }
-    stderr_line(AnsiColor::Red.on_default().bold(), "error: ", message);
-    for cause in causes {
-        stderr_line(Style::new().bold(), "  caused by: ", cause);
+
+    fn of(error: &Error, hint: Option<&'a str>) -> Self {
+        let mut report = Self::new(name(error.kind()), error.message().to_owned());
+        report.hint = hint;
+        let mut next = error.source();
+        while let Some(cause) = next {
+            // What is left is no cause, and goes on with the sentence.
+            match cause.downcast_ref::<Available>() {
+                Some(available) => {
+                    report.message = format!("{}; {available}", report.message);
+                    report.left = Some(available.into());
+                }
+                None => report.causes.push(cause.to_string()),
+            }
+            next = cause.source();
+        }
+        report
     }
-    if let Some(hint) = hint {
-        stderr_line(AnsiColor::Cyan.on_default().bold(), "hint: ", hint);
+
+    fn to_json(&self) -> String {
+        let message = [std::slice::from_ref(&self.message), &self.causes].concat().join(": ");
+        let record = ErrorRecord { error: self.kind, message: &message, left: self.left.as_ref() };
+        serde_json::to_string(&record).unwrap_or(message)
+    }
+
+    fn print(self, json: bool) {
+        if json {
+            stderr_line(Style::new(), "", &self.to_json());
+            return;
+        }
+        let Self { message, causes, hint, .. } = self;
+        stderr_line(AnsiColor::Red.on_default().bold(), "error: ", &message);
+        for cause in causes {
+            stderr_line(Style::new().bold(), "  caused by: ", &cause);
+        }
+        if let Some(hint) = hint {
+            stderr_line(AnsiColor::Cyan.on_default().bold(), "hint: ", hint);
+        }
     }
 }
 
@@ -176,7 +242,8 @@ fn report(kind: &str, message: &str, causes: &[String], hint: Option<&str>, json
 fn name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotFound => "not-found",
-        ErrorKind::Expired => "expired",
+        ErrorKind::Expired => "snapshot_expired",
+        ErrorKind::Redacted => "redacted",
         ErrorKind::Ambiguous => "ambiguous",
         ErrorKind::Conflict => "conflict",
         ErrorKind::Corrupt => "corrupt",
@@ -193,7 +260,7 @@ fn name(kind: ErrorKind) -> &'static str {
 /// about the choice of program, so both are the caller's to change.
 fn exit_of(kind: ErrorKind) -> Exit {
     match kind {
-        ErrorKind::NotFound | ErrorKind::Expired => Exit::NotFound,
+        ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Exit::NotFound,
         ErrorKind::Conflict => Exit::Conflict,
         ErrorKind::Corrupt => Exit::Corrupt,
         ErrorKind::Locked => Exit::Locked,
@@ -207,6 +274,8 @@ fn exit_of(kind: ErrorKind) -> Exit {
 
 #[cfg(test)]
 mod tests {
+    use turntree::object::{Kind, ObjectId};
+
     use super::*;
 
     #[test]
@@ -221,12 +290,34 @@ mod tests {
             (ErrorKind::Locked, 5),
             (ErrorKind::NotFound, 6),
             (ErrorKind::Expired, 6),
+            (ErrorKind::Redacted, 6),
             (ErrorKind::Io, 70),
         ] {
             assert_eq!(exit_of(kind) as u8, code, "{kind:?}");
         }
         assert_eq!(Exit::from(Answer::Yes) as u8, 0);
         assert_eq!(Exit::from(Answer::No) as u8, 1);
+    }
+
+    #[test]
+    fn an_expired_turn_is_answered_with_what_is_left() {
+        let id = ObjectId::of(Kind::Commit, b"x");
+        let turn = |turn| AvailableTurn { turn, id };
+        let available = Available { oldest: Some(turn(900)), pinned: vec![turn(40)] };
+        let error = Error::new(ErrorKind::Expired, "turn 12 of demo was dropped by retention");
+        let report = Report::of(&error.with_source(available), None);
+        let short = id.short(12);
+        let message = format!(
+            "turn 12 of demo was dropped by retention; the oldest available is turn 900 ({short}), \
+             pinned: turn 40 ({short})"
+        );
+        assert_eq!((report.message.as_str(), report.causes.len()), (message.as_str(), 0));
+        let expected = format!(
+            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}]}}"#
+        );
+        assert_eq!(report.to_json(), expected);
+        let other = Report::of(&Error::not_found("nothing"), None);
+        assert_eq!(other.to_json(), r#"{"error":"not-found","message":"nothing"}"#);
     }
 
     #[test]

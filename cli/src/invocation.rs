@@ -1,14 +1,18 @@
 //! One run of the program: which store, whose name, and where output goes.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use etcetera::BaseStrategy;
+use turntree::maintenance::auto;
 use turntree::repo::{Repository, Stamp};
 use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
@@ -24,6 +28,10 @@ pub(crate) const STORE_DIR: &str = ".turntree";
 /// Overrides who acts, for results that can be repeated.
 const ACTOR: &str = "TURNTREE_ACTOR";
 
+/// `off` keeps maintenance from being started.
+const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
+const OFF: &str = "off";
+
 const NO_STORE: &str = "make one with 'turntree init', or begin with 'turntree import FILE'";
 
 /// One run of the program.
@@ -32,6 +40,17 @@ pub(crate) struct Invocation {
     /// Stdout.
     pub(crate) out: Output,
     global: Global,
+    /// The store, once a command has opened it.
+    opened: OnceCell<Opened>,
+}
+
+/// A store as it was when it was opened.
+#[derive(Debug)]
+struct Opened {
+    repo: Arc<Repository>,
+    dir: PathBuf,
+    /// The number of its last operation.
+    sequence: u64,
 }
 
 /// Where the store is, and how it was found.
@@ -46,12 +65,14 @@ impl Invocation {
     /// A run with these options.
     pub(crate) fn new(global: Global) -> Self {
         let out = Output::new(global.json, global.color, !global.no_pager);
-        Self { out, global }
+        Self { out, global, opened: OnceCell::new() }
     }
 
     /// Opens the store, which must be there.
-    pub(crate) fn open(&self) -> Result<Repository> {
-        open(&self.locate()?)
+    pub(crate) fn open(&self) -> Result<Arc<Repository>> {
+        let location = self.locate()?;
+        let repo = open(&location)?;
+        Ok(self.remember(repo, location.dir))
     }
 
     /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
@@ -65,18 +86,45 @@ impl Invocation {
     }
 
     /// Opens the store, or makes it where it would be.
-    pub(crate) fn open_or_create(&self) -> Result<Repository> {
+    pub(crate) fn open_or_create(&self) -> Result<Arc<Repository>> {
         let location = self.locate()?;
         if !is_absent(&location.dir)? {
-            return open(&location);
+            return self.open();
         }
         match create(&location.dir) {
             // Somebody else has made it meanwhile.
             Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::InvalidInput => {
-                open(&location)
+                self.open()
             }
-            created => created,
+            created => Ok(self.remember(created?, location.dir)),
         }
+    }
+
+    fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
+        let sequence = repo.refs().sequence;
+        let repo = Arc::new(repo);
+        // A command that opens the store twice has committed with either.
+        let _ = self.opened.set(Opened { repo: Arc::clone(&repo), dir, sequence });
+        repo
+    }
+
+    /// Ends the run: writes what is left of the output, waits for the pager, and then lets a process
+    /// of its own look after the store, if the command has committed and it is worth it.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.out.finish()?;
+        if self.global.no_maintenance || std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF)
+        {
+            return Ok(());
+        }
+        let Some(Opened { repo, dir, sequence }) = self.opened.into_inner() else { return Ok(()) };
+        let is_due = repo.refs().sequence > sequence && auto::is_due(&repo).unwrap_or(false);
+        // Closed first: what this process wrote is then for the other one to look after.
+        drop(repo);
+        if is_due {
+            // Who takes a snapshot is not told when this fails: the next one tries again.
+            let _ = maintain(&dir);
+        }
+        Ok(())
     }
 
     /// The directory of the store.
@@ -100,6 +148,18 @@ impl Invocation {
         }
         default_location()
     }
+}
+
+/// Starts the maintenance of the store in `dir`, and does not wait for it. It outlives this process
+/// and whoever stops that.
+fn maintain(dir: &Path) -> io::Result<()> {
+    let mut maintenance = Command::new(std::env::current_exe()?);
+    maintenance
+        .args(["gc", "--auto", "--no-maintenance", "--store"])
+        .arg(dir.canonicalize()?)
+        .current_dir("/");
+    maintenance.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    maintenance.process_group(0).spawn().map(drop)
 }
 
 /// The nearest store above the working directory, else the user's.

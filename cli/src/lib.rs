@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
-//! | `revision.rs`, `clock.rs` | names and times that people write |
+//! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
@@ -24,6 +24,7 @@ mod invocation;
 mod json;
 mod output;
 mod progress;
+mod quantity;
 mod render;
 mod revision;
 
@@ -55,7 +56,7 @@ fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
     let mut invocation = Invocation::new(cli.global);
     let result = cli.command.run(&mut invocation);
-    let flushed = invocation.out.finish();
+    let flushed = invocation.finish();
     match result.and_then(|answer| flushed.map(|()| answer).map_err(Failure::from)) {
         Ok(answer) => answer.into(),
         Err(failure) => failure.report(json),

@@ -1,12 +1,18 @@
-//! How far a long reading has come: a bar on stderr, on a terminal and after half a second only.
+//! How far a long work has come: a bar on stderr, on a terminal and after half a second only.
 
 use std::io::{self, BufRead, Read};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A command that ends before this says nothing of its progress.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often a spinner turns.
+const FRAME: Duration = Duration::from_millis(100);
 
 /// A reader that shows how much of `total` bytes has passed.
 #[derive(Debug)]
@@ -103,6 +109,56 @@ impl<R> Drop for Progress<R> {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// A word about what goes on, while nobody knows how long it takes.
+#[derive(Debug)]
+pub(crate) struct Working {
+    message: Arc<Mutex<String>>,
+    /// Dropped to end the thread that shows it.
+    alive: Option<Sender<()>>,
+    shown: Option<JoinHandle<()>>,
+}
+
+impl Working {
+    /// Shows `message`, if this is still there after a moment.
+    pub(crate) fn new(message: &str) -> Self {
+        let message = Arc::new(Mutex::new(message.to_owned()));
+        let (alive, ended) = mpsc::channel();
+        let text = Arc::clone(&message);
+        let shown = thread::spawn(move || show(&text, &ended));
+        Self { message, alive: Some(alive), shown: Some(shown) }
+    }
+
+    /// Shows another message from now on.
+    pub(crate) fn say(&self, message: String) {
+        *self.message.lock().unwrap_or_else(PoisonError::into_inner) = message;
+    }
+}
+
+/// Shows `message` until the sender of `ended` is gone.
+fn show(message: &Mutex<String>, ended: &Receiver<()>) {
+    let mut pause = PATIENCE;
+    let mut bar: Option<ProgressBar> = None;
+    while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+        pause = FRAME;
+        let bar = bar.get_or_insert_with(ProgressBar::new_spinner);
+        bar.set_message(message.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        bar.tick();
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.alive = None;
+        if let Some(shown) = self.shown.take() {
+            // It only draws: if it panicked, the command has worked all the same.
+            let _ = shown.join();
         }
     }
 }

@@ -24,8 +24,8 @@
 //! ```
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
-//! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`exchange`], [`workspace`]:
-//! each uses only those before it.
+//! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`exchange`],
+//! [`workspace`]: each uses only those before it.
 //!
 //! # One turn
 //!

@@ -92,7 +92,7 @@ pub fn sample() -> &'static Sample {
         let disk = SimDisk::new(Path::new("/disk"));
         let io: Arc<dyn Io> = Arc::new(disk.clone());
         // More writers than segments may stay idle, so some are sealed and a manifest lists them.
-        let script = Script { phases: vec![12, 1, 2], commits: 1, seed: 3 };
+        let script = Script { phases: vec![12, 1, 2], commits: 1, seed: 3, packs: false };
         let promise = script.run(&io, Path::new(DIR));
         assert_eq!(promise.errors, Vec::<String>::new());
         let mut known: Vec<_> =

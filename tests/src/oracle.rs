@@ -11,14 +11,15 @@
 //! 5. opening again shows the same;
 //! 6. a new commit succeeds, and survives the next crash.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use turntree::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::store::{
-    Committed, Expected, FindingKind, Io, NewStore, OpenOptions, OperationDraft, RefUpdate, Store,
+    Committed, Expected, FindingKind, Io, NewStore, OpenOptions, OperationDraft, PackItem,
+    RefUpdate, Replaced, Replacement, Store, Tier,
 };
 
 use crate::sim::{Keep, Random, SimDisk};
@@ -27,7 +28,7 @@ use crate::sim::{Keep, Random, SimDisk};
 pub const DIR: &str = "/disk/store";
 
 /// A run: how many writers are open at once, one phase after the other.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Script {
     /// Writers that are open at the same time, for each phase.
     pub phases: Vec<usize>,
@@ -35,6 +36,8 @@ pub struct Script {
     pub commits: usize,
     /// Decides what is committed.
     pub seed: u64,
+    /// Whether, after every round of commits, one more process packs what it may.
+    pub packs: bool,
 }
 
 /// One commit that was tried.
@@ -87,6 +90,28 @@ pub fn options(seed: u64) -> OpenOptions {
     OpenOptions::new(writer_seed)
 }
 
+/// Replaces whatever may be replaced by one pack that holds all of it.
+///
+/// # Errors
+/// Those of a collection.
+pub fn pack_everything(store: &Store) -> turntree::Result<Replaced> {
+    let collection = store.collect()?;
+    let inventory = collection.inventory();
+    let files = inventory.files().iter().enumerate();
+    let files: Vec<usize> =
+        files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect();
+    let entries = (0..inventory.positions()).filter_map(|position| inventory.entry(position));
+    let mut seen = HashSet::new();
+    let chosen = entries.filter(|entry| files.contains(&entry.file) && seen.insert(entry.id));
+    let mut items: Vec<PackItem> =
+        chosen.map(|entry| PackItem { id: entry.id, kind: entry.kind, lane: 0 }).collect();
+    items.sort_by_key(|item| item.kind);
+    let gone = Vec::new();
+    let replacement = Replacement { files, items, gone, tier: Tier::Hot };
+    // Nothing is dropped, so nothing that arrives can miss anything.
+    collection.replace(&replacement, &mut |_| Ok(Vec::new()))
+}
+
 impl Script {
     /// Makes a store and runs on a disk that may fail at any moment.
     #[must_use]
@@ -118,6 +143,11 @@ impl Script {
             for _ in 0..self.commits {
                 for store in &stores {
                     promise.attempt(store, &mut random);
+                }
+                if self.packs {
+                    let collector = Store::open(Arc::clone(io), dir, options(random.draw()));
+                    let packed = collector.and_then(|store| pack_everything(&store));
+                    promise.errors.extend(packed.err().map(|error| error.to_string()));
                 }
             }
         }

@@ -52,8 +52,7 @@ impl Sample {
             turn(&repo, "two", second);
         }
         drop(repo);
-        let now = stamp(60).time;
-        let gc = |purpose| collect(&open(&disk, 2), purpose, now, &mut |_| {}).unwrap();
+        let gc = |purpose| collect(&open(&disk, 2), purpose, &stamp(60), &mut |_| {}).unwrap();
         gc(Purpose::Gc);
         gc(Purpose::Repack(Tier::Compacted));
         turn(&open(&disk, 31), "two", 31);

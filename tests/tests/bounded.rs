@@ -72,7 +72,7 @@ fn whatever_is_collected_when() {
             turn(&repo, session, &stamp, &mut random);
             if random.below(20) == 0 {
                 let purpose = [Purpose::Gc, Purpose::Step, Purpose::Step, Purpose::Repack(Tier::Hot), Purpose::Repack(Tier::Compacted)][random.below(5)];
-                collect(&repo, purpose, stamp.time, &mut |_| {}).unwrap();
+                collect(&repo, purpose, &stamp, &mut |_| {}).unwrap();
                 assert_whole(&sandbox.reopened(), &stamp, &format!("seed {seed}, step {step}, {purpose:?}"));
             }
         }

@@ -43,6 +43,7 @@ impl Shell {
             .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
             .env("HOME", self.root.path().join("home"))
             .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "somebody")])
+            .env("TURNTREE_MAINTENANCE", "off")
             .stdin(Stdio::null())
             .output()
             .unwrap();
@@ -145,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn keeping_small() {
+    play("keeping-small.md");
+}
+
+#[test]
 fn first_minutes() {
     play("first-minutes.md");
 }
@@ -162,6 +168,11 @@ fn forking_and_comparing() {
 #[test]
 fn restoring() {
     play("restoring.md");
+}
+
+#[test]
+fn pinning_and_keeping() {
+    play("keeping.md");
 }
 
 #[test]

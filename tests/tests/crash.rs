@@ -27,19 +27,22 @@ fn crash_everywhere(script: &Script, images: u64) {
 
 #[test]
 fn one_writer_crashes_anywhere() {
-    crash_everywhere(&Script { phases: vec![1, 1], commits: 4, seed: 1 }, 24);
+    crash_everywhere(&Script { phases: vec![1, 1], commits: 4, seed: 1, ..Script::default() }, 24);
 }
 
 #[test]
 fn two_writers_that_build_on_each_other_crash_anywhere() {
     for seed in 0..3 {
-        crash_everywhere(&Script { phases: vec![2, 2], commits: 3, seed }, 16);
+        crash_everywhere(&Script { phases: vec![2, 2], commits: 3, seed, ..Script::default() }, 16);
     }
 }
 
 #[test]
 fn a_crash_while_surplus_segments_are_sealed_loses_nothing() {
-    crash_everywhere(&Script { phases: vec![8, 1, 2], commits: 1, seed: 9 }, 4);
+    crash_everywhere(
+        &Script { phases: vec![8, 1, 2], commits: 1, seed: 9, ..Script::default() },
+        4,
+    );
 }
 
 /// One process stops anywhere, stalled or killed; another one goes on; then the machine crashes in
@@ -55,7 +58,7 @@ fn stop_and_crash_everywhere(killed: bool, go_on: &Script) {
             Store::create(&*first, dir, &NewStore { id: [5; 16] }).unwrap();
             promise.created = true;
             disk.arm(Fault::StopFirstAt(stop_at));
-            let begin = Script { phases: vec![1], commits: 2, seed: 1 };
+            let begin = Script { phases: vec![1], commits: 2, seed: 1, ..Script::default() };
             let mut stalled = begin.go_on(&first, dir, &mut promise);
             stopped |= disk.triggered();
             if killed {
@@ -80,15 +83,40 @@ fn stop_and_crash_everywhere(killed: bool, go_on: &Script) {
 
 #[test]
 fn another_process_takes_over_from_a_killed_one_and_loses_nothing() {
-    stop_and_crash_everywhere(true, &Script { phases: vec![1], commits: 2, seed: 2 });
+    stop_and_crash_everywhere(
+        true,
+        &Script { phases: vec![1], commits: 2, seed: 2, ..Script::default() },
+    );
 }
 
 #[test]
 fn another_process_builds_on_a_stalled_one_and_loses_nothing() {
-    stop_and_crash_everywhere(false, &Script { phases: vec![1], commits: 2, seed: 3 });
+    stop_and_crash_everywhere(
+        false,
+        &Script { phases: vec![1], commits: 2, seed: 3, ..Script::default() },
+    );
 }
 
 #[test]
 fn segments_are_sealed_beside_a_stalled_process_and_nothing_is_lost() {
-    stop_and_crash_everywhere(false, &Script { phases: vec![6, 1], commits: 1, seed: 4 });
+    stop_and_crash_everywhere(
+        false,
+        &Script { phases: vec![6, 1], commits: 1, seed: 4, ..Script::default() },
+    );
+}
+
+#[test]
+fn a_crash_while_files_are_replaced_by_packs_loses_nothing() {
+    crash_everywhere(&Script { phases: vec![1, 1], commits: 2, seed: 5, packs: true }, 8);
+    crash_everywhere(&Script { phases: vec![2, 1], commits: 2, seed: 6, packs: true }, 4);
+}
+
+#[test]
+fn files_are_replaced_beside_a_stalled_process_and_nothing_is_lost() {
+    stop_and_crash_everywhere(false, &Script { phases: vec![1], commits: 2, seed: 7, packs: true });
+}
+
+#[test]
+fn files_are_replaced_after_a_killed_process_and_nothing_is_lost() {
+    stop_and_crash_everywhere(true, &Script { phases: vec![1], commits: 1, seed: 8, packs: true });
 }

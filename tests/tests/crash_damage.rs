@@ -14,7 +14,7 @@ use turntree_tests::sim::SimDisk;
 fn small_store() -> (SimDisk, Promise) {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());
-    let script = Script { phases: vec![6, 1], commits: 1, seed: 4 };
+    let script = Script { phases: vec![6, 1], commits: 1, seed: 4, ..Script::default() };
     let promise = script.run(&io, Path::new(DIR));
     assert!(promise.errors.is_empty());
     (disk, promise)
@@ -86,7 +86,8 @@ fn a_file_cut_at_any_length_never_gives_wrong_bytes() {
 fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());
-    let promise = Script { phases: vec![1], commits: 5, seed: 4 }.run(&io, Path::new(DIR));
+    let promise = Script { phases: vec![1], commits: 5, seed: 4, ..Script::default() }
+        .run(&io, Path::new(DIR));
     let (all, before) = read_everything(&disk, &promise).unwrap();
     let (path, bytes, used) = files(&disk)
         .into_iter()

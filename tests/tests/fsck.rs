@@ -195,7 +195,7 @@ fn a_store_in_use_is_clean_at_every_moment() {
                 sandbox.import("busy", transcript.as_bytes()).unwrap();
                 if turn % 8 == 0 {
                     let purpose = if turn % 16 == 0 { Purpose::Gc } else { Purpose::Step };
-                    collect(&writer, purpose, stamp(1).time, &mut |_| {}).unwrap();
+                    collect(&writer, purpose, &stamp(1), &mut |_| {}).unwrap();
                 }
             }
             done.store(true, Ordering::Release);

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
 use turntree::exchange::apply_state;
+use turntree::maintenance::{Policy, Scope, set_policy};
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{Finding, FindingKind, OpenOptions, RealIo};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
@@ -72,6 +73,9 @@ fn store_of_every_kind_of_file() -> Sandbox {
     let from = sandbox.repo.resolve("task~5").unwrap().commit;
     change.move_branch(&fork, Some(from));
     change.switch(&main);
+    let pin = NewPin { expires_micros: Some(1 << 50), ..NewPin::default() };
+    change.pin(&from, pin, &stamp(2)).unwrap();
+    set_policy(&mut change, Scope::Default, &Policy::default()).unwrap();
     change.finish(&stamp(2), "fork").unwrap();
     for second in 3..40 {
         let state = format!(r#"{{"scratchpad":{{"note/{second}":"{second}","last":{{"n":1}}}}}}"#);

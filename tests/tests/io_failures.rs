@@ -33,17 +33,17 @@ fn fail_everywhere(script: &Script) {
 
 #[test]
 fn any_call_of_a_single_writer_may_fail() {
-    fail_everywhere(&Script { phases: vec![1, 1], commits: 4, seed: 1 });
+    fail_everywhere(&Script { phases: vec![1, 1], commits: 4, seed: 1, ..Script::default() });
 }
 
 #[test]
 fn any_call_of_two_writers_may_fail() {
-    fail_everywhere(&Script { phases: vec![2, 1], commits: 4, seed: 2 });
+    fail_everywhere(&Script { phases: vec![2, 1], commits: 4, seed: 2, ..Script::default() });
 }
 
 #[test]
 fn any_call_may_fail_while_surplus_segments_are_sealed() {
-    fail_everywhere(&Script { phases: vec![8, 1, 2], commits: 1, seed: 3 });
+    fail_everywhere(&Script { phases: vec![8, 1, 2], commits: 1, seed: 3, ..Script::default() });
 }
 
 #[test]
@@ -74,4 +74,9 @@ fn a_full_disk_leaves_the_store_readable_and_usable_again() {
     let after = Arc::new(disk.crash(Keep::Nothing));
     let reader = Store::open(after, dir, options(3)).unwrap();
     assert_eq!(reader.read_as(Kind::Blob, &large).unwrap(), object.bytes);
+}
+
+#[test]
+fn any_call_may_fail_while_files_are_replaced_by_packs() {
+    fail_everywhere(&Script { phases: vec![1, 1], commits: 3, seed: 4, packs: true });
 }

@@ -135,7 +135,7 @@ impl Contestant {
     /// Every snapshot of every branch, newest first.
     pub(crate) fn list(&self) -> Result<Vec<Listed>> {
         let listed = self.repo.history(&self.tips(), &[])?.map(|entry| {
-            let LogEntry { id, commit } = entry?;
+            let LogEntry { id, commit, .. } = entry?;
             Ok(Listed { id, parents: commit.parents, time: commit.time })
         });
         listed.collect()
@@ -166,7 +166,7 @@ impl Contestant {
         }
         let number = turn.to_string();
         for entry in self.repo.history(&self.tips(), &[])? {
-            let LogEntry { id, commit } = entry?;
+            let LogEntry { id, commit, .. } = entry?;
             if commit.metadata.get(TURN) == Some(&number) {
                 self.commits.insert(turn, id);
                 return Ok(id);

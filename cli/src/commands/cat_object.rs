@@ -94,6 +94,9 @@ fn write_tag(out: &mut dyn Write, tag: &Tag) -> Result<()> {
     writeln!(out, "name {}", tag.name)?;
     writeln!(out, "tagger {}", tag.tagger)?;
     writeln!(out, "time {}", utc(tag.time_micros))?;
+    if let Some(expires) = tag.expires_micros {
+        writeln!(out, "expires {}", utc(expires))?;
+    }
     writeln!(out, "\n{}", tag.message)?;
     Ok(())
 }

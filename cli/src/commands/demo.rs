@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -85,7 +86,7 @@ impl Demo {
         let stamp = stamp()?;
         let repo = match run.named_store() {
             Some(_) => run.open_or_create()?,
-            None => create(&folder.path().join("store"))?,
+            None => Arc::new(create(&folder.path().join("store"))?),
         };
         let (report, took) = self.import(&repo, &stamp)?;
         let mut show = Show { repo: &repo, out: &mut run.out, stamp, report };

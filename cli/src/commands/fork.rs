@@ -43,6 +43,8 @@ impl Fork {
         let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
+        // A branch begins where there is something to go on from.
+        repo.context(&id)?;
         let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
         let branch = BranchName::new(self.session.as_deref().unwrap_or(named), &self.name)?;
         if repo.tip(&branch).is_some() {

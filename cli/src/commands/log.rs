@@ -5,9 +5,11 @@ use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
 use turntree::context::Context;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{BranchName, HEAD, LogEntry, Repository};
+use turntree::store::Gone;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
@@ -124,7 +126,7 @@ impl Walk {
     fn pass(&mut self, entry: &LogEntry) -> Option<BranchName> {
         let branch = self.along.remove(&entry.id);
         if let Some(branch) = &branch {
-            for parent in &entry.commit.parents {
+            for parent in &entry.parents {
                 self.along.entry(*parent).or_insert_with(|| branch.clone());
             }
         }
@@ -140,19 +142,23 @@ impl Walk {
         for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
-            let LogEntry { id, commit } = entry;
-            let context = Context::open(repo.store(), &commit.tree)?;
+            let LogEntry { id, commit, parents } = entry;
+            let (messages, gone) = match gone(repo, &commit.tree) {
+                Some(word) => (None, Some(word)),
+                None => (Some(messages(repo, &commit.tree)?), None),
+            };
             out.record(&json::LogLine {
                 id: id.to_string(),
-                parents: commit.parents.iter().map(ToString::to_string).collect(),
+                parents: parents.iter().map(ToString::to_string).collect(),
                 session: commit.session,
                 branch,
                 turn: commit.turn,
                 time: clock::rfc3339(commit.time),
                 trigger: commit.trigger.name(),
                 message: commit.message,
-                messages: context.message_count(repo.store())?,
+                messages,
                 author: json::Author { agent: commit.author.agent, model: commit.author.model },
+                gone,
             })?;
         }
         Ok(())
@@ -173,7 +179,7 @@ impl Walk {
             let names = names.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let lines = style.lines(repo, &entry, names)?;
             if style.graph {
-                write_beside(out, &graph.add(entry.id, &entry.commit.parents), &lines)?;
+                write_beside(out, &graph.add(entry.id, &entry.parents), &lines)?;
             } else {
                 for line in &lines {
                     writeln!(out, "{line}")?;
@@ -186,29 +192,47 @@ impl Walk {
 
 impl Style {
     fn lines(&self, repo: &Repository, entry: &LogEntry, names: &[String]) -> Result<Vec<String>> {
-        let LogEntry { id, commit } = entry;
+        let LogEntry { id, commit, .. } = entry;
         let id = self.paint.paint(ID, id.short(ID_DIGITS));
         let shown = names.join(", ");
         let names = match names {
             [] => String::new(),
             _ => format!(" ({})", self.paint.paint(NAME, &shown)),
         };
+        let gone = gone(repo, &commit.tree);
         if self.oneline {
             let width = ONELINE_WIDTH.saturating_sub(shown.chars().count()).max(MIN_WIDTH);
-            return Ok(vec![format!("{id}{names} {}", one_line(&commit.message, width))]);
+            let gone = gone.map(|word| format!(" {}", self.paint.paint(FAINT, word)));
+            let (gone, message) = (gone.unwrap_or_default(), one_line(&commit.message, width));
+            return Ok(vec![format!("{id}{names}{gone} {message}")]);
         }
-        let context = Context::open(repo.store(), &commit.tree)?;
-        let messages = context.message_count(repo.store())?;
+        let content = match gone {
+            Some(word) => word.to_owned(),
+            None => count(messages(repo, &commit.tree)?, "message"),
+        };
         let about = format!(
             "  {}  {}  {}",
             clock::relative(commit.time, self.now),
-            count(messages, "message"),
+            content,
             one_line(&commit.author.agent, 30),
         );
         let turn = self.paint.paint(STRONG, format!("turn {}", commit.turn));
         let head = format!("{id} {turn}{names}{}", self.paint.paint(FAINT, about));
         Ok(vec![head, format!("  {}", one_line(&commit.message, MESSAGE_WIDTH))])
     }
+}
+
+/// Messages of all agents in a context.
+fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
+    Ok(Context::open(repo.store(), tree)?.message_count(repo.store())?)
+}
+
+/// What became of a context that is not there any more.
+fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
+    repo.store().gone(tree).map(|gone| match gone {
+        Gone::Elided => "expired",
+        Gone::Redacted => "redacted",
+    })
 }
 
 /// Writes lines of text to the right of a commit in the graph.
@@ -233,7 +257,12 @@ fn names_by_commit(repo: &Repository) -> Result<HashMap<ObjectId, Vec<String>>> 
     let mut names: HashMap<ObjectId, Vec<String>> = HashMap::new();
     for (full, value) in &repo.refs().values {
         let RefValue::Object(id) = value else { continue };
-        let id = repo.peel(id)?;
+        let id = match repo.peel(id) {
+            Ok(id) => id,
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Err(error.into()),
+            // A retention policy, or an expired pin on what is gone.
+            Err(_) => continue,
+        };
         let named = names.entry(id).or_default();
         match BranchName::from_full(full) {
             Some(branch) if branch == head.branch => named.insert(0, format!("HEAD -> {branch}")),

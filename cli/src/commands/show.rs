@@ -41,7 +41,7 @@ impl Show {
         let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;
         let commit = repo.commit(&id)?;
-        let context = Context::open(repo.store(), &commit.tree)?;
+        let context = repo.context(&id)?;
         match revision.path {
             None if run.out.json => {
                 let record = overview(&id, &commit, &context, repo.store())?;

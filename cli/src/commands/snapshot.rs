@@ -7,7 +7,7 @@ use clap::Args;
 use turntree::context::{Builder, Context};
 use turntree::exchange::apply_state;
 use turntree::object::{Memory, Trigger};
-use turntree::repo::Snapshot as Draft;
+use turntree::repo::{NewPin, Snapshot as Draft};
 use turntree::{Error, ErrorKind, workspace};
 
 use crate::error::{Answer, Hint, Result};
@@ -55,6 +55,9 @@ pub(crate) struct Snapshot {
     /// The model that spoke
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Pin it, so that retention never drops it
+    #[arg(long)]
+    pin: bool,
 }
 
 impl Snapshot {
@@ -93,17 +96,20 @@ impl Snapshot {
         draft.author.model = self.model.clone().unwrap_or_default();
         let id = change.snapshot(&branch, draft)?;
         let turn = change.commit(&id)?.turn;
+        let new_pin = NewPin { reason: self.message.clone(), ..NewPin::default() };
+        let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
         change.finish(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
             "another process put a snapshot on this branch meanwhile: try again",
         )?;
         if run.out.json {
-            run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
+            run.out.record(&json::Moved { pin, ..json::Moved::new(Some((id, turn)), &branch) })?;
         } else {
             let paint = run.out.paint;
             let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
             let begins = if begins { ", which begins with it" } else { "" };
-            writeln!(run.out, "{id} turn {turn} of {branch}{begins}")?;
+            let pinned = if self.pin { ", pinned" } else { "" };
+            writeln!(run.out, "{id} turn {turn} of {branch}{begins}{pinned}")?;
         }
         Ok(Answer::Yes)
     }

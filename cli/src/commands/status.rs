@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::Args;
-use turntree::context::Context;
 
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -27,10 +26,8 @@ impl Status {
         let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
         let (n_sessions, n_branches) = (sessions.len() as u64, branches.len() as u64);
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
-        let messages = match &commit {
-            Some(commit) => {
-                Context::open(repo.store(), &commit.tree)?.message_count(repo.store())?
-            }
+        let messages = match &head.commit {
+            Some(id) => repo.context(id)?.message_count(repo.store())?,
             None => 0,
         };
         if run.out.json {

@@ -1,8 +1,10 @@
 //! Text for people: sizes, counts and one line of anything.
 
 pub(crate) mod changes;
+pub(crate) mod collection;
 pub(crate) mod graph;
 pub(crate) mod message;
+pub(crate) mod table;
 
 /// Hex digits of an id that people see.
 pub(crate) const ID_DIGITS: usize = 12;

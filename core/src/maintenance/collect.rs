@@ -11,18 +11,23 @@
 use std::collections::{HashMap, HashSet};
 
 use super::choose::{FileState, choose};
+use super::forget::forget_expired;
 use super::layout::arrange;
 use super::mark::Marker;
+use super::plan::RetentionPlan;
 use super::policy::Policies;
-use super::retention::{Cost, RetentionPlan, plan as plan_retention};
+use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, Time};
-use crate::repo::Repository;
-use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Tier};
+use crate::repo::{Repository, Stamp};
+use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
+
+/// About what an object takes in the index of a pack.
+const INDEX_BYTES: u64 = 48;
 
 /// What a collection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +100,14 @@ impl CollectionPlan {
     pub fn is_empty(&self) -> bool {
         self.files.iter().all(|file| file.fate != Fate::Replaced)
     }
+
+    /// Most bytes of disk that the step needs until the replaced files are gone: those of the new
+    /// pack, if it compresses no better than they do.
+    #[must_use]
+    pub fn needed_bytes(&self) -> u64 {
+        let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);
+        replaced.map(|file| file.live.bytes + file.live.objects * INDEX_BYTES).sum()
+    }
 }
 
 /// What a collection did.
@@ -112,14 +125,20 @@ pub struct Collected {
     pub replaced_bytes: u64,
 }
 
-/// Plans a collection and does nothing.
+/// Plans a collection and does nothing. In a store that may only be read, what somebody holds just
+/// now counts as in use.
 ///
 /// # Errors
 /// `Corrupt` when something that must stay is missing: in a damaged store nobody can say what may go.
 /// `Locked` while another collection goes on.
 pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result<CollectionPlan> {
-    let collection = repo.store().collect()?;
-    Ok(Survey::new(&collection, purpose, now)?.plan)
+    match repo.store().collect() {
+        Ok(collection) => Ok(Survey::new(collection.inventory(), purpose, now)?.plan),
+        Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::Unsupported) => {
+            Ok(Survey::new(&repo.store().inventory()?, purpose, now)?.plan)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Collects, step by step until nothing is left to do; a [`Purpose::Step`] is one step.
@@ -132,13 +151,16 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 pub fn collect(
     repo: &Repository,
     purpose: Purpose,
-    now: Time,
+    stamp: &Stamp,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
-    let mut collected = Collected::default();
+    let (mut collected, now) = (Collected::default(), stamp.time);
+    if !matches!(purpose, Purpose::Repack(_)) {
+        forget_expired(repo, stamp)?;
+    }
     loop {
         let collection = repo.store().collect()?;
-        let survey = Survey::new(&collection, purpose, now)?;
+        let survey = Survey::new(collection.inventory(), purpose, now)?;
         if survey.plan.is_empty() {
             return Ok(collected);
         }
@@ -154,7 +176,7 @@ pub fn collect(
                 file.is_some_and(|file| chosen.contains(&file))
             };
             let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0, like: None }).collect())
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0 }).collect())
         };
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;
@@ -173,10 +195,11 @@ pub fn collect(
 }
 
 /// What is there, what of it is live, and what to do about it.
-struct Survey<'a> {
+pub(super) struct Survey<'a> {
     inventory: &'a Inventory<'a>,
-    marker: Marker<'a>,
-    plan: CollectionPlan,
+    pub(super) roots: Roots,
+    pub(super) marker: Marker<'a>,
+    pub(super) plan: CollectionPlan,
     chosen: Vec<usize>,
     /// The last round that marked the newest contexts.
     now_round: u32,
@@ -184,8 +207,7 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn new(collection: &'a Collection<'a>, purpose: Purpose, now: Time) -> Result<Self> {
-        let inventory = collection.inventory();
+    pub(super) fn new(inventory: &'a Inventory<'a>, purpose: Purpose, now: Time) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
         let retention = plan_turns(inventory, &roots, purpose, now)?;
         let mut marker = Marker::new(inventory);
@@ -212,7 +234,7 @@ impl<'a> Survey<'a> {
         });
         let gone = gone(inventory, &marker, &roots, &retention, &chosen);
         let plan = CollectionPlan { retention, live, garbage, files, tier, partial };
-        Ok(Self { inventory, marker, plan, chosen, now_round, gone })
+        Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
     fn replacement(&self) -> Replacement {
@@ -302,7 +324,8 @@ fn mark(
     marker.meet_closure(inventory, &objects)?;
     for (number, file) in inventory.files().iter().enumerate() {
         if !file.replaceable {
-            let entries = (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
+            let entries =
+                (file.first..file.first + file.objects).filter_map(|at| inventory.entry(at));
             let ids: Vec<ObjectId> = entries.filter(|e| e.file == number).map(|e| e.id).collect();
             marker.meet(ids.iter().copied())?;
             marker.meet_closure(inventory, &ids)?;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
+use crate::repo::Grafts;
 
 /// Commits and how they continue each other.
 ///
@@ -16,6 +17,8 @@ pub struct CommitGraph {
     /// Numbers of the parents of all commits, back to back, each once for a commit.
     parents: Vec<usize>,
     by_id: HashMap<ObjectId, usize>,
+    /// Numbers of commits with a parent that is forgotten, and that parent.
+    grafted: Vec<(usize, ObjectId)>,
     sessions: Vec<String>,
     by_session: HashMap<String, usize>,
 }
@@ -38,11 +41,16 @@ pub struct GraphCommit {
 }
 
 impl CommitGraph {
-    /// Adds what is reachable from the commit `start` and not there yet.
+    /// Adds what is reachable from the commit `start` and not there yet, along the grafts.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the commit that cannot be read.
-    pub fn add(&mut self, source: &dyn ObjectSource, start: &ObjectId) -> Result<()> {
+    pub fn add(
+        &mut self,
+        source: &dyn ObjectSource,
+        grafts: &Grafts,
+        start: &ObjectId,
+    ) -> Result<()> {
         let mut waiting = vec![*start];
         // A commit is numbered when it is read, and its parents, once they have numbers too, are
         // linked from what it says.
@@ -53,8 +61,12 @@ impl CommitGraph {
             }
             let bytes = source.read_as(Kind::Commit, &id)?;
             let commit = Commit::decode(&bytes).map_err(|error| error.at(id))?;
-            waiting.extend(commit.parents.iter().rev());
-            links.push((self.number(id, &commit), commit.parents));
+            let parents = grafts.parents(&commit);
+            waiting.extend(parents.iter().rev());
+            let number = self.number(id, &commit);
+            let forgotten = commit.parents.iter().filter(|parent| grafts.is_forgotten(parent));
+            self.grafted.extend(forgotten.map(|parent| (number, *parent)));
+            links.push((number, parents));
         }
         for (number, parents) in links {
             self.link(number, &parents)?;
@@ -90,6 +102,12 @@ impl CommitGraph {
     #[must_use]
     pub fn parents(&self, commit: &GraphCommit) -> &[usize] {
         self.parents.get(commit.parents.clone()).unwrap_or_default()
+    }
+
+    /// Parents that are forgotten, with the number of the commit that names each.
+    #[must_use]
+    pub fn grafted(&self) -> &[(usize, ObjectId)] {
+        &self.grafted
     }
 
     /// How many commits continue each commit, by number.

@@ -1,4 +1,4 @@
-//! Layout: in which order objects lie in a pack, and what each resembles.
+//! Layout: in which order objects lie in a pack.
 //!
 //! ```text
 //! commits | operations | tags | nodes now, then | values now | lists now | payloads of before
@@ -6,7 +6,7 @@
 //!
 //! What the newest contexts hold lies together, in their order, so that restoring one reads the file
 //! from front to back and nothing else. Older versions lie behind, those of one key together, newest
-//! first, and resemble the newest version of that key.
+//! first.
 
 use std::collections::HashMap;
 
@@ -47,25 +47,11 @@ pub(super) fn arrange(
         }
     }
     chosen.sort_unstable_by_key(|(lane, first, order, _)| (*lane, *first, *order));
-    // Messages quote the files and notes they are about.
-    let mut first_value = None;
-    let mut newest: HashMap<u64, usize> = HashMap::new();
-    let mut items = Vec::with_capacity(chosen.len());
-    for (lane, _, _, met) in chosen {
-        let at = items.len();
-        let Some(entry) = inventory.entry(met.position as usize) else { continue };
-        let newest = met.versioned.then(|| *newest.entry(met.group).or_insert(at));
-        let newest = match lane {
-            Lane::ListsNow => first_value,
-            _ => newest,
-        };
-        if lane == Lane::ValuesNow {
-            first_value.get_or_insert(at);
-        }
-        let like = newest.filter(|newest| *newest != at).and_then(|at| u32::try_from(at).ok());
-        items.push(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32, like });
-    }
-    items
+    let item = |(lane, _, _, met): (Lane, usize, usize, &Met)| {
+        let entry = inventory.entry(met.position as usize)?;
+        Some(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32 })
+    };
+    chosen.into_iter().filter_map(item).collect()
 }
 
 fn lane(met: &Met, now: u32, newest: bool) -> Lane {

@@ -114,7 +114,14 @@ impl<'a> Marker<'a> {
             let position = self.position(&id, || "a root".to_owned())?;
             let kind = self.inventory.entry(position as usize).map(|entry| entry.kind);
             let kind = kind.unwrap_or(Kind::Blob);
-            self.add(Met { position, round: self.round(), section: CONTEXT, kind, group: 0, versioned: false });
+            self.add(Met {
+                position,
+                round: self.round(),
+                section: CONTEXT,
+                kind,
+                group: 0,
+                versioned: false,
+            });
         }
         Ok(())
     }

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! [`Roots`] is everything that must stay, exactly, with reasons. A [`Policy`] says what a session
-//! keeps of the rest, and [`plan`] applies it to the commit graph. A turn that expires loses its tree
+//! keeps of the rest, and [`plan_retention`] applies it to the commit graph. A turn that expires loses its tree
 //! and keeps its commit: asking for it says that it was dropped, and what is still there.
 //!
 //! ```
-//! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan, set_policy};
+//! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan_retention, set_policy};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
 //! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
@@ -36,36 +36,45 @@
 //! let (refs, store, now) = (repo.refs(), repo.store(), stamp.time.micros);
 //! let roots = Roots::find(store, &refs, now)?;
 //! let policies = Policies::load(store, &refs)?;
-//! let plan = plan(&roots, &policies, now, &|tree| store.gone(tree).is_some(), None)?;
+//! let is_gone = |tree: &_| store.gone(tree).is_some();
+//! let plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
 //! // The newest 20 operations are kept whole, for undo.
 //! assert_eq!(plan.sessions[0].to_string(), "session demo: 30 of 50 turns expire, turns 1 to 30");
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+pub mod auto;
 mod choose;
 mod collect;
+mod forget;
 mod fsck;
 mod graph;
 mod layout;
 mod mark;
+mod plan;
 mod policy;
 mod reach;
 mod repair;
 mod retention;
 mod roots;
+mod stats;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use forget::MAX_EXPIRED;
 pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
+pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{
     DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
-pub use retention::{Cost, ElidedTurn, Keep, RetentionPlan, SessionPlan, plan};
+pub use retention::{Cost, plan_retention};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
 };
+pub use stats::{LargeObject, SessionStats, Stats, Usage, stats};

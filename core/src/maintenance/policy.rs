@@ -255,6 +255,12 @@ impl Policies {
         Ok(policies)
     }
 
+    /// Whether no session has a policy.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.default.is_none() && self.sessions.is_empty()
+    }
+
     /// The policy that holds for `session`: its own, or the one of all without their own.
     #[must_use]
     pub fn of(&self, session: &str) -> Option<&Policy> {

@@ -13,7 +13,7 @@ use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
-use crate::repo::{BranchName, HEAD, links, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
 use crate::store::{Examination, Gone, Inventory};
 use crate::tree::{Child, Link, children};
 
@@ -35,6 +35,7 @@ pub(super) struct Reach<'a> {
     inventory: &'a Inventory<'a>,
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
+    grafts: Grafts,
     pub(super) findings: Vec<FsckFinding>,
     /// Objects that must be there and are not, and what they are.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
@@ -78,6 +79,8 @@ impl<'a> Reach<'a> {
             inventory,
             unreadable: &examination.unreadable,
             now,
+            // What cannot be read of them is found from the roots.
+            grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
             findings: Vec::new(),
             lost: BTreeMap::new(),
             commits: 0,
@@ -94,6 +97,11 @@ impl<'a> Reach<'a> {
         reach.follow_roots();
         reach.follow_contexts();
         reach
+    }
+
+    /// Where history goes on behind forgotten commits.
+    pub(super) fn grafts(&self) -> &Grafts {
+        &self.grafts
     }
 
     /// What it was followed in.
@@ -280,7 +288,9 @@ impl<'a> Reach<'a> {
                 }
             };
             match Commit::decode(&object.bytes) {
-                Ok(Commit { tree, parents, session, turn, .. }) => {
+                Ok(commit) => {
+                    let parents = self.grafts.parents(&commit);
+                    let Commit { tree, session, turn, .. } = commit;
                     let dropped = self.inventory.gone(&tree).is_some();
                     let place = format!("before turn {turn} of {session}");
                     waiting.extend(parents.into_iter().rev().map(|id| (id, place.clone())));

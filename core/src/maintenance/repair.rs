@@ -210,7 +210,7 @@ fn newest_whole(reach: &Reach<'_>, start: ObjectId) -> Option<ObjectId> {
         }
         let object = reach.inventory().read_any(&at).ok()??;
         let commit = Commit::decode(&object.bytes).ok().filter(|_| object.kind == Kind::Commit)?;
-        at = *commit.parents.first()?;
+        at = *reach.grafts().parents(&commit).first()?;
     }
     None
 }

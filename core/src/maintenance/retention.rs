@@ -21,10 +21,10 @@
 //! A commit whose tree is that of another one that stays costs nothing and stays too.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 
 use super::graph::{CommitGraph, GraphCommit};
+use super::plan::{ElidedTurn, Grouped, Keep, RetentionPlan, SessionTally};
 use super::policy::{Policies, Policy};
 use super::roots::{Reason, Roots};
 use crate::error::Result;
@@ -44,126 +44,6 @@ pub trait Cost {
     fn added_bytes(&mut self, commit: &ObjectId, tree: &ObjectId) -> Result<u64>;
 }
 
-/// Which turns keep their content.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RetentionPlan {
-    /// Commits that keep their tree, by session, newest first.
-    pub kept: Vec<ObjectId>,
-    /// Turns whose tree shall go now. A node of it that something kept holds as well must stay.
-    pub elided: Vec<ElidedTurn>,
-    /// Turns whose tree went earlier: what says so must be carried on.
-    pub gone: Vec<ElidedTurn>,
-    /// Each session with a policy, by name.
-    pub sessions: Vec<SessionPlan>,
-    /// What people should know: budgets that cannot be met.
-    pub notes: Vec<String>,
-}
-
-/// A turn that keeps only its commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ElidedTurn {
-    /// The commit, which stays.
-    pub commit: ObjectId,
-    /// Its tree, which goes.
-    pub tree: ObjectId,
-    /// Its session.
-    pub session: String,
-    /// Its turn in the session.
-    pub turn: u64,
-}
-
-/// What happens to one session. Shown in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionPlan {
-    /// Its name.
-    pub session: String,
-    /// Turns that keep their content.
-    pub kept: u64,
-    /// Turns that expire now.
-    pub expiring: u64,
-    /// Turns that expired earlier.
-    pub expired: u64,
-    /// The oldest and the newest turn that expire now.
-    pub span: Option<(u64, u64)>,
-    /// What stays between these two, by the strongest reason.
-    pub spared: BTreeMap<Keep, u64>,
-    /// Stored bytes of what stays, where they were measured for a budget.
-    pub bytes: Option<u64>,
-}
-
-/// Why a turn stays, the strongest reason first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Keep {
-    /// It is pinned.
-    Pin,
-    /// It is tagged.
-    Tag,
-    /// A branch or another ref is at it.
-    Tip,
-    /// Several commits continue it.
-    BranchPoint,
-    /// A merge joined it.
-    Merged,
-    /// It is where a branch was that was deleted or moved back.
-    LostTip,
-    /// An undo would go back to it.
-    Undo,
-    /// It is among the newest of a line.
-    Last,
-    /// It is new enough.
-    Within,
-    /// A rule that thins has chosen it.
-    Thin,
-    /// No rule is about it.
-    Unruled,
-    /// Its content is that of a turn that stays.
-    SameContent,
-}
-
-impl Keep {
-    /// Whether no policy can drop it.
-    #[must_use]
-    pub fn is_protected(self) -> bool {
-        self <= Self::Undo
-    }
-
-    /// The name in records, and what one and several such turns are called.
-    const fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Pin => ("pin", "pin", "pins"),
-            Self::Tag => ("tag", "tag", "tags"),
-            Self::Tip => ("tip", "tip", "tips"),
-            Self::BranchPoint => ("branch-point", "branch point", "branch points"),
-            Self::Merged => ("merged", "merged turn", "merged turns"),
-            Self::LostTip => ("lost-tip", "tip of a lost branch", "tips of lost branches"),
-            Self::Undo => ("undo", "turn for undo", "turns for undo"),
-            Self::Last => ("last", "among the newest of a branch", "among the newest of a branch"),
-            Self::Within => ("within", "recent one", "recent ones"),
-            Self::Thin => ("thin", "left by thinning", "left by thinning"),
-            Self::Unruled => ("unruled", "other", "others"),
-            Self::SameContent => ("same-content", "equal to a kept one", "equal to kept ones"),
-        }
-    }
-
-    /// The name in records.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.names().0
-    }
-}
-
-impl From<&Reason> for Keep {
-    fn from(reason: &Reason) -> Self {
-        match reason {
-            Reason::Pin(_) => Self::Pin,
-            Reason::Tag(_) => Self::Tag,
-            Reason::Branch(_) | Reason::Head | Reason::Ref(_) | Reason::Policy(_) => Self::Tip,
-            Reason::Lost { .. } => Self::LostTip,
-            Reason::Operation(_) => Self::Undo,
-        }
-    }
-}
-
 /// Plans what `policies` say about everything behind `roots`, at the moment `now`, in microseconds
 /// since the Unix epoch. `is_gone` says of a tree whether it was dropped earlier. Without a `cost`
 /// budgets are left out, and the plan says so.
@@ -173,7 +53,7 @@ impl From<&Reason> for Keep {
 ///
 /// # Errors
 /// What `cost` reports.
-pub fn plan(
+pub fn plan_retention(
     roots: &Roots,
     policies: &Policies,
     now: i64,
@@ -454,78 +334,5 @@ impl<'a> Planner<'a> {
         }
         plan.sessions.sort_by(|a, b| a.session.cmp(&b.session));
         plan
-    }
-}
-
-/// The turns of a session, sorted into what becomes of them.
-#[derive(Debug, Clone, Default)]
-struct SessionTally {
-    kept: Vec<(u64, Keep)>,
-    expiring: Vec<u64>,
-    expired: u64,
-}
-
-impl SessionTally {
-    fn finish(self, name: &str, bytes: Option<u64>) -> SessionPlan {
-        // Newest first, as all lists here.
-        let span = self.expiring.last().copied().zip(self.expiring.first().copied());
-        let mut spared = BTreeMap::new();
-        let inside = |turn: u64| span.is_some_and(|(first, last)| (first..=last).contains(&turn));
-        for (_, why) in self.kept.iter().filter(|(turn, _)| inside(*turn)) {
-            *spared.entry(*why).or_default() += 1;
-        }
-        SessionPlan {
-            session: name.to_owned(),
-            kept: self.kept.len() as u64,
-            expiring: self.expiring.len() as u64,
-            expired: self.expired,
-            span,
-            spared,
-            bytes,
-        }
-    }
-}
-
-impl fmt::Display for SessionPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = self.kept + self.expiring;
-        write!(f, "session {}: ", self.session)?;
-        let Some((first, last)) = self.span else {
-            write!(f, "nothing expires, {} of {}", Grouped(held), turns(held + self.expired))?;
-            return f.write_str(if held == 1 { " stays" } else { " stay" });
-        };
-        let expire = if self.expiring == 1 { "expires" } else { "expire" };
-        write!(f, "{} of {} {expire}", Grouped(self.expiring), turns(held))?;
-        match first == last {
-            true => write!(f, ", turn {}", Grouped(first))?,
-            false => write!(f, ", turns {} to {}", Grouped(first), Grouped(last))?,
-        }
-        let spared: Vec<String> = self.spared.iter().map(|(why, n)| spared(*why, *n)).collect();
-        match spared.split_last() {
-            None => Ok(()),
-            Some((last, [])) => write!(f, " except {last}"),
-            Some((last, others)) => write!(f, " except {} and {last}", others.join(", ")),
-        }
-    }
-}
-
-fn turns(n: u64) -> String {
-    format!("{} turn{}", Grouped(n), if n == 1 { "" } else { "s" })
-}
-
-fn spared(why: Keep, n: u64) -> String {
-    let (_, one, many) = why.names();
-    format!("{} {}", Grouped(n), if n == 1 { one } else { many })
-}
-
-/// A number with its thousands apart.
-struct Grouped(u64);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0 / 1000, self.0 % 1000) {
-            (0, rest) => write!(f, "{rest}"),
-            (thousands, rest) => write!(f, "{},{rest:03}", Self(thousands)),
-        }
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, HEAD, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, pin_name};
 use crate::store::RefTable;
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
@@ -104,7 +104,8 @@ impl Roots {
     /// `NotFound` or `Corrupt`, naming it, when a ref or an operation leads to what cannot be read:
     /// in a damaged store nobody can say what may go.
     pub fn find(source: &dyn ObjectSource, refs: &RefTable, now: i64) -> Result<Self> {
-        let mut finder = Finder { source, now, roots: Self::default() };
+        let grafts = Grafts::load(source, refs)?;
+        let mut finder = Finder { source, grafts, now, roots: Self::default() };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -123,6 +124,7 @@ pub(super) fn is_kept_operation(newer: u64, time_micros: i64, now: i64) -> bool 
 
 struct Finder<'a> {
     source: &'a dyn ObjectSource,
+    grafts: Grafts,
     now: i64,
     roots: Roots,
 }
@@ -235,7 +237,7 @@ impl Finder<'_> {
     }
 
     fn add_commit(&mut self, commit: ObjectId, reason: &Reason) -> Result<()> {
-        self.roots.graph.add(self.source, &commit)?;
+        self.roots.graph.add(self.source, &self.grafts, &commit)?;
         let reasons = self.roots.commits.entry(commit).or_default();
         if !reasons.contains(reason) {
             reasons.push(reason.clone());

@@ -185,15 +185,11 @@ impl<'a> Model<'a> {
     }
 
     /// Whether a rule of its session's policy keeps the commit.
-    fn ruled(&self, id: &ObjectId, policy: &Policy, is_gone: &dyn Fn(&ObjectId) -> bool) -> bool {
+    fn ruled(&self, id: &ObjectId, policy: &Policy, lines: &[Vec<ObjectId>]) -> bool {
         let commit = &self.world.commits[id];
         let last = policy.keep_last.is_some_and(|n| {
-            self.line_starts().into_iter().any(|start| {
-                let line = std::iter::successors(Some(start), |id| {
-                    self.world.commits[id].parents.first().copied()
-                });
-                line.take(usize::try_from(n).unwrap()).any(|at| at == *id)
-            })
+            let n = usize::try_from(n).unwrap();
+            lines.iter().any(|line| line.iter().take(n).any(|at| at == id))
         });
         let age = self.world.now - commit.time.micros;
         let thin = policy.thin.iter().any(|thin| {
@@ -205,9 +201,7 @@ impl<'a> Model<'a> {
             let bucket = |commit: &Commit| commit.time.micros.div_euclid(period);
             let rival = |other: &&ObjectId| {
                 let found = &self.world.commits[*other];
-                found.session == commit.session
-                    && bucket(found) == bucket(commit)
-                    && !is_gone(&found.tree)
+                found.session == commit.session && bucket(found) == bucket(commit)
             };
             let newest = self.graph.iter().filter(rival).max_by_key(|id| {
                 let found = &self.world.commits[*id];
@@ -218,7 +212,8 @@ impl<'a> Model<'a> {
         last || policy.keep_within.is_some_and(|within| age <= within) || thin
     }
 
-    fn line_starts(&self) -> Vec<ObjectId> {
+    /// Every line, newest first.
+    fn lines(&self) -> Vec<Vec<ObjectId>> {
         let commits = &self.world.commits;
         let tips = self.world.refs.values.iter().filter_map(|(name, value)| match value {
             RefValue::Object(id) if name.starts_with("refs/heads/") => Some(*id),
@@ -226,16 +221,19 @@ impl<'a> Model<'a> {
         });
         let is_last =
             |id: &&ObjectId| !self.graph.iter().any(|child| commits[child].parents.contains(id));
-        tips.chain(self.graph.iter().filter(is_last).copied()).collect()
+        let first = |id: &ObjectId| self.world.commits[id].parents.first().copied();
+        let starts = tips.chain(self.graph.iter().filter(is_last).copied());
+        starts.map(|start| std::iter::successors(Some(start), first).collect()).collect()
     }
 
     /// The commits that keep their content.
     fn kept(&self, policies: &Policies) -> BTreeSet<ObjectId> {
+        let lines = self.lines();
         let stays = |id: &&ObjectId| {
             let policy = policies.of(&self.world.commits[*id].session);
             let policy = policy.filter(|policy| policy.has_rules());
             self.protected.contains(*id)
-                || policy.is_none_or(|policy| self.ruled(id, policy, &|_| false))
+                || policy.is_none_or(|policy| self.ruled(id, policy, &lines))
         };
         let mut kept: BTreeSet<ObjectId> = self.graph.iter().filter(stays).copied().collect();
         for session in SESSIONS {
@@ -296,12 +294,13 @@ impl World {
         found
     }
 
+    /// The common ancestors that are no ancestor of another one.
     fn merge_bases(&self, a: ObjectId, b: ObjectId) -> Vec<ObjectId> {
-        let both: Vec<ObjectId> = self.behind(a).intersection(&self.behind(b)).copied().collect();
-        let is_best = |id: &&ObjectId| {
-            !both.iter().any(|other| other != *id && self.behind(*other).contains(*id))
-        };
-        both.iter().filter(is_best).copied().collect()
+        let both: BTreeSet<ObjectId> =
+            self.behind(a).intersection(&self.behind(b)).copied().collect();
+        let older: HashSet<ObjectId> =
+            both.iter().flat_map(|id| self.commits[id].parents.clone()).collect();
+        both.into_iter().filter(|id| !older.contains(id)).collect()
     }
 }
 
@@ -389,7 +388,7 @@ proptest! {
         world in any_world(), policies in any_policies(),
     ) {
         let (roots, model) = (world.roots(), Model::new(&world));
-        let made = plan(&roots, &policies, world.now, &|_| false, None).unwrap();
+        let made = plan_retention(&roots, &policies, world.now, &|_| false, None).unwrap();
         let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
         prop_assert_eq!(kept.len(), made.kept.len());
         prop_assert_eq!(&kept, &model.kept(&policies));
@@ -410,10 +409,10 @@ proptest! {
         budgeted.budget_bytes = budget;
         let roots = world.roots();
         let (now, mut cost) = (world.now, ByTree::default());
-        let first = plan(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
+        let first = plan_retention(&roots, &policies, now, &|_| false, Some(&mut cost)).unwrap();
         let gone = trees(&first.elided);
         let second =
-            plan(&roots, &policies, now, &|tree| gone.contains(tree), Some(&mut cost)).unwrap();
+            plan_retention(&roots, &policies, now, &|tree| gone.contains(tree), Some(&mut cost)).unwrap();
         prop_assert_eq!(second.elided, vec![]);
         prop_assert_eq!(second.kept, first.kept);
         prop_assert_eq!(second.gone, first.elided);
@@ -427,7 +426,7 @@ proptest! {
         let (roots, model, mut cost) = (world.roots(), Model::new(&world), ByTree::default());
         let policy = Policy { budget_bytes: Some(budget), ..policy };
         let policies = Policies { default: Some(policy), ..Policies::default() };
-        let made = plan(&roots, &policies, world.now, &|_| false, Some(&mut cost)).unwrap();
+        let made = plan_retention(&roots, &policies, world.now, &|_| false, Some(&mut cost)).unwrap();
         let kept: BTreeSet<ObjectId> = made.kept.iter().copied().collect();
         prop_assert!(model.protected.is_subset(&kept));
         prop_assert_eq!(kept, model.kept(&policies));
@@ -468,15 +467,46 @@ fn a_plan_says_in_words_what_is_lost_and_what_is_spared() {
     world.tag("refs/pins/over", made[60], Some(world.now));
     world.tag("refs/tags/v1", made[70], None);
     world.now += HOUR;
-    let made = plan(&world.roots(), &keep_last(3), world.now, &|_| false, None).unwrap();
+    let made = plan_retention(&world.roots(), &keep_last(3), world.now, &|_| false, None).unwrap();
     assert_eq!(
         made.sessions[0].to_string(),
         "session one: 177 of 203 turns expire, turns 1 to 185 except 1 pin, 1 tag, 3 tips, \
          3 branch points and 3 among the newest of a branch"
     );
     assert_eq!(made.notes, [""; 0]);
-    let untouched = plan(&world.roots(), &Policies::default(), world.now, &|_| false, None);
+    let untouched =
+        plan_retention(&world.roots(), &Policies::default(), world.now, &|_| false, None);
     assert_eq!(untouched.unwrap().elided, []);
+}
+
+#[test]
+fn every_rule_keeps_exactly_what_it_says() {
+    let (mut world, made) = line(60);
+    for _ in 0..PROTECTED_OPERATIONS {
+        world.set("HEAD", Some(RefValue::Symbolic("refs/heads/one/main".into())));
+    }
+    let rule = |thin: &[Thin]| Policy { thin: thin.to_vec(), ..Policy::default() };
+    for (policy, expected) in [
+        (Policy { keep_last: Some(3), ..Policy::default() }, &[58, 59, 60][..]),
+        // Turn n was taken in hour n, and the present is hour 60.
+        (Policy { keep_within: Some(2 * HOUR), ..Policy::default() }, &[58, 59, 60]),
+        (Policy { keep_within: Some(2 * HOUR - 1), ..Policy::default() }, &[59, 60]),
+        (rule(&[Thin::Every(25)]), &[25, 50, 60]),
+        (rule(&[Thin::Daily]), &[23, 47, 60]),
+        (rule(&[Thin::Daily, Thin::Every(30)]), &[23, 30, 47, 60]),
+    ] {
+        let policies = Policies { default: Some(policy.clone()), ..Policies::default() };
+        let plan = plan_retention(&world.roots(), &policies, world.now, &|_| false, None).unwrap();
+        let mut turns: Vec<u64> = plan.kept.iter().map(|id| world.commits[id].turn).collect();
+        turns.reverse();
+        assert_eq!(turns, expected, "{policy:?}");
+    }
+    // Where the newest of a day has expired before, the next one stands for it.
+    let policies = Policies { default: Some(rule(&[Thin::Daily])), ..Policies::default() };
+    let is_gone = |tree: &ObjectId| *tree == world.commits[&made[22]].tree;
+    let left = plan_retention(&world.roots(), &policies, world.now, &is_gone, None).unwrap();
+    assert_eq!(left.kept, [made[59], made[46], made[21]]);
+    assert_eq!(left.gone.len(), 1);
 }
 
 #[test]
@@ -492,7 +522,7 @@ fn a_branch_that_was_deleted_or_moved_back_is_found_by_undo_until_its_operation_
     assert_eq!(why, ["refs/heads/one/main before operation 41"]);
     // Of the lost line only its end is a tip.
     assert!(!roots.commits.contains_key(&made[30]));
-    let kept = plan(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
+    let kept = plan_retention(&roots, &keep_last(2), world.now, &|_| false, None).unwrap().kept;
     assert!(kept.contains(&made[39]) && kept.contains(&made[38]) && kept.contains(&made[9]));
     assert!(!kept.contains(&made[37]));
 

@@ -64,7 +64,7 @@ impl Repository {
             .collect();
         let mut oldest: Option<AvailableTurn> = None;
         for entry in self.history(&starts, &[])? {
-            let LogEntry { id, commit } = entry?;
+            let LogEntry { id, commit, .. } = entry?;
             let turn = AvailableTurn { turn: commit.turn, id };
             if is_there(&commit) && !pinned.contains(&turn) {
                 oldest = Some(oldest.map_or(turn, |known| known.min(turn)));
@@ -79,10 +79,14 @@ impl Repository {
         if error.kind() != ErrorKind::Expired {
             return error;
         }
-        let message =
-            format!("turn {} of {} was dropped by retention", commit.turn, commit.session);
+        self.expired(commit.turn, &commit.session)
+    }
+
+    /// The error about a turn that expired, with what is there instead as its source.
+    pub(super) fn expired(&self, turn: u64, session: &str) -> Error {
+        let message = format!("turn {turn} of {session} was dropped by retention");
         let expired = Error::new(ErrorKind::Expired, message);
-        match self.oldest_available(&commit.session) {
+        match self.oldest_available(session) {
             Ok(available) => expired.with_source(available),
             Err(_) => expired,
         }

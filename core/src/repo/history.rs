@@ -5,8 +5,9 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
-use super::Repository;
+use super::{Grafts, Repository};
 use crate::error::{Error, Result};
 use crate::object::{Commit, ObjectId};
 
@@ -17,6 +18,8 @@ pub struct LogEntry {
     pub id: ObjectId,
     /// What it says.
     pub commit: Commit,
+    /// What history goes on with: its parents, or what is left behind forgotten ones.
+    pub parents: Vec<ObjectId>,
 }
 
 /// Commits reachable from some starts and from no hidden one, each once, children before parents.
@@ -25,6 +28,7 @@ pub struct LogEntry {
 #[derive(Debug)]
 pub struct History<'r> {
     repo: &'r Repository,
+    grafts: Arc<Grafts>,
     frontier: BinaryHeap<Frontier>,
     /// Every commit met so far, and whether it is hidden.
     hidden: HashMap<ObjectId, bool>,
@@ -44,6 +48,7 @@ impl Repository {
     pub fn history(&self, starts: &[ObjectId], hide: &[ObjectId]) -> Result<History<'_>> {
         let mut history = History {
             repo: self,
+            grafts: self.grafts()?,
             frontier: BinaryHeap::new(),
             hidden: HashMap::new(),
             visible: 0,
@@ -61,17 +66,24 @@ impl Repository {
     /// The commit of turn `turn` on the first-parent line of `from`.
     ///
     /// # Errors
-    /// `NotFound`, naming the turn and the newest there is.
+    /// `NotFound`, naming the turn and the newest there is. `Expired` when it is so long ago that
+    /// not even its commit is left.
     pub fn find_turn(&self, from: &ObjectId, turn: u64) -> Result<ObjectId> {
-        let newest = self.commit(from)?.turn;
+        let tip = self.commit(from)?;
+        let newest = tip.turn;
+        let mut forgotten = false;
         for entry in self.history(&[*from], &[])?.first_parent() {
-            let LogEntry { id, commit } = entry?;
+            let LogEntry { id, commit, parents } = entry?;
             if commit.turn == turn {
                 return Ok(id);
             }
             if commit.turn < turn {
                 break;
             }
+            forgotten = parents.first() != commit.parents.first();
+        }
+        if forgotten && turn < newest {
+            return Err(self.expired(turn, &tip.session));
         }
         Err(Error::not_found(format!(
             "turn {turn} is not on this branch, whose newest turn is {newest}"
@@ -99,7 +111,8 @@ impl History<'_> {
                 let commit = self.repo.commit(id)?;
                 self.hidden.insert(*id, hide);
                 self.visible += usize::from(!hide);
-                self.frontier.push(Frontier(LogEntry { id: *id, commit }));
+                let parents = self.grafts.parents(&commit);
+                self.frontier.push(Frontier(LogEntry { id: *id, commit, parents }));
             }
         }
         Ok(())
@@ -110,8 +123,8 @@ impl History<'_> {
             let Some(Frontier(entry)) = self.frontier.pop() else { break };
             let hide = self.hidden.get(&entry.id).copied().unwrap_or(false);
             self.visible -= usize::from(!hide);
-            let parents = if self.first_parent { 1 } else { entry.commit.parents.len() };
-            for parent in entry.commit.parents.iter().take(parents) {
+            let parents = if self.first_parent { 1 } else { entry.parents.len() };
+            for parent in entry.parents.iter().take(parents) {
                 self.meet(parent, hide)?;
             }
             if !hide {

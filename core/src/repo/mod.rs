@@ -30,6 +30,7 @@
 
 mod availability;
 mod branch;
+mod grafts;
 mod history;
 mod links;
 mod operations;
@@ -45,6 +46,7 @@ pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,
 };
+pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
 pub use operations::OperationEntry;

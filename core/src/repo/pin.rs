@@ -69,7 +69,8 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// `InvalidInput` for a name that is not allowed, or that another commit's pin has; `NotFound`
-    /// when there is no such commit; `Expired` when retention has dropped what it would protect.
+    /// when there is no such commit; `Expired`, as of [`Repository::context`], when retention has
+    /// dropped what it would protect.
     pub fn pin(&mut self, commit: &ObjectId, new: NewPin, stamp: &Stamp) -> Result<Pin> {
         let name = new.name.unwrap_or_else(|| commit.short(NAME_DIGITS));
         let full = pin_ref(&name)?;
@@ -87,8 +88,9 @@ impl Transaction<'_> {
                 Expected::Value(value)
             }
         };
-        let tree = self.commit(commit)?.tree;
-        self.read_as(Kind::Node, &tree)?;
+        let protected = self.commit(commit)?;
+        self.read_as(Kind::Node, &protected.tree)
+            .map_err(|error| self.repo().explain(&protected, error))?;
         let tag = Tag {
             target: *commit,
             target_kind: Kind::Commit,

@@ -227,8 +227,12 @@ impl<'r> Resolver<'r> {
     fn parent(&self, id: &ObjectId, n: u64) -> Result<ObjectId> {
         let id = self.repo.peel(id)?;
         let Some(index) = n.checked_sub(1) else { return Ok(id) };
-        let commit = self.repo.commit(&id)?;
+        let (commit, grafts) = (self.repo.commit(&id)?, self.repo.grafts()?);
         let parent = usize::try_from(index).ok().and_then(|index| commit.parents.get(index));
+        if let Some(forgotten) = parent.filter(|parent| grafts.is_forgotten(parent)) {
+            let message = format!("{} was dropped by retention long ago", forgotten.short(12));
+            return Err(Error::new(ErrorKind::Expired, message));
+        }
         parent.copied().ok_or_else(|| {
             let (id, turn) = (id.short(12), commit.turn);
             match commit.parents.len() {

@@ -134,6 +134,11 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
+    /// What it changes.
+    pub(super) fn repo(&self) -> &'r Repository {
+        self.repo
+    }
+
     /// What a ref held when the change began.
     pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)
@@ -198,8 +203,7 @@ impl<'r> Transaction<'r> {
         };
         let check = LinkCheck { repo: self.repo, staged: &self.staged, lease: &self.lease };
         let objects = objects_of(&self.staged);
-        let mut committed =
-            self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
+        let mut committed = self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
         Ok(committed)
     }
@@ -248,7 +252,9 @@ impl LinkCheck<'_> {
             if !self.repo.store.contains(&target)? {
                 let kind = object.kind;
                 let missing = || {
-                    Error::not_found(format!("{kind} {id} refers to {target}, which was never stored"))
+                    Error::not_found(format!(
+                        "{kind} {id} refers to {target}, which was never stored"
+                    ))
                 };
                 if !rescued.iter().any(|(id, _)| *id == target) {
                     rescued.push((target, self.lease.read(&target)?.ok_or_else(missing)?));

@@ -131,6 +131,9 @@ pub(super) struct Effort {
     pub(super) level: i32,
     /// Whether repetitions are looked for over long distances too.
     pub(super) long_distance: bool,
+    /// Logarithm of the entries of the tables that repetitions are looked up in, which are most of
+    /// the memory that a high level takes; as many as zstd likes when there is none.
+    pub(super) table_log: Option<u32>,
 }
 
 /// Whether a pack may say this of a block; checked before anything is allocated.
@@ -148,8 +151,10 @@ pub(super) fn compress_block(raw: &[u8], base: &[u8], effort: Effort) -> io::Res
         CParameter::WindowLog(window.clamp(least, most)),
         CParameter::EnableLongDistanceMatching(effort.long_distance),
     ];
+    let tables =
+        effort.table_log.map(|log| [CParameter::ChainLog(log), CParameter::HashLog(log - 1)]);
     let mut context = CCtx::create();
-    for parameter in parameters {
+    for parameter in parameters.into_iter().chain(tables.into_iter().flatten()) {
         context.set_parameter(parameter).map_err(failure)?;
     }
     if !base.is_empty() {

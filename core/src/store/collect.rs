@@ -122,6 +122,35 @@ impl Store {
         Ok(Collection { store: self, inventory, _segments: segments, _collector: collector })
     }
 
+    /// What there is now, to look at: takes no lock that lasts, writes nothing, and works while a
+    /// collection goes on. What may be replaced is what nobody held at this moment.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read.
+    pub fn inventory(&self) -> Result<Inventory<'_>> {
+        self.refresh()?;
+        let is_leased = self.is_leased();
+        let journal = lock(&self.journal);
+        let view = read(&self.view);
+        let mut segments = Vec::new();
+        for segment in &journal.segments {
+            let (id, bytes) = (segment.file.id, segment.file.file.size());
+            let bytes = bytes.map_err(|e| Error::io(segment.file.place(0), e))?;
+            let is_idle = if segment.owned { !is_leased } else { self.is_idle(id)? };
+            segments.push((id, bytes, is_idle && !segment.tail.damaged));
+        }
+        let sealed = view.files.sealed.iter().map(|sealed| self.is_idle(sealed.segment().id));
+        let sealed_replaceable = sealed.collect::<Result<_>>()?;
+        let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
+        let active = view.active.clone();
+        Ok(Inventory::new(self, Found { files, refs, active, segments, sealed_replaceable }))
+    }
+
+    /// Whether nobody holds a segment: its lock is taken and given back.
+    fn is_idle(&self, id: SegmentId) -> Result<bool> {
+        Ok(self.lock_sealed(id)?.is_some())
+    }
+
     pub(super) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.dir.join(COLLECTOR_FILE);
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
@@ -348,8 +377,12 @@ impl<'s> Collection<'s> {
         replacement: &Replacement,
         packs: &[PackId],
     ) -> Result<()> {
-        let names: HashSet<&str> =
-            replacement.files.iter().filter_map(|n| self.inventory.files().get(*n)).map(|f| &*f.name).collect();
+        let names: HashSet<&str> = replacement
+            .files
+            .iter()
+            .filter_map(|n| self.inventory.files().get(*n))
+            .map(|f| &*f.name)
+            .collect();
         let segment = |id: SegmentId| names.contains(&*format!("{JOURNAL_DIR}/{}", id.file_name()));
         let journal = self.store.dir.join(JOURNAL_DIR);
         let present = self.store.io.list(&journal);

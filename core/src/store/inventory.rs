@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::index::Sealed;
 use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
-use super::segment::SegmentId;
+use super::segment::{ENTRY_BYTES, SegmentId, Stored};
 use super::view::{Files, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
 use crate::error::Result;
@@ -127,7 +127,8 @@ impl<'s> Inventory<'s> {
         let files = self.files.sealed.len();
         let sealed = self.stored.get(self.segments()..)?;
         let found = self.files.sealed.iter().zip(sealed).rev();
-        let found = found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
+        let found =
+            found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
@@ -163,10 +164,39 @@ impl<'s> Inventory<'s> {
             Some(other) => {
                 let pack = self.files.packs.get(other - self.files.sealed.len())?;
                 let ordinal = u32::try_from(at).ok()?;
-                (pack.id_at(ordinal)?, pack.kind_at(ordinal)?, pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0))
+                (
+                    pack.id_at(ordinal)?,
+                    pack.kind_at(ordinal)?,
+                    pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0),
+                )
             }
         };
         Some(Entry { id, kind, stored_bytes, file: number })
+    }
+
+    /// The bytes of the object at a position, and those it takes on disk with its place in a directory
+    /// or index. In a pack it costs decoding its block, once for objects that are asked about in order.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub fn sizes(&self, position: usize) -> Result<Option<(u32, u64)>> {
+        let Some(number) = self.file_of(position) else { return Ok(None) };
+        let Some(file) = self.stored.get(number) else { return Ok(None) };
+        let at = position - file.first;
+        let stored = match number.checked_sub(self.segments()) {
+            None => self.active.get(position).map(|(_, location)| location.stored),
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let sealed = self.files.sealed.get(sealed);
+                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored)
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len());
+                let found = pack.zip(u32::try_from(at).ok());
+                return found.map(|(pack, at)| pack.sizes(at, &self.store.blocks)).transpose();
+            }
+        };
+        let with_entry = |stored: Stored| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
+        Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.

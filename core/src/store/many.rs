@@ -41,9 +41,8 @@ impl Store {
         let found: Vec<(usize, Bytes)> = if missing.len() <= OBJECTS_FOR_THREADS {
             missing.iter().map(read).collect::<Result<_>>()?
         } else {
-            let units: Vec<&[Missing]> = missing
-                .chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit())
-                .collect();
+            let units: Vec<&[Missing]> =
+                missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit()).collect();
             let tasks = units.into_par_iter().flat_map_iter(|unit| unit.iter().map(read));
             tasks.collect::<Result<_>>()?
         };

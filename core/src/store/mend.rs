@@ -478,7 +478,7 @@ impl Salvage {
         let mut items: Vec<Item> = self
             .sources
             .iter()
-            .map(|(id, source)| Item { id: *id, kind: source.kind(), lane: 0, like: None })
+            .map(|(id, source)| Item { id: *id, kind: source.kind(), lane: 0 })
             .collect();
         items.sort_unstable_by_key(|item| (item.kind, item.id));
         items

@@ -69,8 +69,8 @@ mod journal;
 mod lease;
 mod load;
 mod manifest;
-mod mend;
 mod many;
+mod mend;
 mod ownership;
 mod pack;
 mod refs;
@@ -233,6 +233,10 @@ pub struct StoreSummary {
     pub sealed_segments: usize,
     /// Packs.
     pub packs: usize,
+    /// Objects in segments; one that lies in two counts twice.
+    pub journal_objects: usize,
+    /// Bytes of records in segments, headers included.
+    pub journal_bytes: u64,
     /// Bytes of records and packs, headers included.
     pub used_bytes: u64,
     /// Bytes of all these files; what is not used is zeros for the next commits.
@@ -319,23 +323,27 @@ impl Store {
     pub fn summary(&self) -> Result<StoreSummary> {
         let journal = lock(&self.journal);
         let view = read(&self.view);
-        let sealed_bytes = view.files.sealed.iter().map(|s| s.file_bytes()).sum::<u64>()
-            + view.files.packs.iter().map(|pack| pack.file_bytes()).sum::<u64>();
-        let objects = view.active.len()
-            + view.files.sealed.iter().map(|sealed| sealed.len()).sum::<usize>()
-            + view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
+        let sealed = &view.files.sealed;
+        let sealed_bytes = sealed.iter().map(|sealed| sealed.file_bytes()).sum::<u64>();
+        let pack_bytes = view.files.packs.iter().map(|pack| pack.file_bytes()).sum::<u64>();
+        let packed = view.files.packs.iter().map(|pack| pack.len() as usize).sum::<usize>();
+        let journal_objects =
+            view.active.len() + sealed.iter().map(|sealed| sealed.len()).sum::<usize>();
         let mut summary = StoreSummary {
             id: self.superblock.store.0,
             format_version: FORMAT_VERSION,
-            objects,
+            objects: journal_objects + packed,
             active_segments: journal.segments.len(),
-            sealed_segments: view.files.sealed.len(),
+            sealed_segments: sealed.len(),
             packs: view.files.packs.len(),
-            used_bytes: sealed_bytes,
-            file_bytes: sealed_bytes,
+            journal_objects,
+            journal_bytes: sealed_bytes,
+            used_bytes: sealed_bytes + pack_bytes,
+            file_bytes: sealed_bytes + pack_bytes,
         };
         for segment in &journal.segments {
             let size = segment.file.file.size();
+            summary.journal_bytes += segment.tail.offset;
             summary.used_bytes += segment.tail.offset;
             summary.file_bytes +=
                 size.map_err(|e| Error::io(format!("read {}", segment.file.place(0)), e))?;

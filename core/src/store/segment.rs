@@ -58,7 +58,8 @@ static DIRECTORY_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 batch directory"));
 static TRAILER_CHECKSUM: LazyLock<Checksum> =
     LazyLock::new(|| Checksum::new("turntree v1 record trailer"));
-const ENTRY_BYTES: usize = 44;
+/// Bytes of an object in the directory of its batch.
+pub(super) const ENTRY_BYTES: usize = 44;
 
 /// A checksum of this format.
 pub(super) type Digest = [u8; CHECKSUM_BYTES];

@@ -195,9 +195,10 @@ fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -
 fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
     // The size is not taken on trust: the batch lay wholly inside the file.
     let mut bytes = vec![0; stored.stored_bytes as usize];
-    let read = segment.file.read_at(&mut bytes, stored.offset).map_err(|source| {
-        Error::io(format!("read {}", segment.place(stored.offset)), source)
-    })?;
+    let read = segment
+        .file
+        .read_at(&mut bytes, stored.offset)
+        .map_err(|source| Error::io(format!("read {}", segment.place(stored.offset)), source))?;
     if read < bytes.len() {
         return Err(short(segment, stored));
     }

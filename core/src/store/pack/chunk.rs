@@ -1,24 +1,24 @@
 //! Cuts large blobs into parts where their content says so, so that two versions share most parts.
 //!
-//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. Before the
-//! mean length more bits are asked for than behind it, which keeps lengths close to it. Where the
-//! cuts lie concerns nobody who reads, but two packs share parts only in kind of mind: it is frozen
-//! to keep what is written again the same.
+//! A gear hash rolls over the last 64 bytes; a part ends where its highest bits are zero. In front of
+//! the mean length more bits are asked for than behind it, which keeps lengths close to it. Where
+//! the cuts lie concerns no reader.
 
 use std::sync::LazyLock;
 
 use crate::object::Checksum;
 
-/// Blobs of this size and more are stored in parts.
-pub(super) const MIN_CUT_BYTES: usize = 1 << 20;
+/// Blobs of this size and more are stored in parts: a smaller one is a block like others, and its
+/// versions are compressed with the newest as their base, which takes less.
+pub(super) const MIN_CUT_BYTES: usize = 4 << 20;
 
-const MIN_PART_BYTES: usize = 64 << 10;
-const MEAN_PART_BYTES: usize = 256 << 10;
-const MAX_PART_BYTES: usize = 1 << 20;
+const MIN_PART_BYTES: usize = 128 << 10;
+const MEAN_PART_BYTES: usize = 512 << 10;
+const MAX_PART_BYTES: usize = 2 << 20;
 
 /// Bits that are zero at the end of a part, below and above the mean length.
-const EARLY_MASK: u64 = !0 << (64 - 20);
-const LATE_MASK: u64 = !0 << (64 - 16);
+const EARLY_MASK: u64 = !0 << (64 - 21);
+const LATE_MASK: u64 = !0 << (64 - 17);
 
 /// What each byte adds to the hash.
 static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
@@ -29,6 +29,18 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     }
     gear
 });
+
+/// A hash of the last 64 bytes that came by.
+#[derive(Debug, Default)]
+pub(super) struct Gear(u64);
+
+impl Gear {
+    pub(super) fn roll(&mut self, byte: u8) -> u64 {
+        let word = GEAR.get(usize::from(byte)).copied().unwrap_or(0);
+        self.0 = (self.0 << 1).wrapping_add(word);
+        self.0
+    }
+}
 
 /// The parts of a blob, in order; together they are it.
 pub(super) fn parts(mut blob: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -41,15 +53,40 @@ pub(super) fn parts(mut blob: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The length of the first part.
 fn cut(blob: &[u8]) -> usize {
-    let mut hash = 0_u64;
+    let mut gear = Gear::default();
     let end = blob.len().min(MAX_PART_BYTES);
     for (at, byte) in blob.iter().enumerate().take(end).skip(MIN_PART_BYTES) {
-        let gear = GEAR.get(usize::from(*byte)).copied().unwrap_or(0);
-        hash = (hash << 1).wrapping_add(gear);
+        let hash = gear.roll(*byte);
         let mask = if at < MEAN_PART_BYTES { EARLY_MASK } else { LATE_MASK };
         if hash & mask == 0 {
             return at + 1;
         }
     }
     end
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::tests::noise;
+    use super::*;
+
+    #[test]
+    fn parts_are_the_blob_and_a_change_touches_one_or_two() {
+        let blob = noise(1, 6 << 20);
+        let all: Vec<&[u8]> = parts(&blob).collect();
+        assert_eq!(all.concat(), blob);
+        let (last, whole) = all.split_last().unwrap();
+        let sizes = MIN_PART_BYTES..=MAX_PART_BYTES;
+        assert!(whole.iter().all(|part| sizes.contains(&part.len())));
+        assert!((1..=MAX_PART_BYTES).contains(&last.len()));
+        assert!((12..=48).contains(&all.len()), "{} parts", all.len());
+
+        let mut changed = blob.clone();
+        changed.splice(3_000_000..3_000_005, *b"another text");
+        let known: HashSet<&[u8]> = all.into_iter().collect();
+        assert!(parts(&changed).filter(|part| !known.contains(part)).count() <= 2);
+        assert_eq!(parts(b"").count(), 0);
+    }
 }

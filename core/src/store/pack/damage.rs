@@ -1,6 +1,7 @@
 //! Damaged and crafted packs: an error or exactly the right bytes, and what is whole stays readable.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,36 +57,53 @@ impl IoFile for MemoryFile {
     }
 }
 
-fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
+pub(super) fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
     Arc::new(MemoryFile(bytes.into()))
 }
 
+/// Where the frames of a pack lie.
+fn frames_of(pack: &Pack) -> Range<usize> {
+    pack.footer.ids.end().unwrap()..pack.footer.table_offset.try_into().unwrap()
+}
+
+/// The objects that can be read when these frames, by their place, are good and all else is not.
+fn readable(pack: &Pack, is_good: impl Fn(Range<u64>) -> bool) -> Vec<ObjectId> {
+    let blocks: Vec<_> = pack.frames.blocks().map(|(_, block)| *block).collect();
+    let is_good = |block: &BlockInfo| is_good(block.offset..block.end());
+    let chosen = blocks.iter().filter(|block| {
+        let base = block.base.is_none_or(|base| is_good(&blocks[base as usize]));
+        matches!(block.kind, BlockKind::Objects(_)) && is_good(block) && base
+    });
+    let ordinals = chosen.flat_map(|block| block.first..block.first + block.objects);
+    ordinals.map(|ordinal| pack.id_at(ordinal).unwrap()).collect()
+}
+
+fn ids_in(rebuilt: &Rebuilt) -> Vec<ObjectId> {
+    rebuilt.objects().map(|(_, id, _)| id).collect()
+}
+
 /// A small pack with everything in it: kinds, links, versions with a base, parts, gone ids.
-fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
+pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let mut sample = Sample::default();
     let gone = ObjectId::of(Kind::Node, b"gone");
     sample.gone.push((gone, Kind::Node, Gone::Elided));
     sample.gone.push((ObjectId::of(Kind::Blob, b"secret"), Kind::Blob, Gone::Redacted));
-    sample.push(Kind::Blob, noise(1, 300), 0, None);
-    sample.push(Kind::Blob, [noise(1, 300), noise(2, 9)].concat(), 1, Some(0));
+    sample.push(Kind::Blob, noise(1, 6000), 0);
+    sample.push(Kind::Blob, [noise(1, 6000), noise(2, 9)].concat(), 1);
     if with_parts {
-        sample.push(Kind::Blob, noise(3, (1 << 20) + 5), 2, None);
+        sample.push(Kind::Blob, noise(3, 1000).repeat(4300), 2);
     }
-    sample.push(Kind::Blob, Vec::new(), 2, None);
+    sample.push(Kind::Blob, Vec::new(), 2);
     for kind in [Kind::Node, Kind::Commit, Kind::Tag, Kind::Operation] {
         let ids: Vec<_> = sample.items.iter().rev().take(3).map(|item| item.id).collect();
         let mut bytes = vec![0x84, kind.code()];
         for id in ids.iter().chain([&gone]) {
             bytes.extend_from_slice(id.as_bytes());
         }
-        sample.push(kind, bytes, 0, None);
+        sample.push(kind, bytes, 0);
     }
     // Newest first: what links lies in front of what it names, and a version in front of older ones.
     sample.items.reverse();
-    let newer = sample.items.len() as u32 - 2;
-    for (ordinal, item) in (0..).zip(&mut sample.items) {
-        item.like = (ordinal > newer).then_some(newer);
-    }
     let dir = tempfile::tempdir().unwrap();
     let written = sample.write(dir.path(), Tier::Hot).unwrap();
     sample.assert_in(&open(dir.path(), written.id).unwrap());
@@ -123,35 +141,32 @@ fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) 
 #[test]
 fn a_changed_byte_is_an_error_and_costs_no_more_than_its_block() {
     let (sample, bytes, id) = small(false);
-    let index = Pack::open(&file(bytes.clone()), id, STORE).unwrap().footer.index_offset as usize;
+    let pack = Pack::open(&file(bytes.clone()), id, STORE).unwrap();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         let (whole, rebuilt) = read_damaged(&sample, damaged, id);
         assert!(!whole, "byte {at} is in no checksum");
         assert!(!rebuilt.findings().is_empty());
-        let all = (rebuilt.objects().count(), rebuilt.gone().count()) == (sample.items.len(), 2);
-        assert_eq!(all, !(HEADER_BYTES..index).contains(&at), "byte {at}");
+        let expected = readable(&pack, |frame| !frame.contains(&(at as u64)));
+        assert_eq!(ids_in(&rebuilt), expected, "byte {at}");
+        assert_eq!(rebuilt.gone().collect::<Vec<_>>(), sample.gone);
     }
 }
 
 #[test]
 fn a_shorter_pack_is_an_error_and_its_whole_frames_are_read() {
     let (sample, bytes, id) = small(false);
-    let index = Pack::open(&file(bytes.clone()), id, STORE).unwrap().footer.index_offset;
-    for len in (HEADER_BYTES..bytes.len()).chain([0, 1]) {
-        if len < HEADER_BYTES {
-            let (file, cache) = (file(bytes[..len].to_vec()), BlockCache::new(0));
-            assert!(Pack::open(&file, id, STORE).is_err());
-            assert!(Rebuilt::read_frames(&file, id, STORE, &cache).is_err());
-            continue;
-        }
+    let pack = Pack::open(&file(bytes.clone()), id, STORE).unwrap();
+    for len in 0..HEADER_BYTES {
+        let (file, cache) = (file(bytes[..len].to_vec()), BlockCache::new(0));
+        assert!(Pack::open(&file, id, STORE).is_err());
+        assert!(Rebuilt::read_frames(&file, id, STORE, &cache).is_err());
+    }
+    for len in HEADER_BYTES..bytes.len() {
         let (whole, rebuilt) = read_damaged(&sample, bytes[..len].to_vec(), id);
-        assert!(!whole);
-        assert!(!rebuilt.findings().is_empty());
-        if len as u64 >= index {
-            assert_eq!(rebuilt.objects().count(), sample.items.len());
-        }
+        assert!(!whole && !rebuilt.findings().is_empty());
+        assert_eq!(ids_in(&rebuilt), readable(&pack, |frame| frame.end <= len as u64));
     }
 }
 
@@ -159,21 +174,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn the_rebuilt_index_is_the_one_that_was_written(sample in sample()) {
+    fn the_frames_alone_give_every_id(sample in sample()) {
         prop_assume!(!sample.items.is_empty() || !sample.gone.is_empty());
         let dir = tempfile::tempdir().unwrap();
         let written = sample.write(dir.path(), Tier::Hot).unwrap();
         let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
         let pack = open(dir.path(), written.id).unwrap();
-        let index = pack.footer.index_offset as usize;
-        // Neither the header nor the index nor the footer is needed.
-        bytes[..HEADER_BYTES].fill(0);
-        bytes[index..].fill(0);
+        // Nothing else is needed.
+        let frames = frames_of(&pack);
+        bytes[..frames.start].fill(0);
+        bytes[frames.end..].fill(0);
         let (whole, rebuilt) = read_damaged(&sample, bytes, written.id);
         prop_assert!(!whole);
-        let ids: Vec<_> = rebuilt.objects().map(|(_, id, _)| id).collect();
         let expected: Vec<_> = sample.items.iter().map(|item| item.id).collect();
-        prop_assert_eq!(ids, expected);
+        prop_assert_eq!(ids_in(&rebuilt), expected);
         prop_assert_eq!(rebuilt.gone().collect::<Vec<_>>(), sample.gone);
     }
 
@@ -197,43 +211,52 @@ proptest! {
 }
 
 /// A pack of one crafted block of nodes, all of whose checksums are good.
-fn crafted(raw: &[u8], objects: u32, claim: impl Fn(&mut BlockInfo)) -> (Vec<u8>, PackId) {
-    let stored = compress_block(raw, &[], Effort { level: 3, long_distance: false }).unwrap();
+pub(super) fn crafted(
+    raw: &[u8],
+    objects: u32,
+    claim: impl Fn(&mut BlockInfo),
+) -> (Vec<u8>, PackId) {
+    let stored =
+        compress_block(raw, &[], Effort { level: 3, long_distance: false, table_log: None })
+            .unwrap();
     let mut block = BlockInfo {
         kind: BlockKind::Objects(Kind::Node),
         first: 0,
         objects,
         base: None,
-        raw_bytes: raw.len() as u32,
-        stored_bytes: stored.len() as u32,
-        offset: HEADER_BYTES as u64,
+        raw_bytes: raw.len().try_into().unwrap(),
+        stored_bytes: stored.len().try_into().unwrap(),
+        offset: 0,
     };
     claim(&mut block);
-    let (mut bytes, header) = PackHeader { tier: Tier::Hot, store: STORE, salt: SALT }.encode();
-    let frame = FrameHeader { number: 0, block, stored: stored_checksum(&stored) };
-    let (frame, frame_checksum) = frame.encode(&SALT);
-    bytes.extend_from_slice(&frame);
-    bytes.extend_from_slice(&stored);
-    let index_offset = bytes.len() as u64;
     let column: Vec<u8> =
         (0..objects).flat_map(|n| *ObjectId::of(Kind::Tag, &n.to_le_bytes()).as_bytes()).collect();
     let ids = Ids::build(column.into()).unwrap();
     let (column, slots_bytes, slots) = ids.stored();
-    let index = [&layout::encode_table(&[block])[..], column, slots_bytes].concat();
+    let front = [&column[..], slots_bytes].concat();
+    let info = IdsInfo { objects: block.objects, gone: 0, slots, checksum: ids_checksum(&front) };
+    block.offset = info.end().unwrap() as u64;
+    let (mut bytes, header) =
+        PackHeader { tier: Tier::Hot, store: STORE, salt: SALT, ids: info }.encode();
+    bytes.extend_from_slice(&front);
+    let frame = FrameHeader { number: 0, block, stored: stored_checksum(&stored) };
+    let (frame, frame_checksum) = frame.encode(&SALT);
+    bytes.extend_from_slice(&frame);
+    bytes.extend_from_slice(&stored);
+    let table_offset = bytes.len() as u64;
+    let table = layout::encode_table(&[block]);
     let footer = Footer {
-        objects: block.objects,
-        gone: 0,
+        ids: info,
         parts: 0,
         blocks: 1,
-        slots,
         salt: SALT,
-        index_offset,
-        index: index_checksum(&index),
+        table_offset,
+        table: table_checksum(&table),
         header,
         frames: frames_checksum().update(&frame_checksum).finish(),
     };
     let (footer, id) = footer.encode();
-    (([bytes, index, footer].concat()), id)
+    ([bytes, table, footer].concat(), id)
 }
 
 /// A block of one entry.
@@ -273,14 +296,15 @@ fn crafted_entries_are_refused() {
         let rebuilt = Rebuilt::read_frames(&file(bytes), id, STORE, &cache).unwrap();
         assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 1), "{what}");
     }
-    // What names itself reads, and nothing has that hash.
-    let (bytes, id) = crafted(&entry(Form::Links, &cycle, 32), 1, |_| {});
+    // What names itself reads, and nothing has that hash; without the ids it has none.
+    let (mut bytes, id) = crafted(&entry(Form::Links, &cycle, 32), 1, |_| {});
     let pack = Pack::open(&file(bytes.clone()), id, STORE).unwrap();
     let cache = BlockCache::new(1 << 20);
     let object = pack.read(0, &cache).unwrap();
     assert!(verify(Kind::Node, &object, &pack.id_at(0).unwrap()).is_err());
+    bytes[HEADER_BYTES] ^= 1;
     let rebuilt = Rebuilt::read_frames(&file(bytes), id, STORE, &cache).unwrap();
-    assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 1));
+    assert_eq!((rebuilt.objects().count(), rebuilt.findings().len()), (0, 2));
 }
 
 #[test]
@@ -288,7 +312,8 @@ fn crafted_blocks_are_refused() {
     let raw = entry(Form::Verbatim, b"good", 4);
     let (bytes, id) = crafted(&raw, 1, |_| {});
     assert!(Pack::open(&file(bytes), id, STORE).unwrap().read(0, &BlockCache::new(0)).is_ok());
-    let claims: [(&str, fn(&mut BlockInfo)); 7] = [
+    type Claim = fn(&mut BlockInfo);
+    let claims: [(&str, Claim); 7] = [
         ("a base that is not there", |block| block.base = Some(0)),
         ("no objects", |block| block.objects = 0),
         ("more objects than ids", |block| block.objects = 2),
@@ -312,7 +337,7 @@ fn crafted_blocks_are_refused() {
 fn a_payload_that_looks_like_a_frame_is_none() {
     let (_, inner, _) = small(false);
     let mut sample = Sample::default();
-    sample.push(Kind::Blob, [noise(5, 4000), inner].concat(), 0, None);
+    sample.push(Kind::Blob, [noise(5, 4000), inner].concat(), 0);
     let dir = tempfile::tempdir().unwrap();
     let salt = [1; 16];
     let (items, source) = (&sample.items, &sample.objects);
@@ -320,7 +345,8 @@ fn a_payload_that_looks_like_a_frame_is_none() {
     let written = draft.write(&crate::store::RealIo, dir.path()).unwrap();
     let mut bytes = std::fs::read(dir.path().join(written.id.file_name())).unwrap();
     // Its own frame is damaged, so that the search goes through the payload.
-    bytes[HEADER_BYTES + FRAME_HEADER_BYTES + 100] ^= 1;
+    let frames = frames_of(&open(dir.path(), written.id).unwrap());
+    bytes[frames.start + FRAME_HEADER_BYTES + 100] ^= 1;
     let cache = BlockCache::new(0);
     let rebuilt = Rebuilt::read_frames(&file(bytes), written.id, STORE, &cache).unwrap();
     assert_eq!(rebuilt.objects().count(), 0);

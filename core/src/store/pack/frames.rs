@@ -10,7 +10,8 @@ use bytes::Bytes;
 use super::block::{Block, Entry, Form, parts};
 use super::cache::BlockCache;
 use super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, Salt, frames_checksum, stored_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, MAX_BASES, Salt, frames_checksum,
+    stored_checksum,
 };
 use super::{PackId, links};
 use crate::error::{Error, Result};
@@ -75,9 +76,21 @@ impl Frames {
         cache: &BlockCache,
         id_at: impl Fn(u32) -> Option<ObjectId>,
     ) -> Result<Bytes> {
+        let (number, ..) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let block = self.decode(number, cache)?;
+        self.read_in(&block, ordinal, cache, id_at)
+    }
+
+    /// The bytes of an object that lies in this block.
+    pub(super) fn read_in(
+        &self,
+        block: &Block,
+        ordinal: u32,
+        cache: &BlockCache,
+        id_at: impl Fn(u32) -> Option<ObjectId>,
+    ) -> Result<Bytes> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let damaged = || self.damaged(number, info, "an object", "other bytes");
-        let block = self.decode(number, cache)?;
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
             Form::Verbatim => Ok(block.detached(entry)),
@@ -110,6 +123,18 @@ impl Frames {
         Ok(stored)
     }
 
+    /// The bytes of an object, and those it takes in the file: of its block by the size of what it has
+    /// there, and its parts.
+    pub(super) fn sizes(&self, ordinal: u32, cache: &BlockCache) -> Result<(u32, u64)> {
+        let (_, info, _) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
+        let (block_bytes, share) = (u64::from(info.raw_bytes.max(1)), info.share());
+        let of_parts = self.stored_share(ordinal, cache)?.saturating_sub(share);
+        self.with_entry(ordinal, cache, |entry, body| {
+            let own = u64::from(info.stored_bytes) * body.len() as u64 / block_bytes;
+            (entry.raw_bytes, own + of_parts)
+        })
+    }
+
     /// The entry of an object and its body, for who looks at forms.
     pub(super) fn with_entry<T>(
         &self,
@@ -134,13 +159,8 @@ impl Frames {
             })?;
             let stored = self.stored(number, &info)?;
             // Also keeps hostile chains from being followed.
-            let chained = |base: u32| {
-                self.table
-                    .get(base as usize)
-                    .is_none_or(|base| base.is_none_or(|base| base.base.is_some()))
-            };
-            if info.base.is_some_and(chained) {
-                return Err(self.damaged(number, &info, "a base without a base", "none"));
+            if !self.has_short_chain(&info) {
+                return Err(self.damaged(number, &info, "at most two bases", "more, or none"));
             }
             let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
             let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
@@ -150,6 +170,17 @@ impl Frames {
             Block::parse(raw.into(), &info)
                 .ok_or_else(|| self.damaged(number, &info, "a directory", "other bytes"))
         })
+    }
+
+    /// Whether a block has at most so many bases behind it as it may, and all of them are there.
+    fn has_short_chain(&self, info: &BlockInfo) -> bool {
+        let mut base = info.base;
+        for _ in 0..MAX_BASES {
+            let Some(number) = base else { return true };
+            let Some(Some(info)) = self.table.get(number as usize) else { return false };
+            base = info.base;
+        }
+        base.is_none()
     }
 
     /// What is wrong with the frames, read to the last byte, and the checksum of their headers.
@@ -163,6 +194,14 @@ impl Frames {
             errors.extend(self.stored(number, info).err());
         }
         (errors, headers.finish())
+    }
+
+    /// Where an object lies, for errors.
+    pub(super) fn place_of(&self, ordinal: u32) -> String {
+        match self.locate(ordinal) {
+            Some((number, info, _)) => self.place(number, info.offset),
+            None => format!("packs/{}", self.id.file_name()),
+        }
     }
 
     /// An error at a block.
@@ -197,8 +236,9 @@ impl Frames {
     fn stored(&self, number: u32, info: &BlockInfo) -> Result<&[u8]> {
         let header = self.header(info).map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
-        let header =
-            header.ok_or_else(|| self.damaged(number, info, "its frame", "other bytes"))?;
+        let header = header.ok_or_else(|| {
+            self.damaged(number, info, "the frame that the table names", "other bytes")
+        })?;
         let start = usize::try_from(info.offset).unwrap_or(usize::MAX);
         let start = start.saturating_add(FRAME_HEADER_BYTES);
         let stored = self.map.get(start..start.saturating_add(info.stored_bytes as usize));
@@ -230,20 +270,10 @@ impl Frames {
     }
 
     fn absent(&self, ordinal: u32) -> Error {
-        Error::corrupt(
-            format!("packs/{}", self.id.file_name()),
-            format!("object {ordinal}"),
-            "none",
-        )
+        Error::corrupt(self.place_of(ordinal), format_args!("object {ordinal}"), "none")
     }
 
     fn place(&self, number: u32, offset: u64) -> String {
         format!("packs/{} at {offset} (block {number})", self.id.file_name())
     }
-}
-
-/// The share of a block's frame that belongs to a body of this many bytes.
-fn share(info: &BlockInfo, body_bytes: usize) -> u64 {
-    let frame = u64::from(info.stored_bytes) + FRAME_HEADER_BYTES as u64;
-    frame * body_bytes as u64 / u64::from(info.raw_bytes).max(1)
 }

@@ -48,11 +48,14 @@ impl Ids {
         Ok(Self { filter: Filter::new(&column), slots, column })
     }
 
-    /// The index that a pack holds; `None` when the sizes do not fit.
+    /// The index that a pack holds; `None` when the numbers do not fit.
     pub(super) fn open(column: Bytes, slots: Bytes, count: u32) -> Option<Self> {
         let len = u32::try_from(column.len() / ID_BYTES).ok()?;
         let slots = Slots { bytes: slots, count, width: width(len) };
-        let fits = count > len && Some(slots.bytes.len()) == slots_bytes(count, len);
+        // More than twice as many slots as ids serve nobody but who wants a search to take long.
+        let fits = count > len
+            && count <= 2 * len + 1
+            && Some(slots.bytes.len()) == slots_bytes(count, len);
         fits.then(|| Self { filter: Filter::new(&column), slots, column })
     }
 

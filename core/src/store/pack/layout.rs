@@ -2,7 +2,8 @@
 //! footer.
 //!
 //! ```text
-//! header   | magic 8 | version 4 | tier 4 | store id 16 | salt 16 | zero 16 | checksum 32 |
+//! header   | magic 8 | version 4 | tier 4 | store id 16 | salt 16 | objects 4 | gone 4 | slots 4 |
+//!          | zero 4 | checksum of the ids 32 | checksum 32 |
 //!
 //! frame    | header 120 | stored bytes, one zstd frame |
 //!  header  | magic 8 | salt 16 | block 4 | kind 1 | zero 3 | first 4 | objects 4 | base + 1 4 |
@@ -10,9 +11,10 @@
 //!
 //! table    | kind 1 | zero 3 | objects 4 | base + 1 4 | raw bytes 4 | stored bytes 4 |  a block
 //!
-//! footer   | magic 8 | version 4 | objects 4 | gone 4 | parts 4 | blocks 4 | slots 4 | salt 16 |
-//!          | offset of the index 8 | checksum of the index 32 | checksum of the header 32 |
-//!          | checksum of the checksums of all frame headers 32 | checksum 32 |
+//! footer   | magic 8 | version 4 | objects 4 | gone 4 | slots 4 | parts 4 | blocks 4 | salt 16 |
+//!          | offset of the table 8 | checksum of the ids 32 | checksum of the table 32 |
+//!          | checksum of the header 32 | checksum of the checksums of all frame headers 32 |
+//!          | checksum 32 |
 //! ```
 //!
 //! The last checksum is the name of the pack: it covers everything, through the other ones.
@@ -20,23 +22,24 @@
 
 use std::sync::LazyLock;
 
+use super::index::slots_bytes;
 use super::{PackId, Tier};
 use crate::object::{Checksum, ID_BYTES, Kind};
 use crate::store::codec::plausible_block;
 use crate::store::segment::{CHECKSUM_BYTES, Digest, Fields};
 use crate::store::superblock::StoreId;
 
-/// Bytes before the first frame.
-pub(super) const HEADER_BYTES: usize = 96;
+/// Bytes of the header; the ids follow.
+pub(super) const HEADER_BYTES: usize = 128;
 /// Bytes of the header of a frame.
 pub(super) const FRAME_HEADER_BYTES: usize = 120;
-/// Bytes behind the index.
-pub(super) const FOOTER_BYTES: usize = 184;
+/// Bytes behind the table.
+pub(super) const FOOTER_BYTES: usize = 216;
 /// Bytes of a block in the table.
 pub(super) const TABLE_ENTRY_BYTES: usize = 20;
 /// Bytes of a gone id in its block: kind, reason, id.
 pub(super) const GONE_ENTRY_BYTES: usize = 2 + ID_BYTES;
-/// Bytes of a gone id in the index, beside the id: kind, reason.
+/// Bytes of a gone id among the ids, beside the id: kind, reason.
 pub(super) const GONE_NOTE_BYTES: usize = 2;
 
 /// What a frame begins with; alone it means nothing.
@@ -46,6 +49,8 @@ pub(super) const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 pub(super) const MAX_BLOCK_BYTES: u32 = 16 << 20;
 /// Most entries of a block.
 pub(super) const MAX_BLOCK_OBJECTS: u32 = 1 << 16;
+/// Most blocks behind a block: its base, and the base of that.
+pub(super) const MAX_BASES: usize = 2;
 /// Most objects of a pack, gone ones included; most parts, and most blocks.
 pub(super) const MAX_OBJECTS: u32 = 1 << 30;
 
@@ -53,7 +58,8 @@ const HEADER_MAGIC: [u8; 8] = *b"\x89TTP\r\n\x1a\n";
 const FOOTER_MAGIC: [u8; 8] = *b"\x89TTF\r\n\x1a\n";
 const VERSION: u32 = 1;
 const HEADER_CONTEXT: &str = "turntree v1 pack header";
-const INDEX_CONTEXT: &str = "turntree v1 pack index";
+const IDS_CONTEXT: &str = "turntree v1 pack ids";
+const TABLE_CONTEXT: &str = "turntree v1 pack table";
 const FRAMES_CONTEXT: &str = "turntree v1 pack frames";
 const FOOTER_CONTEXT: &str = "turntree v1 pack footer";
 
@@ -105,7 +111,7 @@ pub(super) struct BlockInfo {
     /// The first ordinal in it; of parts, the number of the first part.
     pub(super) first: u32,
     pub(super) objects: u32,
-    /// The block whose raw bytes its frame refers to; that one has no base.
+    /// The block whose raw bytes its frame refers to.
     pub(super) base: Option<u32>,
     pub(super) raw_bytes: u32,
     pub(super) stored_bytes: u32,
@@ -136,11 +142,45 @@ impl BlockInfo {
     }
 }
 
+/// How many ids a pack has, and their checksum. Header and footer say it, so that one may be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IdsInfo {
+    pub(super) objects: u32,
+    pub(super) gone: u32,
+    pub(super) slots: u32,
+    pub(super) checksum: Digest,
+}
+
+impl IdsInfo {
+    /// Objects and gone ids together. The limits rule out an overflow.
+    pub(super) fn len(&self) -> u32 {
+        self.objects + self.gone
+    }
+
+    /// Bytes of the ids: column, notes on gone ones, slots.
+    pub(super) fn bytes(&self) -> Option<[usize; 3]> {
+        let column = (self.len() as usize).checked_mul(ID_BYTES)?;
+        let notes = (self.gone as usize).checked_mul(GONE_NOTE_BYTES)?;
+        Some([column, notes, slots_bytes(self.slots, self.len())?])
+    }
+
+    /// Where the first frame starts.
+    pub(super) fn end(&self) -> Option<usize> {
+        self.bytes()?.into_iter().try_fold(HEADER_BYTES, usize::checked_add)
+    }
+
+    fn consistent(&self) -> bool {
+        self.objects.checked_add(self.gone).is_some_and(|ids| ids <= MAX_OBJECTS)
+    }
+}
+
 /// The header of a pack.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PackHeader {
     pub(super) tier: Tier,
     pub(super) store: StoreId,
     pub(super) salt: Salt,
+    pub(super) ids: IdsInfo,
 }
 
 impl PackHeader {
@@ -151,19 +191,28 @@ impl PackHeader {
         bytes.extend_from_slice(&self.tier.code().to_le_bytes());
         bytes.extend_from_slice(&self.store.0);
         bytes.extend_from_slice(&self.salt);
-        bytes.extend_from_slice(&[0; 16]);
+        for word in [self.ids.objects, self.ids.gone, self.ids.slots, 0] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.ids.checksum);
         seal(bytes, &Checksum::new(HEADER_CONTEXT))
     }
 
     /// The header in front of `bytes` and its checksum, when it verifies.
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Digest)> {
-        let (content, checksum) =
+        let (content, header) =
             unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
         let mut fields = Fields(content.strip_prefix(&HEADER_MAGIC)?);
         let known = fields.u32()? == VERSION;
         let tier = Tier::from_code(fields.u32()?)?;
-        let header = Self { tier, store: StoreId(fields.take()?), salt: fields.take()? };
-        (known && fields.take()? == [0; 16]).then_some((header, checksum))
+        let (store, salt) = (StoreId(fields.take()?), fields.take()?);
+        let (objects, gone, slots, 0) =
+            (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?)
+        else {
+            return None;
+        };
+        let ids = IdsInfo { objects, gone, slots, checksum: fields.take()? };
+        (known && ids.consistent()).then_some((Self { tier, store, salt, ids }, header))
     }
 }
 
@@ -222,9 +271,14 @@ pub(super) fn stored_checksum(stored: &[u8]) -> Digest {
     STORED_CHECKSUM.clone().update(stored).finish()
 }
 
-/// The checksum of the index.
-pub(super) fn index_checksum(index: &[u8]) -> Digest {
-    Checksum::new(INDEX_CONTEXT).update(index).finish()
+/// The checksum of the ids.
+pub(super) fn ids_checksum(ids: &[u8]) -> Digest {
+    Checksum::new(IDS_CONTEXT).update(ids).finish()
+}
+
+/// The checksum of the table of blocks.
+pub(super) fn table_checksum(table: &[u8]) -> Digest {
+    Checksum::new(TABLE_CONTEXT).update(table).finish()
 }
 
 /// The checksum that is fed the checksums of all frame headers, in order.
@@ -235,14 +289,12 @@ pub(super) fn frames_checksum() -> Checksum {
 /// The footer of a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Footer {
-    pub(super) objects: u32,
-    pub(super) gone: u32,
+    pub(super) ids: IdsInfo,
     pub(super) parts: u32,
     pub(super) blocks: u32,
-    pub(super) slots: u32,
     pub(super) salt: Salt,
-    pub(super) index_offset: u64,
-    pub(super) index: Digest,
+    pub(super) table_offset: u64,
+    pub(super) table: Digest,
     pub(super) header: Digest,
     pub(super) frames: Digest,
 }
@@ -251,13 +303,13 @@ impl Footer {
     /// The bytes, and the name that they give the pack.
     pub(super) fn encode(&self) -> (Vec<u8>, PackId) {
         let mut bytes = FOOTER_MAGIC.to_vec();
-        let counts = [self.objects, self.gone, self.parts, self.blocks, self.slots];
-        for word in [VERSION].into_iter().chain(counts) {
+        let IdsInfo { objects, gone, slots, checksum } = self.ids;
+        for word in [VERSION, objects, gone, slots, self.parts, self.blocks] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&self.salt);
-        bytes.extend_from_slice(&self.index_offset.to_le_bytes());
-        for checksum in [self.index, self.header, self.frames] {
+        bytes.extend_from_slice(&self.table_offset.to_le_bytes());
+        for checksum in [checksum, self.table, self.header, self.frames] {
             bytes.extend_from_slice(&checksum);
         }
         let (bytes, checksum) = seal(bytes, &Checksum::new(FOOTER_CONTEXT));
@@ -267,30 +319,23 @@ impl Footer {
     /// The footer at the end of a pack, and the name that it gives it, when it verifies.
     pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
-        let (content, checksum) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
+        let (content, name) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
         let mut fields = Fields(content.strip_prefix(&FOOTER_MAGIC)?);
         if fields.u32()? != VERSION {
             return None;
         }
-        let footer = Self {
-            objects: fields.u32()?,
-            gone: fields.u32()?,
-            parts: fields.u32()?,
-            blocks: fields.u32()?,
-            slots: fields.u32()?,
-            salt: fields.take()?,
-            index_offset: fields.u64()?,
-            index: fields.take()?,
-            header: fields.take()?,
-            frames: fields.take()?,
-        };
-        let ids = footer.objects.checked_add(footer.gone)?;
-        let counts = [ids, footer.parts, footer.blocks];
-        counts.into_iter().all(|count| count <= MAX_OBJECTS).then_some((footer, PackId(checksum)))
+        let (objects, gone, slots) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let (parts, blocks, salt) = (fields.u32()?, fields.u32()?, fields.take()?);
+        let table_offset = fields.u64()?;
+        let ids = IdsInfo { objects, gone, slots, checksum: fields.take()? };
+        let (table, header, frames) = (fields.take()?, fields.take()?, fields.take()?);
+        let footer = Self { ids, parts, blocks, salt, table_offset, table, header, frames };
+        let fits = ids.consistent() && parts.max(blocks) <= MAX_OBJECTS;
+        fits.then_some((footer, PackId(name)))
     }
 }
 
-/// The table of blocks at the beginning of the index.
+/// The table of blocks.
 pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(blocks.len() * TABLE_ENTRY_BYTES);
     for block in blocks {
@@ -306,8 +351,10 @@ pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
 /// The blocks of a table, when they can be those of a pack with this footer.
 pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let mut blocks: Vec<BlockInfo> = Vec::new();
-    let mut offset = HEADER_BYTES as u64;
-    let (mut objects, mut gone, mut parts) = (0, footer.objects, 0);
+    // How many blocks stand behind each.
+    let mut bases_of: Vec<usize> = Vec::new();
+    let mut offset = footer.ids.end()? as u64;
+    let (mut objects, mut gone, mut parts) = (0, footer.ids.objects, 0);
     for (number, entry) in (0..).zip(table.chunks(TABLE_ENTRY_BYTES)) {
         let mut fields = Fields(entry);
         let [kind, 0, 0, 0] = fields.take()? else { return None };
@@ -322,18 +369,19 @@ pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInf
         let (raw_bytes, stored_bytes) = (fields.u32()?, fields.u32()?);
         let block =
             BlockInfo { kind, first, objects: count, base, raw_bytes, stored_bytes, offset };
-        let may_be_base = |base: u32| blocks.get(base as usize).is_some_and(|b| b.base.is_none());
-        if !block.consistent(number) || !base.is_none_or(may_be_base) {
+        let bases = base.map_or(Some(0), |base| Some(bases_of.get(base as usize)? + 1))?;
+        if !block.consistent(number) || bases > MAX_BASES {
             return None;
         }
+        bases_of.push(bases);
         *next = first.checked_add(count)?;
         offset = block.end();
         blocks.push(block);
     }
-    let all = objects == footer.objects
-        && gone == footer.objects + footer.gone
+    let all = objects == footer.ids.objects
+        && gone == footer.ids.len()
         && parts == footer.parts
-        && offset == footer.index_offset;
+        && offset == footer.table_offset;
     all.then_some(blocks)
 }
 

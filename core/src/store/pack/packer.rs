@@ -12,19 +12,20 @@ use rayon::prelude::*;
 use super::block::{Block, BlockBuilder, Form, encode_parts};
 use super::index::Ids;
 use super::layout::{
-    BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, HEADER_BYTES, MAX_BLOCK_OBJECTS,
-    PackHeader, encode_table, frames_checksum, index_checksum, stored_checksum,
+    BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
+    PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
 };
-use super::lineage::Lineage;
+use super::resemblance::Resemblance;
 use super::writer::{Item, PackDraft, PackWritten};
-use super::{BlockCache, PackId, Tier, chunk, links};
+use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::codec::{compress_block, decompress_block};
 use crate::store::io::IoFile;
 
-/// Most blocks that are compressed at once.
-const MAX_JOBS: usize = 4;
+/// An object of this size is a block of its own: then the next version of it, or the same image in
+/// another encoding, finds it as a base. On sessions with images a third less.
+const OWN_BLOCK_BYTES: usize = 192 << 10;
 
 /// Bases that are kept decoded; others are read again.
 const BASES_BYTES: usize = 16 << 20;
@@ -32,6 +33,7 @@ const BASES_BYTES: usize = 16 << 20;
 /// A pack under construction.
 pub(super) struct Packer<'a> {
     draft: &'a PackDraft<'a>,
+    parameters: Parameters,
     ids: &'a Ids,
     file: &'a dyn IoFile,
     /// Where the next frame goes.
@@ -44,8 +46,7 @@ pub(super) struct Packer<'a> {
     objects: Stream,
     parts: Stream,
     known_parts: HashMap<ObjectId, u32>,
-    /// The parts of large blobs, by position of the item.
-    cut: HashMap<u32, Vec<u32>>,
+    resemblance: Resemblance,
     raw_bytes: u64,
 }
 
@@ -58,14 +59,13 @@ struct Stream {
     /// The first object of that block.
     first: u32,
     builder: BlockBuilder,
-    lineage: Lineage,
 }
 
 impl Stream {
-    fn is_full(&self, next_bytes: usize, tier: Tier) -> bool {
+    fn is_full(&self, next_bytes: usize, block_bytes: usize) -> bool {
         let entries = self.builder.entries();
         let bytes = self.builder.raw_bytes() + next_bytes;
-        entries == MAX_BLOCK_OBJECTS || (entries > 0 && bytes > tier.block_bytes())
+        entries == MAX_BLOCK_OBJECTS || (entries > 0 && bytes > block_bytes)
     }
 }
 
@@ -80,9 +80,10 @@ impl<'a> Packer<'a> {
     pub(super) fn new(draft: &'a PackDraft<'a>, ids: &'a Ids, file: &'a dyn IoFile) -> Self {
         Self {
             draft,
+            parameters: draft.tier.parameters(),
             ids,
             file,
-            offset: HEADER_BYTES as u64,
+            offset: 0,
             headers: frames_checksum(),
             blocks: Vec::new(),
             queue: Vec::new(),
@@ -90,36 +91,38 @@ impl<'a> Packer<'a> {
             objects: Stream::default(),
             parts: Stream::default(),
             known_parts: HashMap::new(),
-            cut: HashMap::new(),
+            resemblance: Resemblance::default(),
             raw_bytes: 0,
         }
     }
 
     /// Writes the whole file.
     pub(super) fn run(mut self) -> Result<PackWritten> {
-        let PackDraft { store, salt, tier, items, .. } = *self.draft;
-        let (bytes, header) = PackHeader { tier, store, salt }.encode();
+        let PackDraft { store, salt, tier, items, gone, .. } = *self.draft;
+        let front = self.ids();
+        let (_, _, slots) = self.ids.stored();
+        let checksum = ids_checksum(&front);
+        let ids = IdsInfo { objects: count(items.len()), gone: count(gone.len()), slots, checksum };
+        let (mut bytes, header) = PackHeader { tier, store, salt, ids }.encode();
+        bytes.extend_from_slice(&front);
         self.write_at(&bytes, 0)?;
-        for (ordinal, item) in (0..).zip(items) {
-            self.push(ordinal, item)?;
+        self.offset = bytes.len() as u64;
+        for item in items {
+            self.push(item)?;
         }
         self.close(Self::objects)?;
         self.close(Self::parts)?;
         self.push_gone()?;
         self.flush()?;
 
-        let mut end = self.index();
-        let (_, _, slots) = self.ids.stored();
-        let objects = self.objects.first;
+        let mut end = encode_table(&self.blocks);
         let footer = Footer {
-            objects,
-            gone: self.ids.len() - objects,
+            ids,
             parts: self.parts.first,
             blocks: count(self.blocks.len()),
-            slots,
             salt,
-            index_offset: self.offset,
-            index: index_checksum(&end),
+            table_offset: self.offset,
+            table: table_checksum(&end),
             header,
             frames: self.headers.finish(),
         };
@@ -127,30 +130,34 @@ impl<'a> Packer<'a> {
         end.extend_from_slice(&footer);
         self.write_at(&end, self.offset)?;
         let bytes = self.offset + end.len() as u64;
-        Ok(PackWritten { id, bytes, objects, raw_bytes: self.raw_bytes })
+        Ok(PackWritten { id, bytes, objects: ids.objects, raw_bytes: self.raw_bytes })
     }
 
     /// Adds an object to the block under construction, or to a new one.
-    fn push(&mut self, ordinal: u32, item: &Item) -> Result<()> {
+    fn push(&mut self, item: &Item) -> Result<()> {
         let kind = BlockKind::Objects(item.kind);
         let object = self.draft.source.read_as(item.kind, &item.id)?;
         self.raw_bytes += object.len() as u64;
-        let like = item.like.filter(|like| *like < ordinal);
         let large = item.kind == Kind::Blob && object.len() >= chunk::MIN_CUT_BYTES;
         let (form, body) = if large {
-            (Form::Parts, self.cut(ordinal, &object, like)?.into())
+            (Form::Parts, self.cut(&object)?.into())
         } else {
             self.encode(item.kind, &object)
         };
         let open = &self.objects;
         let other = open.kind.is_some_and(|open| open != kind) || open.lane != item.lane;
-        if other || open.is_full(body.len(), self.draft.tier) {
+        if other
+            || body.len() >= OWN_BLOCK_BYTES
+            || open.is_full(body.len(), self.parameters.block_bytes)
+        {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
         (open.kind, open.lane) = (Some(kind), item.lane);
         open.builder.push(form, &body, object.len());
-        open.lineage.push(body.len(), like);
+        if body.len() >= OWN_BLOCK_BYTES {
+            self.close(Self::objects)?;
+        }
         Ok(())
     }
 
@@ -163,29 +170,24 @@ impl<'a> Packer<'a> {
     }
 
     /// Adds the parts of a large blob; returns what stands for it.
-    fn cut(&mut self, ordinal: u32, blob: &[u8], like: Option<u32>) -> Result<Vec<u8>> {
-        let model = like.and_then(|like| self.cut.get(&like)).cloned().unwrap_or_default();
+    fn cut(&mut self, blob: &[u8]) -> Result<Vec<u8>> {
         let mut numbers = Vec::new();
-        for (at, part) in chunk::parts(blob).enumerate() {
+        for part in chunk::parts(blob) {
             let id = ObjectId::of(Kind::Blob, part);
             if let Some(known) = self.known_parts.get(&id) {
                 numbers.push(*known);
                 continue;
             }
-            if self.parts.is_full(part.len(), self.draft.tier) {
-                self.close(Self::parts)?;
-            }
             let open = &mut self.parts;
             let number = open.first + open.builder.entries();
             open.kind = Some(BlockKind::Parts);
             open.builder.push(Form::Verbatim, part, part.len());
-            open.lineage.push(part.len(), model.get(at).or(model.last()).copied());
+            // Each is a block of its own: the parts of one blob resemble those of another, one by one.
+            self.close(Self::parts)?;
             self.known_parts.insert(id, number);
             numbers.push(number);
         }
-        let body = encode_parts(&numbers);
-        self.cut.insert(ordinal, numbers);
-        Ok(body)
+        Ok(encode_parts(&numbers))
     }
 
     fn push_gone(&mut self) -> Result<()> {
@@ -218,11 +220,9 @@ impl<'a> Packer<'a> {
         let builder = mem::take(&mut open.builder);
         let (first, objects) = (open.first, builder.entries());
         let raw = builder.finish();
-        let base = open.lineage.base(raw.len());
         open.first += objects;
-        let number = self.enqueue(kind, first, objects, base, raw)?;
-        stream(self).lineage.complete(number, first, objects, base.is_some());
-        Ok(())
+        let base = self.resemblance.base(count(self.blocks.len()), &raw);
+        self.enqueue(kind, first, objects, base, raw)
     }
 
     /// Gives a block its number; compresses and writes those that wait when they are enough.
@@ -233,16 +233,16 @@ impl<'a> Packer<'a> {
         objects: u32,
         base: Option<u32>,
         raw: Bytes,
-    ) -> Result<u32> {
+    ) -> Result<()> {
         let number = count(self.blocks.len());
         let base_bytes = base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
         let (raw_bytes, stored_bytes, offset) = (count(raw.len()), 0, 0);
         self.blocks.push(BlockInfo { kind, first, objects, base, raw_bytes, stored_bytes, offset });
         self.queue.push(Job { number, raw, base: base_bytes });
-        if self.queue.len() >= rayon::current_num_threads().min(MAX_JOBS) {
+        if self.queue.len() >= self.parameters.jobs.min(rayon::current_num_threads()) {
             self.flush()?;
         }
-        Ok(number)
+        Ok(())
     }
 
     /// The raw bytes of a block that waits, or was written.
@@ -256,7 +256,8 @@ impl<'a> Packer<'a> {
             let mut stored = vec![0; info.stored_bytes as usize];
             let offset = info.offset + FRAME_HEADER_BYTES as u64;
             self.file.read_at(&mut stored, offset).map_err(|e| Error::io("read back", e))?;
-            let raw = decompress_block(&stored, &[], info.raw_bytes);
+            let base = info.base.map_or(Ok(Bytes::new()), |base| self.raw(base))?;
+            let raw = decompress_block(&stored, &base, info.raw_bytes);
             let raw = raw.map_err(|source| short().with_source(source))?;
             Block::parse(raw.into(), info).ok_or_else(short)
         })?;
@@ -265,7 +266,7 @@ impl<'a> Packer<'a> {
 
     /// Compresses the blocks that wait, in parallel, and writes them in order.
     fn flush(&mut self) -> Result<()> {
-        let effort = self.draft.tier.effort();
+        let effort = self.parameters.effort;
         let jobs = mem::take(&mut self.queue);
         let compressed = jobs.par_iter().map(|job| {
             let stored = compress_block(&job.raw, &job.base, effort);
@@ -288,16 +289,15 @@ impl<'a> Packer<'a> {
         Ok(())
     }
 
-    /// The index: table of blocks, ids, notes on gone ids, slots.
-    fn index(&self) -> Vec<u8> {
+    /// Ids, notes on gone ones, slots.
+    fn ids(&self) -> Vec<u8> {
         let (column, slots, _) = self.ids.stored();
-        let mut index = encode_table(&self.blocks);
-        index.extend_from_slice(column);
+        let mut ids = column.to_vec();
         for (_, kind, gone) in self.draft.gone {
-            index.extend_from_slice(&[kind.code(), gone.code()]);
+            ids.extend_from_slice(&[kind.code(), gone.code()]);
         }
-        index.extend_from_slice(slots);
-        index
+        ids.extend_from_slice(slots);
+        ids
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {

@@ -1,9 +1,11 @@
-//! Makes the index of a pack again from its frames alone, for packs whose other parts are damaged.
+//! Reads a pack by its frames alone, when other parts of it are damaged.
 //!
 //! Frames are found by walking from one to the next, and behind a damaged one by searching. Payloads
 //! may contain what looks like a frame, so one counts only with the salt of the pack, which nobody
-//! knew who wrote payloads, and with both of its checksums. The id of an object follows from its
-//! bytes; those that hold links need the ids of what they name first.
+//! knew who wrote payloads, and with both of its checksums.
+//!
+//! When the ids of the pack do not verify either, they follow from the objects: those that hold links
+//! need the ids of what they name first, and are lost with it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
     HEADER_BYTES, PackHeader, Salt, stored_checksum,
 };
-use super::{BlockCache, Gone, Pack, PackId, links, map, note};
+use super::{BlockCache, Gone, Pack, PackId, PackIds, links, map, note};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::io::IoFile;
@@ -28,7 +30,9 @@ use crate::store::{Finding, FindingKind};
 pub(in crate::store) struct Rebuilt {
     id: PackId,
     frames: Frames,
-    /// Objects and gone ids by ordinal, as far as they could be told.
+    /// The ids that the pack holds, if they verify.
+    known: Option<PackIds>,
+    /// Objects and gone ids by ordinal, as far as they can be read.
     ids: BTreeMap<u32, ObjectId>,
     gone: BTreeMap<u32, (Gone, Kind)>,
     findings: Vec<Finding>,
@@ -53,17 +57,20 @@ impl Rebuilt {
             return Err(Error::corrupt(place, "a pack of this store", "one of another store"));
         }
         let footer = Footer::decode(&map).map(|(footer, _)| footer);
-        let salt = header.map(|header| header.salt).or(footer.as_ref().map(|footer| footer.salt));
-        let salt = salt.or_else(|| first_salt(&map));
+        let salts = [header.as_ref().map(|h| h.salt), footer.as_ref().map(|f| f.salt)];
+        let salt = salts.into_iter().flatten().next().or_else(|| first_salt(&map));
         let salt = salt.ok_or_else(|| Error::corrupt(&place, "a pack", "no part that verifies"))?;
 
+        let infos = [header.as_ref().map(|h| h.ids), footer.as_ref().map(|f| f.ids)];
+        let known = infos.iter().flatten().find_map(|info| PackIds::read(&map, info));
+        let start = infos.into_iter().flatten().next().and_then(|info| info.end());
+        let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
         let mut scan = Scan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
-        let index = footer.and_then(|footer| usize::try_from(footer.index_offset).ok());
-        scan.run(index);
+        scan.run(start.unwrap_or(HEADER_BYTES), end);
         let Scan { table, gaps, .. } = scan;
         let frames = Frames::new(id, map, salt, table);
-        let mut rebuilt =
-            Self { id, frames, ids: BTreeMap::new(), gone: BTreeMap::new(), findings: Vec::new() };
+        let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut rebuilt = Self { id, frames, known, ids, gone, findings };
         for (from, to) in gaps {
             rebuilt.report(format_args!("at {from}: no good frame up to {to}"));
         }
@@ -81,7 +88,9 @@ impl Rebuilt {
 
     /// Ids without content, in order of their ordinals.
     pub(in crate::store) fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
-        self.gone.iter().filter_map(|(at, (gone, kind))| Some((*self.ids.get(at)?, *kind, *gone)))
+        let found = self.gone.iter();
+        let found = found.filter_map(|(at, (gone, kind))| Some((*self.ids.get(at)?, *kind, *gone)));
+        self.known.iter().flat_map(PackIds::gone).chain(found)
     }
 
     /// What is damaged, and what is lost by it.
@@ -94,7 +103,10 @@ impl Rebuilt {
     /// # Errors
     /// `Corrupt` when the block does not verify.
     pub(in crate::store) fn read(&self, ordinal: u32, cache: &BlockCache) -> Result<Bytes> {
-        self.frames.read(ordinal, cache, |link| self.ids.get(&link).copied())
+        self.frames.read(ordinal, cache, |link| match &self.known {
+            Some(known) => known.index.id_at(link),
+            None => self.ids.get(&link).copied(),
+        })
     }
 
     /// Finds the ids of all objects: first of those that need no other id for it.
@@ -104,15 +116,16 @@ impl Rebuilt {
         for (number, block) in blocks {
             let outcome = match block.kind {
                 BlockKind::Parts => Ok(()),
+                BlockKind::Gone if self.known.is_some() => Ok(()),
                 BlockKind::Gone => self.take_gone(number, &block, cache),
-                BlockKind::Objects(kind) => self.identify(kind, &block, cache, &mut linked),
+                BlockKind::Objects(_) => self.identify(&block, cache, &mut linked),
             };
             if let Err(error) = outcome {
                 self.report(format_args!("{} objects are lost: {error}", block.objects));
             }
         }
-        let mut unknown: HashSet<u32> = linked.iter().map(|(ordinal, _)| *ordinal).collect();
-        for (ordinal, _) in linked {
+        let mut unknown: HashSet<u32> = linked.iter().copied().collect();
+        for ordinal in linked {
             self.follow(ordinal, cache, &mut unknown);
         }
     }
@@ -133,21 +146,17 @@ impl Rebuilt {
     /// Identifies the objects of a block, but for those with links, which are left for later.
     fn identify(
         &mut self,
-        kind: Kind,
         block: &BlockInfo,
         cache: &BlockCache,
-        linked: &mut Vec<(u32, Kind)>,
+        linked: &mut Vec<u32>,
     ) -> Result<()> {
         for ordinal in block.first..block.first + block.objects {
             let form = self.frames.with_entry(ordinal, cache, |entry, _| entry.form)?;
-            if form == Form::Links {
-                linked.push((ordinal, kind));
+            if form == Form::Links && self.known.is_none() {
+                linked.push(ordinal);
                 continue;
             }
-            match self.read(ordinal, cache) {
-                Ok(bytes) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
-                Err(error) => self.report(format_args!("{kind} {ordinal} is lost: {error}")),
-            }
+            self.finish(ordinal, cache);
         }
         Ok(())
     }
@@ -171,14 +180,12 @@ impl Rebuilt {
         }
     }
 
+    /// Identifies an object all of whose links are known.
     fn finish(&mut self, ordinal: u32, cache: &BlockCache) {
-        let kind = self.frames.kind_at(ordinal);
-        match (self.read(ordinal, cache), kind) {
-            (Ok(bytes), Some(kind)) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
-            (Err(error), Some(kind)) => {
-                self.report(format_args!("{kind} {ordinal}, or what it names, is lost: {error}"));
-            }
-            (_, None) => {}
+        let Some(kind) = self.frames.kind_at(ordinal) else { return };
+        match self.read(ordinal, cache) {
+            Ok(bytes) => drop(self.ids.insert(ordinal, ObjectId::of(kind, &bytes))),
+            Err(error) => self.report(format_args!("{kind} {ordinal} is lost: {error}")),
         }
     }
 
@@ -191,11 +198,14 @@ impl Rebuilt {
     }
 }
 
-/// The salt of the frame where the first one belongs.
+/// The salt of the first good frame: only the ids lie in front of it, and they are digests.
 fn first_salt(map: &[u8]) -> Option<Salt> {
-    let frame = map.get(HEADER_BYTES..)?;
-    let salt = frame.get(FRAME_MAGIC.len()..)?.first_chunk()?;
-    FrameHeader::decode(frame, HEADER_BYTES as u64, salt).map(|_| *salt)
+    let mut places = (0..).zip(map.windows(FRAME_MAGIC.len()));
+    places.find_map(|(at, bytes): (usize, _)| {
+        let frame = map.get(at..).filter(|_| *bytes == FRAME_MAGIC)?;
+        let salt = frame.get(FRAME_MAGIC.len()..)?.first_chunk()?;
+        FrameHeader::decode(frame, at as u64, salt).map(|_| *salt)
+    })
 }
 
 /// Looks for the frames of a pack.
@@ -208,17 +218,16 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Reads all frames; the index begins at `index`, if that is known.
-    fn run(&mut self, index: Option<usize>) {
-        let mut at = HEADER_BYTES;
-        while let Some((start, end)) = self.next_frame(at) {
+    /// Reads all frames, which begin at `at` and end at `end`, if that is known.
+    fn run(&mut self, mut at: usize, end: Option<usize>) {
+        while let Some((start, next)) = self.next_frame(at) {
             if start > at {
                 self.gaps.push((at, start));
             }
-            at = end;
+            at = next;
         }
-        if let Some(index) = index.filter(|index| *index > at) {
-            self.gaps.push((at, index));
+        if let Some(end) = end.filter(|end| *end > at) {
+            self.gaps.push((at, end));
         }
     }
 

@@ -18,7 +18,7 @@ use crate::store::io::{Access, Io, IoFile};
 use crate::store::segment::hex;
 use crate::store::superblock::StoreId;
 
-/// Decoded blocks that are kept while reading back.
+/// Bytes of decoded blocks that are kept while reading back: bases, and parts.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// An object that goes into a pack.
@@ -30,8 +30,6 @@ pub struct Item {
     pub kind: Kind,
     /// Objects of different lanes do not share a block.
     pub lane: u32,
-    /// The earlier item, by position, that this one is another version of.
-    pub like: Option<u32>,
 }
 
 /// A pack to be.
@@ -106,16 +104,18 @@ impl PackDraft<'_> {
     fn check(&self, file: &Arc<dyn IoFile>, id: PackId) -> Result<()> {
         let pack = Pack::open(file, id, self.store)?;
         let cache = BlockCache::new(CACHE_BYTES);
-        let blocks: Vec<&BlockInfo> = pack.frames.blocks().map(|(_, block)| block).collect();
-        let objects = blocks.par_iter().filter(|b| matches!(b.kind, BlockKind::Objects(_)));
-        objects.try_for_each(|block| {
+        let blocks: Vec<(u32, &BlockInfo)> = pack.frames.blocks().collect();
+        let objects =
+            blocks.into_par_iter().filter(|(_, b)| matches!(b.kind, BlockKind::Objects(_)));
+        objects.try_for_each(|(number, block)| {
+            let open = pack.block(number, &cache)?;
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
                 if pack.find(&item.id) != Some(Found::Object { ordinal, kind: item.kind }) {
                     return Err(Error::corrupt(id.file_name(), item.id, "another object"));
                 }
-                verify(item.kind, &pack.read(ordinal, &cache)?, &item.id)
+                verify(item.kind, &open.read(ordinal, &cache)?, &item.id)
             })
         })?;
         let findings = pack.verify_frames();
@@ -135,6 +135,8 @@ impl PackDraft<'_> {
             }
             published => published.map_err(failed)?,
         }
-        io.sync_dir(packs).map_err(failed)
+        io.sync_dir(packs).map_err(failed).inspect_err(|_| {
+            let _ = io.remove(&path);
+        })
     }
 }

@@ -1,0 +1,194 @@
+//! Maintenance: marking a large store, repacking a session, and snapshots while that goes on.
+//!
+//! The large store has a million objects; it is made once, in the target directory, and kept there.
+//! With `--test` it has 20,000.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Role};
+use turntree::maintenance::{Purpose, collect, plan_collection, stats};
+use turntree::object::{Kind, ObjectSink};
+use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
+use turntree_benches::store::{History, stamp};
+
+/// The file system of the target directory: a disk, unlike many a `/tmp`.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Snapshots that say how long one takes when nothing else goes on.
+const QUIET_SNAPSHOTS: usize = 300;
+
+/// Handles that were opened.
+static HANDLES: AtomicU8 = AtomicU8::new(10);
+
+/// Messages that one turn of the large store adds.
+const MESSAGES_PER_TURN: usize = 4_000;
+
+fn mark(criterion: &mut Criterion) {
+    let messages = if is_test() { 18_000 } else { 920_000 };
+    let mut group = criterion.benchmark_group("large store");
+    group.sample_size(10);
+    let dir = large_store(messages);
+    let repo = open(&dir);
+    let objects = repo.store().summary().expect("a summary").objects;
+    let purpose = Purpose::Repack(Tier::Hot);
+    let before = peak_kib();
+    group.bench_function(format!("mark of {objects} objects"), |bencher| {
+        bencher.iter(|| black_box(plan_collection(&repo, purpose, stamp(0).time).expect("a plan")));
+    });
+    let marked = peak_kib();
+    group.bench_function(format!("stats of {objects} objects"), |bencher| {
+        bencher.iter(|| black_box(stats(&repo, None, stamp(0).time).expect("statistics")));
+    });
+    group.finish();
+    report(&format!(
+        "peak memory: {before} KiB open, {marked} KiB marked, {} KiB with stats",
+        peak_kib()
+    ));
+}
+
+fn repack(criterion: &mut Criterion) {
+    let history = History::build(Path::new(FOLDER), 1_000).expect("a history");
+    let mut group = criterion.benchmark_group("session of 1,000 turns");
+    group.sample_size(10);
+    for tier in Tier::ALL {
+        group.bench_function(format!("repack, {}", tier.name()), |bencher| {
+            bencher.iter_batched(
+                || copy(&history),
+                |dir| {
+                    let repo = open(dir.path());
+                    let purpose = Purpose::Repack(tier);
+                    black_box(collect(&repo, purpose, &stamp(0), &mut |_| ()).expect("packed"));
+                    dir
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+    for tier in Tier::ALL {
+        concurrent_snapshots(&history, tier);
+    }
+}
+
+/// Takes snapshots while another handle repacks, and reports how long they took.
+fn concurrent_snapshots(history: &History, tier: Tier) {
+    let dir = copy(history);
+    let (repo, other) = (open(dir.path()), open(dir.path()));
+    let mut agent = history.agent.clone();
+    let mut recorder = history.fork(&repo, "concurrent").expect("a branch");
+    let mut snapshot = || {
+        let turn = agent.next_turn();
+        let start = Instant::now();
+        recorder.record(&turn).expect("a snapshot");
+        start.elapsed()
+    };
+    let quiet: Vec<Duration> = (0..QUIET_SNAPSHOTS).map(|_| snapshot()).collect();
+    let is_over = AtomicBool::new(false);
+    let (mut busy, mut took) = (Vec::new(), Duration::ZERO);
+    thread::scope(|threads| {
+        let repacking = threads.spawn(|| {
+            let start = Instant::now();
+            let purpose = Purpose::Repack(tier);
+            collect(&other, purpose, &stamp(0), &mut |_| ()).expect("packed");
+            is_over.store(true, Ordering::Release);
+            start.elapsed()
+        });
+        while !is_over.load(Ordering::Acquire) {
+            busy.push(snapshot());
+        }
+        took = repacking.join().expect("the repack ends");
+    });
+    let name = tier.name();
+    report(&format!("snapshots alone: {}", spread(quiet)));
+    report(&format!("snapshots during a repack, {name}, of {took:?}: {}", spread(busy)));
+}
+
+/// Number, median, 99th percentile and maximum.
+fn spread(mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    let at = |part: usize| times.get(times.len() * part / 100).or(times.last()).copied();
+    let (median, late, last) = (at(50), at(99), times.last());
+    let [median, late, last] = [median, late, last.copied()].map(Option::unwrap_or_default);
+    format!("{} took {median:?}, p99 {late:?}, longest {last:?}", times.len())
+}
+
+/// A store with a conversation of `messages` short messages, made if it is not there.
+fn large_store(messages: usize) -> PathBuf {
+    let dir = Path::new(FOLDER).join(format!("large-{messages}"));
+    if dir.join("done").exists() {
+        return dir.join("store");
+    }
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).expect("a folder");
+    let options = OpenOptions { durability: Durability::None, ..OpenOptions::new([3; 16]) };
+    let (io, new) = (Arc::new(RealIo), NewStore { id: [7; 16] });
+    let repo = Repository::init(io, &dir.join("store"), &new, options).expect("a store");
+    let branch = BranchName::main("large").expect("a name");
+    let mut builder = Builder::new();
+    for first in (0..messages).step_by(MESSAGES_PER_TURN) {
+        let mut change = repo.begin();
+        for number in first..messages.min(first + MESSAGES_PER_TURN) {
+            let text = format!(r#"{{"role":"user","content":"{number}"}}"#);
+            let blob = change.write(Kind::Blob, text.into()).expect("staged");
+            let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+            builder.push_message(&mut change, MAIN_AGENT, &entry).expect("pushed");
+        }
+        let tree = builder.write(&mut change).expect("a context");
+        change.snapshot(&branch, Snapshot::new(tree, "", &stamp(1))).expect("a snapshot");
+        change.finish(&stamp(1), "snapshot").expect("written");
+    }
+    fs::write(dir.join("done"), "").expect("a mark");
+    dir.join("store")
+}
+
+/// A copy of the store of a history, which goes away with it.
+fn copy(history: &History) -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
+    copy_folder(&history.store.path(), folder.path());
+    folder
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            fs::create_dir(&target).expect("a folder");
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+fn open(dir: &Path) -> Repository {
+    // A name of its own for every handle: several write to the same store.
+    let seed = [HANDLES.fetch_add(1, Ordering::Relaxed); 16];
+    Repository::open(Arc::new(RealIo), dir, OpenOptions::new(seed)).expect("the store opens")
+}
+
+/// The highest memory this process has had, where the system says.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+}
+
+#[expect(clippy::print_stderr, reason = "a bench reports to whoever runs it")]
+fn report(line: &str) {
+    eprintln!("{line}");
+}
+
+fn is_test() -> bool {
+    std::env::args().any(|argument| argument == "--test")
+}
+
+criterion_group!(benches, mark, repack);
+criterion_main!(benches);

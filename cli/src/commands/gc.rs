@@ -1,0 +1,116 @@
+//! `gc`: lets turns expire, and frees what nothing leads to.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use clap::Args;
+use turntree::maintenance::{Purpose, auto, collect, plan_collection};
+use turntree::{Error, ErrorKind};
+
+use crate::clock;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::progress::Working;
+use crate::render::collection::{self, Done};
+use crate::render::size;
+
+/// What went wrong while nobody was looking, in the store.
+const LOG_FILE: &str = "maintenance.log";
+
+/// Most bytes of that file: when it is full, its older half goes.
+const MAX_LOG_BYTES: usize = 64 << 10;
+
+const LOCKED: &str = "wait until it is done: only one at a time changes what is there";
+
+/// Let turns expire, and free what nothing leads to
+///
+/// Turns expire as the policies of 'turntree retention' say; their commits stay. Whatever a branch,
+/// tag, pin, HEAD, recent operation or open change leads to stays as it is. Others may read and write
+/// meanwhile. It happens by itself, in small steps: see TURNTREE_MAINTENANCE in 'turntree --help'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree gc --dry-run
+  turntree gc
+  turntree gc --json | jq .freed")]
+pub(crate) struct Gc {
+    /// Print what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Do one step if it is worth it, and say nothing
+    #[arg(long, conflicts_with = "dry_run")]
+    auto: bool,
+}
+
+impl Gc {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if self.auto {
+            return Self::run_quietly(run);
+        }
+        collect_or_plan(run, Purpose::Gc, self.dry_run)
+    }
+
+    /// One step, if it is due. Whoever started this does not wait for an answer, so what goes wrong
+    /// is written down in the store.
+    fn run_quietly(run: &mut Invocation) -> Result<Answer> {
+        let dir = run.store_dir()?;
+        let done = run.open().and_then(|repo| Ok(auto::step(&repo, &stamp()?)?));
+        if let Err(failure) = done {
+            // There is nobody left to tell that this cannot be written either.
+            let _ = note(&dir.join(LOG_FILE), &failure.message());
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// Adds a line to a log of bounded size.
+fn note(log: &Path, message: &str) -> Result<()> {
+    let failed = |error| Error::io(format!("write {}", log.display()), error);
+    let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
+    let known = fs::read(log).unwrap_or_default();
+    if known.len() + line.len() <= MAX_LOG_BYTES {
+        let file = fs::OpenOptions::new().append(true).create(true).open(log);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(failed)?;
+        return Ok(());
+    }
+    let kept = known.get(known.len().saturating_sub(MAX_LOG_BYTES / 2)..).unwrap_or_default();
+    let begin = kept.iter().position(|byte| *byte == b'\n').map_or(kept.len(), |at| at + 1);
+    let kept = kept.get(begin..).unwrap_or_default();
+    fs::write(log, [kept, line.as_bytes()].concat()).map_err(failed)?;
+    Ok(())
+}
+
+/// Does a collection, or prints what it would do.
+pub(crate) fn collect_or_plan(
+    run: &mut Invocation,
+    purpose: Purpose,
+    dry_run: bool,
+) -> Result<Answer> {
+    let (repo, stamp) = (run.open()?, stamp()?);
+    if dry_run {
+        let plan = plan_collection(&repo, purpose, stamp.time).hint(ErrorKind::Locked, LOCKED)?;
+        if run.out.json {
+            run.out.record(&json::Collection::new(Some(&plan), None))?;
+        } else {
+            collection::write_plan(&mut run.out, &plan, purpose)?;
+        }
+        return Ok(Answer::Yes);
+    }
+    let bytes_before = repo.store().summary()?.file_bytes;
+    let mut first = None;
+    let working = Working::new("looking at the store");
+    let collected = collect(&repo, purpose, &stamp, &mut |plan| {
+        working.say(format!("packing up to {}", size(plan.needed_bytes())));
+        first.get_or_insert_with(|| plan.clone());
+    });
+    drop(working);
+    let collected = collected.hint(ErrorKind::Locked, LOCKED)?;
+    let done = Done { collected, bytes_before, bytes_after: repo.store().summary()?.file_bytes };
+    if run.out.json {
+        run.out.record(&json::Collection::new(first.as_ref(), Some(&done)))?;
+    } else {
+        collection::write_done(&mut run.out, first.as_ref(), &done)?;
+    }
+    Ok(Answer::Yes)
+}

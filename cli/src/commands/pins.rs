@@ -1,0 +1,88 @@
+//! `pins`: lists what is protected from retention, and until when.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::object::Time;
+use turntree::repo::{Pin, Repository};
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, NAME};
+use crate::render::{ID_DIGITS, one_line};
+use crate::{clock, json};
+
+/// List pins
+///
+/// Shows every pin: the snapshot that it protects, until when, and why. One that has expired protects
+/// nothing any more.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree pins
+  turntree pins --session nightly
+  turntree pins --json | jq -r '.pins[] | select(.expired) | .pin'")]
+pub(crate) struct Pins {
+    /// Only pins on snapshots of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+impl Pins {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let now = clock::now()?;
+        let mut shown = Vec::new();
+        for pin in repo.pins()? {
+            let record = record_of(&repo, &pin, now)?;
+            if self.session.is_none() || self.session == record.session {
+                shown.push((pin, record));
+            }
+        }
+        if run.out.json {
+            let pins = shown.into_iter().map(|(_, record)| record).collect();
+            run.out.record(&json::Pins { pins })?;
+            return Ok(Answer::Yes);
+        }
+        let width = shown.iter().map(|(pin, _)| pin.name.chars().count()).max().unwrap_or(0);
+        for (pin, record) in shown {
+            let place = match (record.turn, &record.session) {
+                (Some(turn), Some(session)) => format!("turn {turn} of {session}"),
+                _ => "not there any more".to_owned(),
+            };
+            let expires = match pin.expires_micros {
+                None => String::new(),
+                Some(_) if record.expired => "expired  ".to_owned(),
+                Some(expires) => format!("expires {}  ", clock::ahead(expires, now)),
+            };
+            let paint = run.out.paint;
+            let line = format!(
+                "{} {}  {place}  {}{}",
+                paint.paint(NAME, format_args!("{:<width$}", pin.name)),
+                paint.paint(ID, pin.commit.short(ID_DIGITS)),
+                paint.paint(FAINT, expires),
+                one_line(&pin.reason, 60),
+            );
+            writeln!(run.out, "{}", line.trim_end())?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// A pin as a record.
+pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::Pin> {
+    let utc = |micros: i64| clock::rfc3339(Time { micros, offset_minutes: 0 });
+    // What an expired pin was on may be gone.
+    let commit = repo.commit(&pin.commit);
+    let commit = if pin.has_expired(now.micros) { commit.ok() } else { Some(commit?) };
+    Ok(json::Pin {
+        pin: pin.name.clone(),
+        id: pin.commit.to_string(),
+        session: commit.as_ref().map(|commit| commit.session.clone()),
+        turn: commit.as_ref().map(|commit| commit.turn),
+        reason: pin.reason.clone(),
+        actor: pin.actor.clone(),
+        time: utc(pin.time_micros),
+        expires: pin.expires_micros.map(utc),
+        expired: pin.has_expired(now.micros),
+    })
+}

@@ -1,0 +1,42 @@
+//! `repack`: stores everything anew, in fewer and smaller files.
+
+use clap::Args;
+use turntree::maintenance::Purpose;
+use turntree::store::Tier;
+
+use super::gc::collect_or_plan;
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+
+/// Store everything in fewer and smaller files
+///
+/// Nothing that anything leads to goes: what changes is how it is stored. Others may read and write
+/// meanwhile, and a snapshot waits for nothing. What is in a better tier already stays there.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree repack
+  turntree repack --archive
+  turntree repack --tier hot --dry-run")]
+pub(crate) struct Repack {
+    /// As small as it gets, for sessions that are over: the same as --tier archive
+    #[arg(long, conflicts_with = "tier")]
+    archive: bool,
+    /// How to store it: the smaller, the longer it takes
+    #[arg(long, value_name = "TIER", default_value = "compacted", value_parser = tiers())]
+    tier: String,
+    /// Print what would be done, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+impl Repack {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let named = Tier::ALL.into_iter().find(|tier| tier.name() == self.tier);
+        let tier = if self.archive { Tier::Archive } else { named.unwrap_or(Tier::Compacted) };
+        collect_or_plan(run, Purpose::Repack(tier), self.dry_run)
+    }
+}
+
+fn tiers() -> clap::builder::PossibleValuesParser {
+    clap::builder::PossibleValuesParser::new(Tier::ALL.map(Tier::name))
+}

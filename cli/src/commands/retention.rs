@@ -1,0 +1,287 @@
+//! `retention`: what is kept of a session when storage is collected.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::{ArgGroup, Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::Error;
+use turntree::maintenance::{
+    Policies, Policy, RetentionPlan, Roots, Scope, Thin, plan_retention, remove_policy, set_policy,
+};
+use turntree::repo::Repository;
+
+use crate::complete::sessions;
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::output::{NAME, Output, warn};
+use crate::quantity::{duration, parse_duration, parse_size, size};
+use crate::{clock, json};
+
+/// Say what is kept of a session
+///
+/// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
+/// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and what an
+/// undo needs always stay. A turn that expires loses its content and stays in the log. A policy takes
+/// effect with the next collection, and changes of it can be undone.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree retention set nightly --keep-last 100 --budget 200MB
+  turntree retention set --default --keep-within 30d --thin daily
+  turntree retention set nightly --keep-last 10 --thin every:10 --dry-run
+  turntree retention set archive --keep-all
+  turntree retention show
+  turntree retention unset nightly")]
+pub(crate) struct Retention {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Set(Set),
+    Show(Show),
+    Unset(Unset),
+}
+
+/// Set the policy of a session, in place of the one it has
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("rules").required(true).multiple(true)
+    .args(["keep_last", "keep_within", "thin", "budget", "keep_all"]))]
+struct Set {
+    #[command(flatten)]
+    target: Target,
+    /// Keep the newest turns of each branch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    keep_last: Option<u64>,
+    /// Keep what is no older, such as 12h or 30d
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    keep_within: Option<i64>,
+    /// Of the older turns keep every n-th with every:<n>, the newest of each hour with hourly, or of
+    /// each day with daily; may be given several times
+    #[arg(long, value_name = "RULE", value_parser = thin)]
+    thin: Vec<Thin>,
+    /// Keep no more than fits, such as 200MB; the oldest turns go first
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    budget: Option<u64>,
+    /// Keep everything, whatever the default says
+    #[arg(long, conflicts_with_all = ["keep_last", "keep_within", "thin", "budget"])]
+    keep_all: bool,
+    /// Only show what would expire
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Show policies: those of all sessions, or the one that holds for a session
+#[derive(Debug, Args)]
+struct Show {
+    /// The session
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+}
+
+/// Remove a policy; what it has dropped stays dropped
+#[derive(Debug, Args)]
+struct Unset {
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Whose policy.
+#[derive(Debug, Args)]
+struct Target {
+    /// The session; HEAD's by default
+    #[arg(value_name = "SESSION", conflicts_with = "default", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Every session without a policy of its own
+    #[arg(long)]
+    default: bool,
+}
+
+impl Retention {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Set(set) => set.run(run),
+            Action::Show(show) => show.run(run),
+            Action::Unset(unset) => unset.run(run),
+        }
+    }
+}
+
+impl Target {
+    /// The session, or nothing for all without their own policy.
+    fn session(&self, repo: &Repository) -> Result<Option<String>> {
+        Ok(match &self.session {
+            _ if self.default => None,
+            Some(session) => Some(session.clone()),
+            None => Some(repo.head()?.branch.session().to_owned()),
+        })
+    }
+}
+
+impl Set {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let session = self.target.session(&repo)?;
+        let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
+        scope.ref_name()?;
+        let policy = Policy {
+            keep_last: self.keep_last,
+            keep_within: self.keep_within,
+            thin: self.thin.clone(),
+            budget_bytes: self.budget,
+        };
+        let is_there =
+            |session: &str| repo.branches().iter().any(|(name, _)| name.session() == session);
+        if let Some(session) = session.as_deref().filter(|session| !is_there(session)) {
+            warn(&format!("session {session} has no snapshot yet"));
+        }
+        let planned = match self.dry_run {
+            true => Some(planned(&repo, session.as_deref(), &policy)?),
+            false => None,
+        };
+        if planned.is_none() {
+            let mut change = repo.begin();
+            set_policy(&mut change, scope, &policy)?;
+            change.finish(&stamp()?, &format!("retention set {}", name_of(session.as_deref())))?;
+        }
+        if run.out.json {
+            run.out.record(&json::RetentionSet {
+                session,
+                policy: record_of(&policy),
+                dry_run: self.dry_run,
+                sessions: planned
+                    .as_ref()
+                    .map(|plan| plan.sessions.iter().map(json::SessionPlan::from).collect()),
+                notes: planned.map(|plan| plan.notes),
+            })?;
+            return Ok(Answer::Yes);
+        }
+        write_policy(&mut run.out, name_of(session.as_deref()), 0, &in_words(&policy))?;
+        if let Some(RetentionPlan { sessions, notes, .. }) = &planned {
+            for session in sessions {
+                writeln!(run.out, "{session}")?;
+            }
+            for note in notes {
+                writeln!(run.out, "{note}")?;
+            }
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Show {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let policies = Policies::load(repo.store(), &repo.refs())?;
+        let shown: BTreeMap<&str, Option<&Policy>> = match &self.session {
+            Some(session) => BTreeMap::from([(session.as_str(), policies.of(session))]),
+            None => policies.sessions.iter().map(|(name, p)| (name.as_str(), Some(p))).collect(),
+        };
+        if run.out.json {
+            let sessions = shown.iter().map(|(session, policy)| json::SessionPolicy {
+                session: (*session).to_owned(),
+                own: policies.sessions.contains_key(*session),
+                policy: policy.map(record_of),
+            });
+            let default = policies.default.as_ref().map(record_of);
+            run.out.record(&json::RetentionShow { default, sessions: sessions.collect() })?;
+            return Ok(Answer::Yes);
+        }
+        let default = (self.session.is_none()).then_some(policies.default.as_ref()).flatten();
+        let names = shown.keys().map(|name| name.chars().count());
+        let width = names.chain(default.map(|_| name_of(None).len())).max().unwrap_or(0);
+        if let Some(policy) = default {
+            write_policy(&mut run.out, name_of(None), width, &in_words(policy))?;
+        }
+        for (session, policy) in shown {
+            let own = policies.sessions.contains_key(session);
+            let words = match policy {
+                None => "keep-all, because there is no policy".to_owned(),
+                Some(policy) if own => in_words(policy),
+                Some(policy) => format!("{}, as is the default", in_words(policy)),
+            };
+            write_policy(&mut run.out, session, width, &words)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Unset {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let session = self.target.session(&repo)?;
+        let scope = session.as_deref().map_or(Scope::Default, Scope::Session);
+        if repo.refs().value(&scope.ref_name()?).is_none() {
+            let none = match &session {
+                Some(session) => format!("session {session} has no policy of its own"),
+                None => "there is no default policy".to_owned(),
+            };
+            let hint = "'turntree retention show' shows what there is";
+            return Err(Failure::hinted(Error::not_found(none), hint));
+        }
+        let mut change = repo.begin();
+        remove_policy(&mut change, scope)?;
+        change.finish(&stamp()?, &format!("retention unset {}", name_of(session.as_deref())))?;
+        if run.out.json {
+            run.out.record(&json::RetentionUnset { session })?;
+        } else {
+            let name = run.out.paint.paint(NAME, name_of(session.as_deref()));
+            writeln!(run.out, "the policy of {name} is removed")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// What would expire if the policy were set: the sessions that it would hold for.
+fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<RetentionPlan> {
+    let (refs, store, now) = (repo.refs(), repo.store(), clock::now()?.micros);
+    let stored = Policies::load(store, &refs)?;
+    let mut policies = stored.clone();
+    match session {
+        Some(session) => _ = policies.sessions.insert(session.to_owned(), policy.clone()),
+        None => policies.default = Some(policy.clone()),
+    }
+    let roots = Roots::find(store, &refs, now)?;
+    let is_gone = |tree: &_| store.gone(tree).is_some();
+    let mut plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
+    plan.sessions.retain(|plan| match session {
+        Some(session) => plan.session == session,
+        None => !stored.sessions.contains_key(&plan.session),
+    });
+    Ok(plan)
+}
+
+/// A session, or the word for all without their own policy.
+fn name_of(session: Option<&str>) -> &str {
+    session.unwrap_or("--default")
+}
+
+/// A policy in the words of the options that set it.
+fn in_words(policy: &Policy) -> String {
+    let mut rules = Vec::new();
+    rules.extend(policy.keep_last.map(|n| format!("keep-last {n}")));
+    rules.extend(policy.keep_within.map(|micros| format!("keep-within {}", duration(micros))));
+    rules.extend(policy.thin.iter().map(|thin| format!("thin {thin}")));
+    rules.extend(policy.budget_bytes.map(|bytes| format!("budget {}", size(bytes))));
+    if rules.is_empty() { "keep-all".to_owned() } else { rules.join(", ") }
+}
+
+fn write_policy(out: &mut Output, name: &str, width: usize, words: &str) -> Result<()> {
+    let name = out.paint.paint(NAME, format!("{name:<width$}"));
+    writeln!(out, "{name}  {words}")?;
+    Ok(())
+}
+
+fn record_of(policy: &Policy) -> json::Policy {
+    json::Policy {
+        keep_last: policy.keep_last,
+        keep_within_micros: policy.keep_within,
+        thin: policy.thin.iter().map(ToString::to_string).collect(),
+        budget_bytes: policy.budget_bytes,
+    }
+}
+
+fn thin(text: &str) -> Result<Thin, Error> {
+    text.parse()
+}

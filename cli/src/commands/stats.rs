@@ -1,0 +1,209 @@
+//! `stats`: where the bytes are.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
+use turntree::maintenance::{SessionStats, Stats as Found, Usage, stats};
+use turntree::object::Time;
+use turntree::store::Tier;
+
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::Invocation;
+use crate::output::{Output, STRONG};
+use crate::render::collection::percent;
+use crate::render::table::Table;
+use crate::render::{ID_DIGITS, count, one_line, size};
+use crate::{clock, json};
+
+/// Sessions that are listed one by one: those that take most.
+const MAX_SESSIONS: usize = 20;
+
+/// Characters of the path of an entry.
+const PATH_WIDTH: usize = 60;
+
+/// Show where the bytes are, and what 'gc' would free
+///
+/// What several sessions have is stored once, and counted for the first of them by name. The content
+/// is what objects hold, stored is what they take on disk, their place in an index included. A full
+/// copy is what the context of each turn would take if it were written out whole.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree stats
+  turntree stats nightly
+  turntree stats --json | jq '.sessions[] | {session, full_bytes}'")]
+pub(crate) struct Stats {
+    /// Only this session
+    #[arg(add = ArgValueCandidates::new(revisions))]
+    session: Option<String>,
+}
+
+impl Stats {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (repo, now) = (run.open()?, clock::now()?);
+        let found = stats(&repo, self.session.as_deref(), now)
+            .hint(ErrorKind::NotFound, "'turntree branch' lists the sessions")?;
+        if run.out.json {
+            run.out.record(&json::Stats::from(&found))?;
+            return Ok(Answer::Yes);
+        }
+        run.out.page();
+        let out = &mut run.out;
+        write_sessions(out, &found, now)?;
+        writeln!(out)?;
+        write_sections(out, &found, self.session.is_none())?;
+        if self.session.is_none() {
+            writeln!(out)?;
+            write_files(out, &found)?;
+        }
+        writeln!(out)?;
+        write_largest(out, &found)?;
+        writeln!(out)?;
+        write_summary(out, &found, self.session.is_none())?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
+    let heading = [
+        "session",
+        "turns",
+        "elided",
+        "branches",
+        "pins",
+        "oldest",
+        "content",
+        "stored",
+        "full copies",
+    ];
+    let mut table = Table::new(&heading);
+    let mut sessions: Vec<&SessionStats> = found.sessions.iter().collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.total().stored_bytes));
+    for session in sessions.iter().take(MAX_SESSIONS) {
+        let total = session.total();
+        let oldest = session.oldest_micros.map(|micros| Time { micros, offset_minutes: 0 });
+        table.row(vec![
+            one_line(&session.session, PATH_WIDTH),
+            session.turns.to_string(),
+            session.elided.to_string(),
+            session.branches.to_string(),
+            session.pins.to_string(),
+            oldest.map_or_else(String::new, |time| clock::relative(time, now)),
+            size(total.raw_bytes),
+            size(total.stored_bytes),
+            size(session.full_bytes),
+        ]);
+    }
+    table.write(out.paint, out)?;
+    if let Some(more) = sessions.len().checked_sub(MAX_SESSIONS).filter(|more| *more > 0) {
+        writeln!(out, "and {} that take less", count(more as u64, "session"))?;
+    }
+    Ok(())
+}
+
+/// Writes what is in each section, of all sessions together.
+fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> {
+    let mut sections: BTreeMap<&str, Usage> = BTreeMap::new();
+    let (mut shared, mut all) = (Usage::default(), Usage::default());
+    for session in &found.sessions {
+        for (name, usage) in &session.sections {
+            sections.entry(name).or_default().add(*usage);
+        }
+        sections.entry("(contexts)").or_default().add(session.contexts);
+        sections.entry("(commits)").or_default().add(session.commits);
+        shared.add(session.shared);
+        all.add(session.total());
+    }
+    if is_whole {
+        sections.insert("(operations)", found.operations);
+        sections.insert("(other)", found.other);
+        all.add(found.operations);
+        all.add(found.other);
+    }
+    let mut rows: Vec<(&str, Usage)> = sections.into_iter().collect();
+    rows.retain(|(_, usage)| usage.objects > 0);
+    rows.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.stored_bytes));
+    let mut table = Table::new(&["section", "objects", "content", "stored", "share"]);
+    let mut row = |name: &str, usage: Usage| {
+        table.row(vec![
+            one_line(name, PATH_WIDTH),
+            usage.objects.to_string(),
+            size(usage.raw_bytes),
+            size(usage.stored_bytes),
+            percent(usage.stored_bytes, all.stored_bytes),
+        ]);
+    };
+    for (name, usage) in rows {
+        row(name, usage);
+    }
+    row("all", all);
+    if shared.objects > 0 {
+        row("shared with other sessions", shared);
+    }
+    table.write(out.paint, out)?;
+    Ok(())
+}
+
+fn write_files(out: &mut Output, found: &Found) -> Result<()> {
+    let mut table = Table::new(&["files", "number", "bytes", "objects", "garbage"]);
+    for tier in [None].into_iter().chain(Tier::ALL.map(Some)) {
+        let files = || found.files.iter().filter(|file| file.tier == tier);
+        if files().next().is_some() {
+            table.row(vec![
+                tier.map_or("journal", Tier::name).to_owned(),
+                files().count().to_string(),
+                size(files().map(|file| file.bytes).sum()),
+                files()
+                    .map(|file| file.live.objects + file.garbage.objects)
+                    .sum::<u64>()
+                    .to_string(),
+                size(files().map(|file| file.garbage.bytes).sum()),
+            ]);
+        }
+    }
+    table.write(out.paint, out)?;
+    Ok(())
+}
+
+fn write_largest(out: &mut Output, found: &Found) -> Result<()> {
+    let mut table = Table::new(&["largest objects", "content", "stored", "session", "id"]);
+    for large in &found.largest {
+        table.row(vec![
+            one_line(&large.path, PATH_WIDTH),
+            size(large.raw_bytes),
+            size(large.stored_bytes),
+            one_line(&large.session, PATH_WIDTH),
+            large.id.short(ID_DIGITS),
+        ]);
+    }
+    table.write(out.paint, out)?;
+    Ok(())
+}
+
+/// Writes what all this would be without sharing, and what could go.
+fn write_summary(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> {
+    let sum = |bytes: fn(&SessionStats) -> u64| found.sessions.iter().map(bytes).sum::<u64>();
+    let stored = sum(|session| session.total().stored_bytes);
+    let (turns, expiring) = (sum(|session| session.turns), sum(|session| session.expiring));
+    for (bytes, when) in [
+        (sum(|session| session.full_bytes), "turn"),
+        (sum(|session| session.per_message_bytes), "message"),
+    ] {
+        let times = bytes.checked_div(stored).unwrap_or(0);
+        let bytes = out.paint.paint(STRONG, size(bytes));
+        writeln!(out, "a full copy after every {when}: {bytes}, {times} times what is stored")?;
+    }
+    if expiring > 0 {
+        writeln!(out, "{expiring} of {} expire with the next gc", count(turns, "turn"))?;
+    }
+    if is_whole {
+        let (garbage, lost) = (found.garbage, found.expiring);
+        let bytes = out.paint.paint(STRONG, size(garbage.bytes + lost.bytes));
+        let objects = count(garbage.objects + lost.objects, "object");
+        writeln!(out, "gc would free {objects}, {bytes}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Durations and sizes as people write them in arguments, such as `30d` and `200MB`.
+
+use turntree::{Error, Result};
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+/// Units of durations in seconds, the longest first; of several names the first is printed.
+const DURATIONS: [(&[&str], i64); 6] = [
+    (&["y"], 365 * 24 * 60 * 60),
+    (&["w"], 7 * 24 * 60 * 60),
+    (&["d"], 24 * 60 * 60),
+    (&["h"], 60 * 60),
+    (&["m", "min"], 60),
+    (&["s"], 1),
+];
+
+/// Units of sizes in bytes, the largest first.
+const SIZES: [(&[&str], u64); 9] = [
+    (&["TiB"], 1 << 40),
+    (&["TB"], 1_000_000_000_000),
+    (&["GiB"], 1 << 30),
+    (&["GB"], 1_000_000_000),
+    (&["MiB"], 1 << 20),
+    (&["MB"], 1_000_000),
+    (&["KiB"], 1 << 10),
+    (&["kB"], 1_000),
+    (&["B", ""], 1),
+];
+
+/// The microseconds of a duration such as `90s`, `30m`, `12h`, `30d`, `2w` or `1y`.
+///
+/// # Errors
+/// `InvalidInput` for anything else, and for nothing at all.
+pub(crate) fn parse_duration(text: &str) -> Result<i64> {
+    let micros = split(text).and_then(|(number, unit)| {
+        let (_, seconds) = DURATIONS.iter().find(|(names, _)| names.contains(&unit))?;
+        let number = i64::try_from(number).ok().filter(|number| *number > 0)?;
+        number.checked_mul(*seconds)?.checked_mul(MICROS_PER_SECOND)
+    });
+    micros.ok_or_else(|| {
+        Error::invalid(format!(
+            "'{text}': expected a duration such as 90s, 30m, 12h, 30d, 2w or 1y"
+        ))
+    })
+}
+
+/// A duration as [`parse_duration`] reads it, in the longest unit that is exact.
+pub(crate) fn duration(micros: i64) -> String {
+    let seconds = micros / MICROS_PER_SECOND;
+    // Weeks and years are for writing: 30d stays 30d, and 14d does not turn into 2w.
+    let days = DURATIONS.iter().skip_while(|(names, _)| !names.contains(&"d"));
+    let exact = days.clone().find(|(_, length)| seconds % length == 0);
+    let (names, length) = exact.unwrap_or(&(&["s"], 1));
+    format!("{}{}", seconds / length, names.first().unwrap_or(&"s"))
+}
+
+/// The bytes of a size such as `200MB` (millions) or `200MiB` (2^20); a number alone is bytes.
+///
+/// # Errors
+/// `InvalidInput` for anything else, and for nothing at all.
+pub(crate) fn parse_size(text: &str) -> Result<u64> {
+    let bytes = split(text).and_then(|(number, unit)| {
+        let is_unit = |name: &str| name.eq_ignore_ascii_case(unit);
+        let (_, bytes) = SIZES.iter().find(|(names, _)| names.iter().any(|name| is_unit(name)))?;
+        number.checked_mul(*bytes).filter(|bytes| *bytes > 0)
+    });
+    bytes.ok_or_else(|| {
+        Error::invalid(format!("'{text}': expected a size such as 500kB, 200MB, 200MiB or 1GB"))
+    })
+}
+
+/// A size as [`parse_size`] reads it, in the largest unit that is exact.
+pub(crate) fn size(bytes: u64) -> String {
+    let exact = SIZES.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
+    let (names, unit) = exact.unwrap_or(&(&["B"], 1));
+    format!("{}{}", bytes / unit, names.first().unwrap_or(&"B"))
+}
+
+/// The number at the start, and what follows it.
+fn split(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end)?;
+    Some((number.parse().ok()?, unit.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_printed_the_same() {
+        for text in ["1s", "90s", "30m", "12h", "1d", "30d", "400d"] {
+            assert_eq!(duration(parse_duration(text).unwrap()), text);
+        }
+        assert_eq!(parse_duration("2w").unwrap(), parse_duration("14d").unwrap());
+        assert_eq!(parse_duration("5 min").unwrap(), parse_duration("300s").unwrap());
+        for text in ["", "d", "0d", "-1d", "1", "1.5h", "30days", "9223372036854775807y"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_and_printed_the_same() {
+        for text in ["1B", "999B", "500kB", "200MB", "200MiB", "1GB", "3GiB", "2TB"] {
+            assert_eq!(size(parse_size(text).unwrap()), text);
+        }
+        assert_eq!(parse_size("200 mb").unwrap(), 200_000_000);
+        assert_eq!(parse_size("12").unwrap(), 12);
+        for text in ["", "MB", "0MB", "-1MB", "1.5GB", "1XB", "99999999999TB"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

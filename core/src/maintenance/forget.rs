@@ -1,0 +1,121 @@
+//! Forgetting: of the turns that expired longest ago, not even the commits stay.
+//!
+//! The commit of an expired turn takes some hundred bytes, most of them ids, so a session that goes
+//! on for ever would grow for ever. The newest [`MAX_EXPIRED`] expired turns of a session keep their
+//! commits; of the older ones those stay that tell something: roots, branch points, parents of
+//! merges, and merges themselves. [Grafts](crate::repo::Grafts) take the place of the others.
+//!
+//! Forgetting only changes a ref. The next collection follows the grafts, and what it does not meet
+//! then is garbage.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::graph::CommitGraph;
+use super::plan::RetentionPlan;
+use super::policy::Policies;
+use super::retention::plan_retention;
+use super::roots::Roots;
+use crate::error::Result;
+use crate::object::{Kind, ObjectId, ObjectSink, RefValue};
+use crate::repo::{GRAFTS_REF, Grafts, Repository, Stamp};
+use crate::store::Expected;
+
+/// Expired turns of a session whose commits are kept.
+pub const MAX_EXPIRED: usize = 1000;
+
+/// As many more must have expired before any is forgotten: each time is an operation.
+const AT_ONCE: usize = 100;
+
+/// Forgets what may be forgotten, as one operation; says whether there was anything.
+///
+/// # Errors
+/// Those of reading the commits, and of a commit.
+pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
+    let (refs, store) = (repo.refs(), repo.store());
+    let policies = Policies::load(store, &refs)?;
+    if policies.is_empty() {
+        return Ok(false);
+    }
+    let roots = Roots::find(store, &refs, stamp.time.micros)?;
+    let is_gone = |tree: &ObjectId| store.gone(tree).is_some();
+    let plan = plan_retention(&roots, &policies, stamp.time.micros, &is_gone, None)?;
+    let forgotten = choose(&roots, &plan);
+    if forgotten.is_empty() {
+        return Ok(false);
+    }
+    let grafts = grafts(&roots.graph, &forgotten);
+    let mut change = repo.begin();
+    let blob = change.write(Kind::Blob, grafts.encode().into())?;
+    let expected = match refs.value(GRAFTS_REF) {
+        Some(value) => Expected::Value(value.clone()),
+        None => Expected::Absent,
+    };
+    change.set_ref(GRAFTS_REF, expected, Some(RefValue::Object(blob)));
+    change.finish(stamp, "forget turns that expired long ago")?;
+    Ok(true)
+}
+
+/// The commits to forget.
+fn choose(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
+    let mut expired: BTreeMap<&str, Vec<(u64, ObjectId)>> = BTreeMap::new();
+    for turn in plan.elided.iter().chain(&plan.gone) {
+        expired.entry(&turn.session).or_default().push((turn.turn, turn.commit));
+    }
+    let graph = &roots.graph;
+    let children = graph.child_counts();
+    let is_link = |id: &ObjectId| {
+        graph.find(id).is_some_and(|at| {
+            let parents = graph.commits().get(at).map_or(0, |commit| graph.parents(commit).len());
+            parents <= 1 && children.get(at).is_none_or(|children| *children <= 1)
+        })
+    };
+    let mut forgotten = HashSet::new();
+    for turns in expired.values_mut() {
+        turns.sort_unstable_by(|a, b| b.cmp(a));
+        let old = turns.iter().skip(MAX_EXPIRED).map(|(_, id)| *id);
+        let old = old.filter(|id| !roots.commits.contains_key(id) && is_link(id));
+        let old: Vec<ObjectId> = old.collect();
+        if old.len() >= AT_ONCE {
+            forgotten.extend(old);
+        }
+    }
+    forgotten
+}
+
+/// Every graft that is needed when these are forgotten too.
+fn grafts(graph: &CommitGraph, forgotten: &HashSet<ObjectId>) -> Grafts {
+    let known: HashMap<usize, ObjectId> = graph.grafted().iter().copied().collect();
+    let mut grafts = BTreeMap::new();
+    for (number, commit) in graph.commits().iter().enumerate() {
+        if forgotten.contains(&commit.id) {
+            continue;
+        }
+        let parents = graph.parents(commit);
+        // A merge has no forgotten parents, so a graft stands for the only parent there was.
+        let named = known.get(&number).copied();
+        let next = parents.first().copied();
+        let named = named.or_else(|| {
+            let parent = next.and_then(|at| graph.commits().get(at)).map(|parent| parent.id);
+            parent.filter(|parent| forgotten.contains(parent))
+        });
+        if let Some(named) = named {
+            grafts.insert(named, remaining(graph, forgotten, next));
+        }
+    }
+    Grafts(grafts)
+}
+
+/// The first commit that is not forgotten, from a number on.
+fn remaining(
+    graph: &CommitGraph,
+    forgotten: &HashSet<ObjectId>,
+    mut at: Option<usize>,
+) -> Option<ObjectId> {
+    loop {
+        let commit = graph.commits().get(at?)?;
+        if !forgotten.contains(&commit.id) {
+            return Some(commit.id);
+        }
+        at = graph.parents(commit).first().copied();
+    }
+}

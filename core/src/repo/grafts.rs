@@ -1,0 +1,116 @@
+//! Grafts: where history goes on behind commits that nobody keeps any more.
+//!
+//! A turn that expires keeps its commit, and a thousand commits of a long session are little. A
+//! hundred thousand are not, so those that expired longest ago are forgotten, and a graft says what
+//! the last remembered one continues: the nearest commit before it that is still there.
+//!
+//! ```text
+//! tip ── ... ── 9001 ── 9000 ── 8999 ── ... ── 701 ── 700 ── ...      700 is a branch point
+//!                 └───── graft: behind 8999 comes 700 ─────┘
+//! ```
+//!
+//! The ref [`GRAFTS_REF`] holds them: a blob with one line for each, in order of the forgotten
+//! parents: its id, a space, and the id of the commit that history goes on with, or `-`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::Repository;
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource, RefValue};
+use crate::store::RefTable;
+
+/// The ref that holds the grafts.
+pub const GRAFTS_REF: &str = "refs/maintenance/grafts";
+
+/// Forgotten parents, and what history goes on with behind each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Grafts(pub BTreeMap<ObjectId, Option<ObjectId>>);
+
+impl Grafts {
+    /// The grafts of a store with these refs.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
+    pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+        match refs.value(GRAFTS_REF) {
+            None => Ok(Self::default()),
+            Some(RefValue::Object(id)) => source
+                .read_as(Kind::Blob, id)
+                .and_then(|bytes| Self::decode(&bytes))
+                .map_err(|error| error.at(GRAFTS_REF)),
+            Some(RefValue::Symbolic(_)) => {
+                Err(Error::corrupt(GRAFTS_REF, "a blob", "the name of another ref"))
+            }
+        }
+    }
+
+    /// What history goes on with behind a commit: its parents, or what the grafts say instead.
+    #[must_use]
+    pub fn parents(&self, commit: &Commit) -> Vec<ObjectId> {
+        let parents = commit.parents.iter();
+        parents.filter_map(|id| self.0.get(id).copied().unwrap_or(Some(*id))).collect()
+    }
+
+    /// Whether a parent is forgotten.
+    #[must_use]
+    pub fn is_forgotten(&self, parent: &ObjectId) -> bool {
+        self.0.contains_key(parent)
+    }
+
+    /// The bytes of the blob.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        for (forgotten, next) in &self.0 {
+            let next = next.map_or_else(|| "-".to_owned(), |id| id.to_string());
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{forgotten} {next}");
+        }
+        text
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged =
+            || Error::corrupt("grafts", "lines of two ids in rising order", "other bytes");
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+        let mut grafts = BTreeMap::new();
+        for line in text.lines() {
+            let (forgotten, next) = line.split_once(' ').ok_or_else(damaged)?;
+            let next = match next {
+                "-" => None,
+                id => Some(id.parse().map_err(|_| damaged())?),
+            };
+            grafts.insert(forgotten.parse().map_err(|_| damaged())?, next);
+        }
+        let grafts = Self(grafts);
+        if grafts.encode() == text { Ok(grafts) } else { Err(damaged()) }
+    }
+}
+
+impl Repository {
+    /// The grafts of this store, as of its refs.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
+    pub fn grafts(&self) -> Result<Arc<Grafts>> {
+        Grafts::load(self.store(), &self.refs()).map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grafts_round_trip_and_only_what_was_written_is_read() {
+        let id = |text: &str| ObjectId::of(Kind::Commit, text.as_bytes());
+        let grafts = Grafts([(id("a"), Some(id("b"))), (id("c"), None)].into());
+        let text = grafts.encode();
+        assert_eq!(Grafts::decode(text.as_bytes()).unwrap(), grafts);
+        for wrong in [text.trim_end(), &text.to_uppercase(), &text.replace(' ', "  "), "x"] {
+            assert!(Grafts::decode(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

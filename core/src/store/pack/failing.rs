@@ -1,0 +1,146 @@
+//! A disk that refuses a call: what fails leaves nothing, and can be tried again.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::tests::{SALT, STORE, Sample, noise, open};
+use super::*;
+use crate::store::io::{Access, Identity, Io, RealIo};
+
+/// The real disk, which refuses one of the calls that come.
+#[derive(Debug, Clone)]
+struct Failing {
+    before: Arc<AtomicUsize>,
+}
+
+impl Failing {
+    fn call(&self) -> io::Result<()> {
+        match self.before.fetch_sub(1, Ordering::Relaxed) {
+            0 => Err(io::Error::other("refused")),
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self, file: Arc<dyn IoFile>) -> Arc<dyn IoFile> {
+        Arc::new(FailingFile { disk: self.clone(), file })
+    }
+}
+
+impl Io for Failing {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
+        self.call()?;
+        Ok(self.file(RealIo.open(path, access)?))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn IoFile>> {
+        self.call()?;
+        Ok(self.file(RealIo.create(path)?))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        RealIo.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        RealIo.list(dir)
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call()?;
+        RealIo.publish(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call()?;
+        RealIo.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.call()?;
+        RealIo.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        RealIo.free_bytes(dir)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        RealIo.identity(path)
+    }
+}
+
+#[derive(Debug)]
+struct FailingFile {
+    disk: Failing,
+    file: Arc<dyn IoFile>,
+}
+
+impl IoFile for FailingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.disk.call()?;
+        self.file.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.disk.call()?;
+        self.file.write_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.call()?;
+        self.file.sync_data()
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.disk.call()?;
+        self.file.size()
+    }
+
+    fn lock(&self, timeout: Duration) -> io::Result<bool> {
+        self.file.lock(timeout)
+    }
+
+    fn unlock(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.file.identity()
+    }
+
+    fn map(&self) -> io::Result<Bytes> {
+        self.disk.call()?;
+        self.file.map()
+    }
+}
+
+#[test]
+fn a_refused_call_leaves_nothing_and_the_next_attempt_succeeds() {
+    let mut sample = Sample::default();
+    for n in 0..4_u32 {
+        sample.push(Kind::Blob, noise(n.into(), 300), n);
+    }
+    let (items, source) = (&sample.items, &sample.objects);
+    let draft = PackDraft { store: STORE, salt: SALT, tier: Tier::Hot, items, gone: &[], source };
+    let mut refused = 0;
+    loop {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Failing { before: Arc::new(AtomicUsize::new(refused)) };
+        let written = draft.write(&disk, dir.path());
+        let left = RealIo.list(dir.path()).unwrap();
+        if let Ok(written) = written {
+            assert_eq!(left, [written.id.file_name()]);
+            break;
+        }
+        assert_eq!(left, Vec::<String>::new(), "call {refused}");
+        let written = draft.write(&RealIo, dir.path()).unwrap();
+        sample.assert_in(&open(dir.path(), written.id).unwrap());
+        refused += 1;
+    }
+    assert!(refused > 10, "{refused} calls were refused");
+}

@@ -1,0 +1,73 @@
+//! Chooses the base of a block: the earlier block that has most content in common with it.
+//!
+//! What two blocks have in common is estimated by features: places where a hash of the 64 bytes
+//! before has its highest bits zero, about one in 4 KiB. Versions of a file, forks of a session,
+//! images that come again and messages that quote files find each other by this, whatever they are
+//! called. A base may have a base, and no more, so reading an object takes three blocks at most.
+
+use std::collections::HashMap;
+
+use super::chunk::Gear;
+use super::layout::MAX_BASES;
+
+/// Bits of the hash that are zero at a feature.
+const FEATURE_MASK: u64 = !0 << (64 - 12);
+
+/// Blocks that are remembered for a feature.
+const MAX_HOLDERS: usize = 4;
+
+/// A base has at least one in so many of the features of the block; fewer are chance.
+const MIN_SHARE: usize = 64;
+
+/// The blocks so far, as far as they may be bases.
+#[derive(Debug, Default)]
+pub(super) struct Resemblance {
+    /// Blocks by feature: the first few that have it.
+    holders: HashMap<u64, Vec<u32>>,
+    /// For each block by its number, how many blocks stand behind it.
+    bases: HashMap<u32, usize>,
+}
+
+impl Resemblance {
+    /// The best base for the block with this number and these bytes.
+    pub(super) fn base(&mut self, number: u32, raw: &[u8]) -> Option<u32> {
+        let features = features(raw);
+        let base = self.most_alike(&features);
+        let bases = base.and_then(|base| self.bases.get(&base)).map_or(0, |bases| bases + 1);
+        if bases < MAX_BASES {
+            self.bases.insert(number, bases);
+            for feature in features {
+                let holders = self.holders.entry(feature).or_default();
+                if holders.len() < MAX_HOLDERS {
+                    holders.push(number);
+                }
+            }
+        }
+        base
+    }
+
+    /// The block that has most of these features; of two that have about as many, the one that is
+    /// cheaper to read.
+    fn most_alike(&self, features: &[u64]) -> Option<u32> {
+        let mut common: HashMap<u32, usize> = HashMap::new();
+        for holder in features.iter().filter_map(|feature| self.holders.get(feature)).flatten() {
+            *common.entry(*holder).or_default() += 1;
+        }
+        let worth = |number: &u32, count: usize| {
+            let cheap = self.bases.get(number) == Some(&0);
+            (if cheap { count + count / 4 } else { count }, u32::MAX - number)
+        };
+        let common = common.into_iter().filter(|(_, count)| count * MIN_SHARE >= features.len());
+        common.max_by_key(|(number, count)| worth(number, *count)).map(|(number, _)| number)
+    }
+}
+
+/// The features of some bytes, each once, in rising order.
+fn features(bytes: &[u8]) -> Vec<u64> {
+    let mut gear = Gear::default();
+    let mut features: Vec<u64> =
+        bytes.iter().map(|byte| gear.roll(*byte)).filter(|hash| hash & FEATURE_MASK == 0).collect();
+    features.sort_unstable();
+    features.dedup();
+    features
+}

@@ -41,7 +41,7 @@ fn assert_whole(repo: &Repository, stamp: &Stamp, what: &str) {
     let report = fsck(repo.store(), Thoroughness::Full, stamp.time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{what}: {:#?}", report.findings);
     for operation in repo.operations() {
-        if operation.is_err() { break; }
+        operation.unwrap_or_else(|error| panic!("{what}: the operation log: {error}"));
     }
     let tips: Vec<_> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
     for entry in repo.history(&tips, &[]).unwrap() {
@@ -61,7 +61,8 @@ fn whatever_is_collected_when() {
     for seed in 1..=3 {
         let sandbox = Sandbox::new();
         let mut random = Random(seed);
-        let repo = Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([3; 16])).unwrap();
+        let repo = Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([3; 16]))
+            .unwrap();
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(5), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
@@ -71,9 +72,19 @@ fn whatever_is_collected_when() {
             let session = ["one", "two"][random.below(2)];
             turn(&repo, session, &stamp, &mut random);
             if random.below(20) == 0 {
-                let purpose = [Purpose::Gc, Purpose::Step, Purpose::Step, Purpose::Repack(Tier::Hot), Purpose::Repack(Tier::Compacted)][random.below(5)];
+                let purpose = [
+                    Purpose::Gc,
+                    Purpose::Step,
+                    Purpose::Step,
+                    Purpose::Repack(Tier::Hot),
+                    Purpose::Repack(Tier::Compacted),
+                ][random.below(5)];
                 collect(&repo, purpose, &stamp, &mut |_| {}).unwrap();
-                assert_whole(&sandbox.reopened(), &stamp, &format!("seed {seed}, step {step}, {purpose:?}"));
+                assert_whole(
+                    &sandbox.reopened(),
+                    &stamp,
+                    &format!("seed {seed}, step {step}, {purpose:?}"),
+                );
             }
         }
     }

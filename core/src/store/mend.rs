@@ -438,7 +438,9 @@ impl Mending<'_> {
         for path in &moved {
             self.store.remove(path)?;
         }
-        [dir.join(JOURNAL_DIR), dir.join(PACKS_DIR), dir.clone()].iter().try_for_each(|dir| sync(dir))
+        [dir.join(JOURNAL_DIR), dir.join(PACKS_DIR), dir.clone()]
+            .iter()
+            .try_for_each(|dir| sync(dir))
     }
 
     /// Gives a file a name in quarantine: its own, and a number.

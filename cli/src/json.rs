@@ -4,6 +4,7 @@
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
 mod collection;
+mod damage;
 mod redaction;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
 pub(crate) use self::collection::{Collection, Stats};
+pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 
 /// Version of the records.
@@ -446,32 +448,4 @@ pub(crate) struct Ref {
     pub(crate) id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) target: Option<String>,
-}
-
-/// `fsck`.
-#[derive(Serialize)]
-pub(crate) struct Fsck {
-    /// Whether nothing is damaged or lost.
-    pub(crate) ok: bool,
-    pub(crate) objects: u64,
-    pub(crate) commits: u64,
-    /// Bytes of the files.
-    pub(crate) bytes: u64,
-    pub(crate) findings: Vec<FsckFinding>,
-    pub(crate) operations: u64,
-    /// Snapshots whose content was dropped by retention or redacted.
-    pub(crate) expired: u64,
-}
-
-/// One finding of `fsck` or `repair`.
-#[derive(Serialize)]
-pub(crate) struct FsckFinding {
-    pub(crate) kind: &'static str,
-    /// `damage` or `note`.
-    pub(crate) severity: &'static str,
-    /// File and offset, ref, or session with turn and section.
-    pub(crate) place: String,
-    pub(crate) message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) object: Option<String>,
 }

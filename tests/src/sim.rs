@@ -195,7 +195,7 @@ impl SimDisk {
         Arc::new(SimHandle { disk: self.clone(), number, handle })
     }
 
-    fn link(&self, path: &Path, file: Option<u64>) -> io::Result<()> {
+    fn add_name(&self, path: &Path, file: Option<u64>) -> io::Result<()> {
         let mut state = self.lock();
         let turn = state.turn(true, self.later_process);
         if let Turn::Fail(error) = turn {
@@ -297,12 +297,12 @@ impl Io for SimDisk {
             state.files.insert(number, SimFile::default());
             number
         };
-        self.link(path, Some(number))?;
+        self.add_name(path, Some(number))?;
         Ok(self.handle(&mut self.lock(), number))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.link(path, None)
+        self.add_name(path, None)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -316,9 +316,13 @@ impl Io for SimDisk {
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let number = self.lock().names.get(from).copied().flatten().ok_or(ErrorKind::NotFound)?;
-        self.link(to, Some(number))?;
+        self.link(from, to)?;
         self.remove(from)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let number = self.lock().names.get(from).copied().flatten().ok_or(ErrorKind::NotFound)?;
+        self.add_name(to, Some(number))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -186,6 +186,11 @@ fn plumbing() {
 }
 
 #[test]
+fn damage_and_repair() {
+    play("damage.md");
+}
+
+#[test]
 fn errors() {
     play("errors.md");
 }

@@ -7,7 +7,7 @@ use turntree::maintenance::{FsckKind, FsckReport, Loss, Repaired, fsck, plan_rep
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::store::{Io, Thoroughness};
 use turntree_tests::sample::{Sample, open, try_open};
-use turntree_tests::sim::SimDisk;
+use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::stamp;
 
 fn mend(disk: &SimDisk, loss: Loss) -> Repaired {
@@ -80,7 +80,7 @@ fn a_pack_whose_index_or_ends_are_damaged_comes_back_whole() {
     let packs: Vec<_> = sample.disk.files().into_iter().filter(|(path, _)| is_pack(path)).collect();
     for (path, bytes) in packs {
         let len = bytes.len();
-        for at in [0, 20, 95, len - 1, len - 100, len - 184, len - 200, len - 300] {
+        for at in [0, 20, 95, 130, 200, len - 1, len - 60, len - 100] {
             let disk = sample.copy();
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x20;
@@ -221,4 +221,44 @@ fn what_a_process_writes_to_is_left_alone() {
         |file: &&turntree::store::SalvagedFile| file.fate == turntree::store::SalvageFate::InUse;
     assert_eq!(repaired.plan.files.iter().filter(in_use).count(), 1, "{:?}", repaired.plan.files);
     drop(repo);
+}
+
+#[test]
+fn a_repair_that_is_killed_anywhere_is_finished_by_the_next_one() {
+    let sample = Sample::new();
+    let damaged: Vec<_> = sample
+        .disk
+        .files()
+        .into_iter()
+        .filter(|(path, _)| is_pack(path) || is_segment(path))
+        .map(|(path, mut bytes)| {
+            let at = if is_pack(&path) { bytes.len() - 20 } else { 0 };
+            bytes[at] ^= 1;
+            sample.disk.damage(&path, bytes.clone());
+            bytes
+        })
+        .collect();
+    for call in 1.. {
+        let disk = sample.copy();
+        disk.arm(Fault::CrashAt(call));
+        let finished = try_open(&disk, 75).is_ok_and(|repo| {
+            repair(repo.store(), Loss::Refuse, &stamp(61), &mut |_, _| {}).is_ok()
+        });
+        if finished && !disk.triggered() {
+            assert!(call > 10, "a repair of every file takes some calls");
+            return;
+        }
+        for keep in [Keep::All, Keep::Nothing, Keep::Some(call)] {
+            let crashed = disk.crash(keep);
+            let Repaired { report, .. } = mend(&crashed, Loss::Refuse);
+            assert!(report.is_ok(), "call {call}, {keep:?}: {:#?}", report.findings);
+            let repo = open(&crashed, 73);
+            assert_eq!(sample.missing(repo.store()), [], "call {call}, {keep:?}");
+            assert_eq!(*repo.refs(), sample.refs, "call {call}, {keep:?}");
+            let kept: BTreeSet<Vec<u8>> = crashed.files().into_values().collect();
+            for bytes in &damaged {
+                assert!(kept.contains(bytes), "call {call}, {keep:?}: a file was deleted");
+            }
+        }
+    }
 }

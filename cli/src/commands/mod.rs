@@ -20,6 +20,7 @@ pub(crate) mod pin;
 pub(crate) mod pins;
 pub(crate) mod redact;
 pub(crate) mod repack;
+pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod rev_parse;

@@ -19,7 +19,7 @@ use super::policy::Policies;
 use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
-use crate::object::{Kind, ObjectId, Time};
+use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{Repository, Stamp};
 use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
 
@@ -232,7 +232,7 @@ impl<'a> Survey<'a> {
         let (live, garbage) = states.iter().fold(<(Amount, Amount)>::default(), |sum, state| {
             (sum.0.plus(state.live), sum.1.plus(state.garbage))
         });
-        let gone = gone(inventory, &marker, &roots, &retention, &chosen);
+        let gone = gone(inventory, &marker, &roots, &retention, &chosen)?;
         let plan = CollectionPlan { retention, live, garbage, files, tier, partial };
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
@@ -374,7 +374,7 @@ pub(super) fn gone(
     roots: &Roots,
     retention: &RetentionPlan,
     chosen: &[usize],
-) -> Vec<(ObjectId, Kind, Gone)> {
+) -> Result<Vec<(ObjectId, Kind, Gone)>> {
     let mut redacted = Vec::new();
     let mut answered = HashSet::new();
     for file in 0..inventory.files().len() {
@@ -388,7 +388,9 @@ pub(super) fn gone(
     }
     let turns = retention.elided.iter().chain(&retention.gone);
     let trees = turns.map(|turn| (turn.tree, Kind::Node, Gone::Elided));
-    let floor = roots.floor.iter().map(|id| (*id, Kind::Operation, Gone::Elided));
+    let ends = log_ends(inventory, marker, chosen)?;
+    let floor = roots.floor.iter().chain(&ends);
+    let floor = floor.map(|id| (*id, Kind::Operation, Gone::Elided));
     let is_live = |id: &ObjectId| inventory.find(id).is_some_and(|at| marker.is_met(at));
     let mut gone: Vec<_> = redacted
         .into_iter()
@@ -399,5 +401,26 @@ pub(super) fn gone(
     // Redacted comes first when there are two reasons.
     gone.sort_by_key(|(id, ..)| *id);
     gone.dedup_by_key(|(id, ..)| *id);
-    gone
+    Ok(gone)
+}
+
+/// Operations that do not stay though one that names them does: more than are kept lie in files that
+/// are not rewritten, and whoever reads the log must find its end.
+fn log_ends(
+    inventory: &Inventory<'_>,
+    marker: &Marker<'_>,
+    chosen: &[usize],
+) -> Result<Vec<ObjectId>> {
+    let stays = |id: &ObjectId| {
+        inventory.find(id).is_some_and(|at| {
+            marker.is_met(at) || !inventory.file_of(at).is_some_and(|file| chosen.contains(&file))
+        })
+    };
+    let mut ends = Vec::new();
+    for id in inventory.operations().iter().filter(|id| stays(id)) {
+        let bytes = inventory.read_as(Kind::Operation, id)?;
+        let parents = Operation::decode(&bytes).map_err(|error| error.at(id))?.parents;
+        ends.extend(parents.into_iter().filter(|parent| !stays(parent)));
+    }
+    Ok(ends)
 }

@@ -144,7 +144,7 @@ pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckRe
     findings.retain(|finding| known.insert((finding.place.clone(), finding.message.clone())));
     FsckReport {
         objects: examination.inventory.positions() as u64,
-        commits: reach.commits() as u64,
+        commits: reach.commits,
         elided: reach.elided,
         operations: reach.operations,
         bytes: examination.bytes,

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::fsck::{FsckFinding, FsckKind};
 use super::mark::Bits;
-use super::roots::{Reason, Roots};
+use super::roots::{Reason, Roots, is_kept_operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
@@ -26,6 +26,9 @@ const NODES_PER_TASK: usize = 16;
 /// The section number of the root of a context, whose keys are the names of sections.
 const CONTEXT: u32 = 0;
 
+const ABSENT: &str = "it is in no file";
+const UNREADABLE: &str = "no copy of it verifies";
+
 /// What was reached, and what is wrong with it.
 #[derive(Debug)]
 pub(super) struct Reach<'a> {
@@ -36,22 +39,26 @@ pub(super) struct Reach<'a> {
     pub(super) findings: Vec<FsckFinding>,
     /// Objects that must be there and are not, and what they are.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
+    /// Commits that were reached.
+    pub(super) commits: u64,
+    /// Contexts of them that are recorded as dropped.
     pub(super) elided: u64,
     pub(super) operations: u64,
     seen: Bits,
-    turns: Vec<Turn>,
+    trees: Vec<Tree>,
     known_commits: HashSet<ObjectId>,
     sections: Vec<String>,
     section_numbers: HashMap<Bytes, u32>,
 }
 
-/// A commit, as places name it.
+/// The context of a commit, or a tree that a ref holds.
 #[derive(Debug)]
-struct Turn {
+struct Tree {
+    root: ObjectId,
+    /// The session, or what holds it.
     session: String,
-    turn: u64,
-    tree: ObjectId,
-    /// Its context is recorded as dropped.
+    turn: Option<u64>,
+    /// Recorded as dropped.
     dropped: bool,
 }
 
@@ -59,7 +66,8 @@ struct Turn {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     id: ObjectId,
-    turn: u32,
+    /// The number of its tree.
+    tree: u32,
     section: u32,
 }
 
@@ -75,10 +83,11 @@ impl<'a> Reach<'a> {
             grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
             findings: Vec::new(),
             lost: BTreeMap::new(),
+            commits: 0,
             elided: 0,
             operations: 0,
             seen: Bits::new(inventory.positions()),
-            turns: Vec::new(),
+            trees: Vec::new(),
             known_commits: HashSet::new(),
             sections: vec!["the context itself".to_owned()],
             section_numbers: HashMap::new(),
@@ -130,11 +139,6 @@ impl<'a> Reach<'a> {
         true
     }
 
-    /// Commits that were reached.
-    pub(super) fn commits(&self) -> usize {
-        self.turns.len()
-    }
-
     /// What each ref holds, against what its name allows.
     fn check_refs(&mut self) {
         for (name, value) in &self.inventory.refs().values {
@@ -168,6 +172,8 @@ impl<'a> Reach<'a> {
         let mut values = refs.values.clone();
         let Some(mut id) = refs.operation else { return };
         let mut sequence = refs.sequence;
+        // What is not kept may still lie in a file that was not rewritten, without what is before it.
+        let mut is_kept = true;
         loop {
             let place = format!("operation {sequence}");
             // One that is recorded as dropped may still lie in a file that was not rewritten.
@@ -175,6 +181,7 @@ impl<'a> Reach<'a> {
             let operation = match self.read(&id) {
                 _ if recorded => return,
                 Ok(None) => return,
+                Err(_) if !is_kept => return,
                 Err(why) => return self.lose(&id, Kind::Operation, place, &why),
                 Ok(Some(object)) => Operation::decode(&object.bytes),
             };
@@ -184,6 +191,7 @@ impl<'a> Reach<'a> {
                     return self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
                 }
             };
+            is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now);
             self.operations += 1;
             if operation.sequence != sequence {
                 let message = format!("the operation with this number says {}", operation.sequence);
@@ -257,17 +265,10 @@ impl<'a> Reach<'a> {
                 }
             },
             Kind::Node => {
-                let turn = self.turns.len();
                 let session = place.to_owned();
-                self.turns.push(Turn { session, turn: 0, tree: id, dropped: false });
-                self.known_commits.insert(id);
-                debug_assert!(turn < self.turns.len());
+                self.trees.push(Tree { session, turn: None, root: id, dropped: false });
             }
-            Kind::Blob | Kind::Operation => {
-                if let Err(error) = links(&object) {
-                    self.add(FsckKind::Malformed, place.to_owned(), error.to_string(), Some(id));
-                }
-            }
+            Kind::Blob | Kind::Operation => {}
         }
     }
 
@@ -291,9 +292,10 @@ impl<'a> Reach<'a> {
                     let parents = self.grafts.parents(&commit);
                     let Commit { tree, session, turn, .. } = commit;
                     let dropped = self.inventory.gone(&tree).is_some();
-                    let place = format!("before turn {turn} of session {session}");
+                    let place = format!("before turn {turn} of {session}");
                     waiting.extend(parents.into_iter().rev().map(|id| (id, place.clone())));
-                    self.turns.push(Turn { session, turn, tree, dropped });
+                    self.trees.push(Tree { root: tree, session, turn: Some(turn), dropped });
+                    self.commits += 1;
                 }
                 Err(error) => {
                     self.add(FsckKind::Malformed, place, error.to_string(), Some(id));
@@ -305,15 +307,15 @@ impl<'a> Reach<'a> {
     /// Reaches everything in the contexts, level by level.
     fn follow_contexts(&mut self) {
         let mut open = Vec::new();
-        for number in 0..self.turns.len() {
-            let Some(turn) = self.turns.get(number) else { break };
-            let link = Link { kind: Kind::Node, id: turn.tree };
-            if turn.dropped && self.inventory.find(&link.id).is_none() {
+        for number in 0..self.trees.len() {
+            let Some(tree) = self.trees.get(number) else { break };
+            if tree.dropped && self.inventory.find(&tree.root).is_none() {
                 self.elided += 1;
                 continue;
             }
-            let turn = u32::try_from(number).unwrap_or(u32::MAX);
-            self.reach_link(link, turn, CONTEXT, &mut open);
+            let link = Link { kind: Kind::Node, id: tree.root };
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            self.reach_link(link, number, CONTEXT, &mut open);
         }
         while !open.is_empty() {
             let mut next = Vec::new();
@@ -336,13 +338,14 @@ impl<'a> Reach<'a> {
         let inner = match inner {
             Ok(inner) => inner,
             Err(error) => {
-                let kind = match self.unreadable.contains(&node.id) {
-                    true => FsckKind::Lost,
-                    false => FsckKind::Malformed,
+                let place = self.place(node.tree, node.section);
+                return match self.inventory.read_any(&node.id) {
+                    Ok(_) => {
+                        let message = error.to_string();
+                        self.add(FsckKind::Malformed, place, message, Some(node.id));
+                    }
+                    Err(_) => self.lose(&node.id, Kind::Node, place, UNREADABLE),
                 };
-                let place = self.place(node.turn, node.section);
-                self.lost.insert(node.id, Kind::Node);
-                return self.add(kind, place, error.to_string(), Some(node.id));
             }
         };
         for Child { key, link } in inner {
@@ -350,22 +353,22 @@ impl<'a> Reach<'a> {
                 Some(key) if node.section == CONTEXT => self.section_number(key),
                 _ => node.section,
             };
-            self.reach_link(link, node.turn, section, next);
+            self.reach_link(link, node.tree, section, next);
         }
     }
 
-    fn reach_link(&mut self, link: Link, turn: u32, section: u32, next: &mut Vec<Open>) {
+    fn reach_link(&mut self, link: Link, tree: u32, section: u32, next: &mut Vec<Open>) {
         let Link { kind, id } = link;
         let Some(position) = self.inventory.find(&id) else {
             // Retention drops contexts as a whole, so only what was redacted may miss in one.
             if self.inventory.gone(&id) != Some(Gone::Redacted) {
-                let place = self.place(turn, section);
-                let dropped = self.turns.get(turn as usize).is_some_and(|turn| turn.dropped);
+                let place = self.place(tree, section);
+                let dropped = self.trees.get(tree as usize).is_some_and(|tree| tree.dropped);
                 if dropped {
                     let message = "expired, and not all of its objects are removed yet".to_owned();
-                    return self.add(FsckKind::Leftover, self.place(turn, CONTEXT), message, None);
+                    return self.add(FsckKind::Leftover, self.place(tree, CONTEXT), message, None);
                 }
-                self.lose(&id, kind, place, "it is in no file");
+                self.lose(&id, kind, place, ABSENT);
             }
             return;
         };
@@ -373,10 +376,10 @@ impl<'a> Reach<'a> {
             return;
         }
         if kind == Kind::Node {
-            next.push(Open { id, turn, section });
+            next.push(Open { id, tree, section });
         } else if self.unreadable.contains(&id) {
-            let place = self.place(turn, section);
-            self.lose(&id, kind, place, "no copy of it verifies");
+            let place = self.place(tree, section);
+            self.lose(&id, kind, place, UNREADABLE);
         }
     }
 
@@ -393,11 +396,11 @@ impl<'a> Reach<'a> {
         match self.inventory.read_any(id) {
             Ok(Some(object)) => Ok(Some(object)),
             Ok(None) if self.inventory.gone(id).is_some() => Ok(None),
-            Ok(None) => Err("it is in no file".to_owned()),
+            Ok(None) => Err(ABSENT.to_owned()),
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
                 Ok(None)
             }
-            Err(error) => Err(format!("no copy of it verifies: {error}")),
+            Err(_) => Err(UNREADABLE.to_owned()),
         }
     }
 
@@ -412,10 +415,13 @@ impl<'a> Reach<'a> {
         self.findings.push(FsckFinding { kind, place, message, object });
     }
 
-    fn place(&self, turn: u32, section: u32) -> String {
+    fn place(&self, tree: u32, section: u32) -> String {
         let section = self.sections.get(section as usize).map_or("", String::as_str);
-        match self.turns.get(turn as usize) {
-            Some(Turn { session, turn, .. }) => format!("session {session} turn {turn}, {section}"),
+        match self.trees.get(tree as usize) {
+            Some(Tree { session, turn: Some(turn), .. }) => {
+                format!("turn {turn} of {session}, {section}")
+            }
+            Some(Tree { session, .. }) => format!("{session}, {section}"),
             None => section.to_owned(),
         }
     }

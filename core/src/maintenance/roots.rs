@@ -126,6 +126,12 @@ impl Roots {
     }
 }
 
+/// Whether an operation is kept at the moment `now`, when so many are newer.
+pub(super) fn is_kept_operation(newer: u64, time_micros: i64, now: i64) -> bool {
+    let oldest = now.saturating_sub(OPERATION_DAYS * MICROS_PER_DAY);
+    newer < MIN_OPERATIONS as u64 || (newer < MAX_OPERATIONS as u64 && time_micros >= oldest)
+}
+
 struct Finder<'a> {
     source: &'a dyn ObjectSource,
     grafts: Grafts,
@@ -156,7 +162,6 @@ impl Finder<'_> {
 
     /// Keeps operations, from the newest back to the first that is too old.
     fn add_operations(&mut self, newest: Option<ObjectId>) -> Result<Vec<Operation>> {
-        let oldest = self.now.saturating_sub(OPERATION_DAYS * MICROS_PER_DAY);
         let mut operations = Vec::new();
         let mut known: HashMap<ObjectId, Operation> = HashMap::new();
         let mut waiting: BinaryHeap<(u64, ObjectId)> = BinaryHeap::new();
@@ -176,9 +181,8 @@ impl Finder<'_> {
             }
             let Some((_, id)) = waiting.pop() else { break };
             let Some(operation) = known.get(&id) else { break };
-            let is_new =
-                operation.time_micros >= oldest && self.roots.operations.len() < MAX_OPERATIONS;
-            if !is_new && self.roots.operations.len() >= MIN_OPERATIONS {
+            let newer = self.roots.operations.len() as u64;
+            if !is_kept_operation(newer, operation.time_micros, self.now) {
                 self.roots.floor.push(id);
                 self.roots.floor.extend(waiting.into_iter().map(|(_, id)| id));
                 break;

@@ -290,7 +290,10 @@ impl Examiner<'_, '_> {
             return;
         }
         if explained {
-            let message = format!("{} objects in it do not verify", bad.len());
+            let message = match bad.len() {
+                1 => "one object in it does not verify".to_owned(),
+                count => format!("{count} objects in it do not verify"),
+            };
             self.damage(place.to_owned() + " ", message);
         } else {
             for (_, error) in &bad {
@@ -327,7 +330,7 @@ impl Examiner<'_, '_> {
             match PackId::from_file_name(&name) {
                 Some(id) if manifest.packs.contains(&id) => {}
                 Some(id) => self.unlisted_pack(id),
-                None => self.leftover(format!("{PACKS_DIR}/{name}"), "not a file of the store"),
+                None => self.stranger(format!("{PACKS_DIR}/{name}")),
             }
         }
         let listed: HashSet<SegmentId> = manifest.sealed.iter().map(|(id, _)| *id).collect();
@@ -340,7 +343,7 @@ impl Examiner<'_, '_> {
                 Some(id) if listed.contains(&id) || active.iter().any(|s| s.file.id == id) => {}
                 // Made since the journal was read.
                 Some(_) => {}
-                None => self.leftover(place, "not a file of the store"),
+                None => self.stranger(place),
             }
         }
         let known = [superblock::FILE_NAME, collect::COLLECTOR_FILE];
@@ -348,7 +351,7 @@ impl Examiner<'_, '_> {
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {
-                self.leftover(name, "not a file of the store");
+                self.stranger(name);
             }
         }
         Ok(())
@@ -388,6 +391,14 @@ impl Examiner<'_, '_> {
 
     fn leftover(&mut self, place: String, message: impl Into<String>) {
         self.add(Finding { kind: FindingKind::Leftover, place, message: message.into() });
+    }
+
+    fn stranger(&mut self, place: String) {
+        let message = match place.ends_with(".tmp") {
+            true => "left by a process that ended before it was done",
+            false => "not a file of the store",
+        };
+        self.leftover(place, message);
     }
 
     fn add(&mut self, finding: Finding) {

@@ -128,7 +128,7 @@ impl<'s> Inventory<'s> {
         let sealed = self.stored.get(self.segments()..)?;
         let found = self.files.sealed.iter().zip(sealed).rev();
         let found =
-            found.map(|(sealed, file)| Some(file.first + sealed.position(id)?)).flatten().next();
+            found.filter_map(|(sealed, file)| Some(file.first + sealed.position(id)?)).next();
         found.or_else(|| {
             let packs = sealed.get(files..)?;
             self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {

@@ -53,6 +53,12 @@ pub trait Io: Debug + Send + Sync {
     /// `AlreadyExists` when the name is taken; then `from` is untouched.
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Gives the file `from` a second name `to`, never replacing what has that name.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken, `NotFound` when there is no file `from`.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
     /// Removes a name. Whoever has the file open or mapped keeps it.
     ///
     /// # Errors
@@ -178,6 +184,10 @@ impl Io for RealIo {
         // A link refuses a taken name on every Unix; `rename` would replace it.
         fs::hard_link(from, to)?;
         fs::remove_file(from)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {

@@ -8,8 +8,9 @@
 //! read at every moment, and a crash in between leaves what the next repair finishes: a pack that a
 //! manifest lists beside the damaged file, or a manifest that lists a file that was moved.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -74,6 +75,15 @@ pub struct SalvagedFile {
     pub saved: u64,
     /// Objects that it should have and that do not verify, as far as it says so.
     pub damaged: u64,
+    /// What is wrong with it beside that, where nothing but its frames tells what it holds.
+    pub problems: Vec<String>,
+}
+
+impl SalvagedFile {
+    fn new(name: String) -> Self {
+        let fate = SalvageFate::Quarantined;
+        Self { name, fate, saved: 0, damaged: 0, problems: Vec::new() }
+    }
 }
 
 /// What happens to a damaged file.
@@ -127,9 +137,7 @@ impl Mending<'_> {
         let mut salvage = Salvage::new();
         let damaged = &self.examination.damaged;
         for generation in &damaged.manifests {
-            let name = manifest::file_name(*generation);
-            let fate = SalvageFate::Quarantined;
-            salvage.files.push(SalvagedFile { name, fate, saved: 0, damaged: 0 });
+            salvage.files.push(SalvagedFile::new(manifest::file_name(*generation)));
             salvage.moved.manifests.push(*generation);
         }
         for id in &damaged.segments {
@@ -230,7 +238,7 @@ impl Mending<'_> {
     ) -> Result<()> {
         let store = self.store;
         let name = format!("{JOURNAL_DIR}/{}", id.file_name());
-        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        let mut file = SalvagedFile::new(name);
         let Some(segment) = self.open_segment(id)? else {
             file.fate = SalvageFate::Missing;
             salvage.files.push(file);
@@ -282,7 +290,7 @@ impl Mending<'_> {
     fn salvage_pack(&self, id: PackId, salvage: &mut Salvage) -> Result<()> {
         let name = format!("{PACKS_DIR}/{}", id.file_name());
         let path = self.store.dir.join(&name);
-        let mut file = SalvagedFile { name, fate: SalvageFate::Quarantined, saved: 0, damaged: 0 };
+        let mut file = SalvagedFile::new(name);
         salvage.moved.packs.push(id);
         let opened = match self.store.io.open(&path, Access::Read) {
             Err(source) if source.kind() == IoErrorKind::NotFound => {
@@ -316,6 +324,8 @@ impl Mending<'_> {
                 file.saved += 1;
                 salvage.sources.insert(id, Source::Rebuilt(number, kind, ordinal));
             }
+            let problems = rebuilt.findings().iter().map(|finding| finding.message.clone());
+            file.problems.extend(problems);
             salvage.gone.extend(rebuilt.gone());
             salvage.rebuilt.push(rebuilt);
         }
@@ -400,44 +410,53 @@ impl Mending<'_> {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    /// Puts the damaged files into quarantine.
+    /// Puts the damaged files into quarantine. Each has its new name, durable, before it loses the
+    /// old one.
     fn move_files(&self, salvage: &Salvage) -> Result<()> {
         let (io, dir) = (&*self.store.io, &self.store.dir);
         let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
-        let mut folders = HashSet::new();
-        for file in moved {
-            let quarantine = dir.join(QUARANTINE_DIR);
-            match io.create_dir(&quarantine) {
-                Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-                    return Err(Error::io(format!("create {}", quarantine.display()), source));
-                }
-                _ => {}
+        let moved: Vec<PathBuf> = moved.map(|file| dir.join(&file.name)).collect();
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let quarantine = dir.join(QUARANTINE_DIR);
+        match io.create_dir(&quarantine) {
+            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                return Err(Error::io(format!("create {}", quarantine.display()), source));
             }
-            let from = dir.join(&file.name);
-            let failed = |source| Error::io(format!("move {}", from.display()), source);
-            let base = file.name.rsplit('/').next().unwrap_or(&file.name);
-            for number in 0.. {
-                match io.publish(&from, &quarantine.join(format!("{base}.{number}"))) {
-                    Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
-                    // A process has removed it: a manifest that is older than the newest two.
-                    Err(source) if source.kind() == IoErrorKind::NotFound => break,
-                    published => {
-                        published.map_err(failed)?;
-                        break;
-                    }
+            _ => {}
+        }
+        for path in &moved {
+            self.link_into(&quarantine, path)?;
+        }
+        let sync = |dir: &Path| {
+            io.sync_dir(dir).map_err(|e| Error::io(format!("sync {}", dir.display()), e))
+        };
+        sync(dir)?;
+        sync(&quarantine)?;
+        for path in &moved {
+            self.store.remove(path)?;
+        }
+        [dir.join(JOURNAL_DIR), dir.join(PACKS_DIR), dir.clone()]
+            .iter()
+            .try_for_each(|dir| sync(dir))
+    }
+
+    /// Gives a file a name in quarantine: its own, and a number.
+    fn link_into(&self, quarantine: &Path, path: &Path) -> Result<()> {
+        let base = path.file_name().unwrap_or_default().to_string_lossy();
+        for number in 0..MAX_ATTEMPTS {
+            match self.store.io.link(path, &quarantine.join(format!("{base}.{number}"))) {
+                Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
+                // An old manifest, which whoever published a new one has removed.
+                Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(()),
+                linked => {
+                    return linked.map_err(|e| Error::io(format!("move {}", path.display()), e));
                 }
-            }
-            // The new name first: after a crash the file has one of them at least.
-            for folder in [&quarantine, from.parent().unwrap_or(dir)] {
-                folders.insert(folder.to_owned());
             }
         }
-        let mut folders: Vec<_> = folders.into_iter().collect();
-        folders.sort_by_key(|folder| !folder.ends_with(QUARANTINE_DIR));
-        for folder in folders {
-            io.sync_dir(&folder).map_err(|e| Error::io(format!("sync {}", folder.display()), e))?;
-        }
-        Ok(())
+        let message = format!("{}: too many files of this name", quarantine.display());
+        Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 }
 

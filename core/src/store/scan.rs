@@ -218,7 +218,8 @@ impl Scan<'_> {
             && !trailer_verifies(&mut self.window, record)?
         {
             let (from, to) = (record.offset, record.end());
-            self.report_damage(from, to);
+            let message = format!("bytes of the batch up to {to} have changed");
+            self.report(from, message);
         }
         Ok(())
     }
@@ -274,11 +275,15 @@ impl Scan<'_> {
     }
 
     fn report_damage(&mut self, from: u64, next: u64) {
+        self.report(from, format!("damaged up to {next}, where a good record follows"));
+    }
+
+    fn report(&mut self, from: u64, message: String) {
         self.tail.damaged = true;
         self.found.findings.push(Finding {
             kind: FindingKind::Damage,
             place: self.segment.place(from),
-            message: format!("damaged up to {next}, where a good record follows"),
+            message,
         });
     }
 

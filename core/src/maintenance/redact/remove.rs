@@ -53,7 +53,7 @@ impl<'a> Removal<'a> {
         store: &Store,
         pattern: &Pattern,
     ) -> Result<Replaced> {
-        let gone = self.gone();
+        let gone = self.gone()?;
         let Self { search, mut marker, now_round, .. } = self;
         let inventory = search.inventory;
         let files = replaceable(inventory);
@@ -76,10 +76,10 @@ impl<'a> Removal<'a> {
 
     /// What the pack answers for: everything that was redacted, now or earlier, and operations that
     /// are not kept.
-    fn gone(&self) -> Vec<(ObjectId, Kind, Gone)> {
+    fn gone(&self) -> Result<Vec<(ObjectId, Kind, Gone)>> {
         let inventory = self.search.inventory;
         let files = replaceable(inventory);
-        let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files);
+        let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files)?;
         let mut gone: HashMap<ObjectId, (Kind, Gone)> =
             earlier.into_iter().map(|(id, kind, why)| (id, (kind, why))).collect();
         for (id, kind) in self.search.tainted() {
@@ -96,7 +96,7 @@ impl<'a> Removal<'a> {
         }
         let mut gone: Vec<_> = gone.into_iter().map(|(id, (kind, why))| (id, kind, why)).collect();
         gone.sort_unstable_by_key(|(id, ..)| *id);
-        gone
+        Ok(gone)
     }
 }
 

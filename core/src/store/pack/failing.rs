@@ -55,6 +55,11 @@ impl Io for Failing {
         RealIo.publish(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call()?;
+        RealIo.link(from, to)
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.call()?;
         RealIo.remove(path)

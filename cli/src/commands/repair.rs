@@ -1,0 +1,131 @@
+//! `repair`: brings back what verifies, and says what is lost.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair, repair};
+use turntree::store::{SalvageFate, SalvagedFile};
+
+use super::fsck::{finding_record, write_findings};
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::{ADDED, Output, REMOVED, STRONG};
+use crate::progress::Meter;
+use crate::render::{ID_DIGITS, count};
+
+/// Bring back what verifies, and say what is lost
+///
+/// What verifies of a damaged file goes into a new pack, and the file into the folder quarantine of
+/// the store: nothing is deleted. Refs that lead to something that is lost stay as they are, unless
+/// --accept-loss moves them to the newest snapshot that is whole, as an operation. Ends with 1 when
+/// something is lost all the same.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree repair --dry-run
+  turntree repair
+  turntree repair --accept-loss")]
+pub(crate) struct Repair {
+    /// Only say what would be done
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Move refs back to what is whole, and begin the operation log behind a gap
+    #[arg(long)]
+    accept_loss: bool,
+}
+
+impl Repair {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open_quietly()?;
+        let stamp = stamp()?;
+        let mut meter = Meter::new("checking");
+        let mut progress = |done, all| meter.show(done, all);
+        let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
+        let (plan, report) = if self.dry_run {
+            (plan_repair(repo.store(), &stamp, &mut progress)?, None)
+        } else {
+            let repaired = repair(repo.store(), loss, &stamp, &mut progress)?;
+            (repaired.plan, Some(repaired.report))
+        };
+        drop(meter);
+        let ok = report.as_ref().map_or(plan.lost.is_empty(), FsckReport::is_ok);
+        if run.out.json {
+            run.out.record(&self.record(&plan, report.as_ref(), ok))?;
+        } else {
+            self.write_plan(&mut run.out, &plan)?;
+            let findings = report.as_ref().map_or(&plan.lost, |report| &report.findings);
+            write_findings(&mut run.out, findings)?;
+            self.write_end(&mut run.out, plan.is_empty(loss), ok)?;
+        }
+        Ok(if ok { Answer::Yes } else { Answer::No })
+    }
+
+    fn write_plan(&self, out: &mut Output, plan: &RepairPlan) -> Result<()> {
+        let paint = out.paint;
+        for file in &plan.files {
+            let fate = paint.paint(REMOVED, format!("{:<10}", fate(file)));
+            let saved = count(file.saved, "object");
+            writeln!(out, "{fate} {}: {saved} saved", file.name)?;
+            for problem in &file.problems {
+                writeln!(out, "{:<10} {problem}", "")?;
+            }
+        }
+        for name in &plan.adopted {
+            writeln!(out, "{} {name}", paint.paint(ADDED, format!("{:<10}", "list")))?;
+        }
+        for RefRepair { name, old, new } in &plan.refs {
+            let change = if self.accept_loss { "move" } else { "broken" };
+            let change = paint.paint(REMOVED, format!("{change:<10}"));
+            let new = new.map_or("nothing".to_owned(), |id| id.short(ID_DIGITS));
+            writeln!(out, "{change} {name}: {} is lost, whole is {new}", old.short(ID_DIGITS))?;
+        }
+        Ok(())
+    }
+
+    fn write_end(&self, out: &mut Output, nothing: bool, ok: bool) -> Result<()> {
+        let text = match (nothing, ok) {
+            (true, true) => "there is nothing to repair",
+            (true, false) => "nothing more can be brought back",
+            (false, true) if self.dry_run => "all of it can be brought back; nothing was done",
+            (false, false) if self.dry_run => "some of it is lost; nothing was done",
+            (false, true) => "repaired; damaged files are in quarantine",
+            (false, false) => "repaired what could be; damaged files are in quarantine",
+        };
+        let text = out.paint.paint(STRONG, text);
+        writeln!(out, "{text}")?;
+        Ok(())
+    }
+
+    fn record(&self, plan: &RepairPlan, report: Option<&FsckReport>, ok: bool) -> json::Repair {
+        let findings = report.map_or(&plan.lost, |report| &report.findings);
+        let files = plan.files.iter().map(|file| json::RepairedFile {
+            file: file.name.clone(),
+            action: fate(file),
+            saved: file.saved,
+            problems: file.problems.clone(),
+        });
+        let refs = plan.refs.iter().map(|change| json::RepairedRef {
+            name: change.name.clone(),
+            old: change.old.to_string(),
+            new: change.new.map(|id| id.to_string()),
+        });
+        json::Repair {
+            ok,
+            dry_run: self.dry_run,
+            files: files.collect(),
+            listed: plan.adopted.clone(),
+            refs: refs.collect(),
+            refs_moved: self.accept_loss && !self.dry_run,
+            findings: findings.iter().map(finding_record).collect(),
+        }
+    }
+}
+
+/// What happens to a file.
+fn fate(file: &SalvagedFile) -> &'static str {
+    match file.fate {
+        SalvageFate::Quarantined => "quarantine",
+        SalvageFate::Missing => "missing",
+        SalvageFate::InUse => "in-use",
+    }
+}

@@ -1,0 +1,68 @@
+//! The records of `fsck` and `repair`.
+
+use serde::Serialize;
+
+/// `fsck`.
+#[derive(Serialize)]
+pub(crate) struct Fsck {
+    /// Whether nothing is damaged or lost.
+    pub(crate) ok: bool,
+    pub(crate) objects: u64,
+    pub(crate) commits: u64,
+    /// Bytes of the files.
+    pub(crate) bytes: u64,
+    pub(crate) findings: Vec<FsckFinding>,
+    pub(crate) operations: u64,
+    /// Snapshots whose content was dropped by retention or redacted.
+    pub(crate) expired: u64,
+}
+
+/// One finding of `fsck` or `repair`.
+#[derive(Serialize)]
+pub(crate) struct FsckFinding {
+    pub(crate) kind: &'static str,
+    /// `damage` or `note`.
+    pub(crate) severity: &'static str,
+    /// File and offset, ref, or session with turn and section.
+    pub(crate) place: String,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<String>,
+}
+
+/// `repair`.
+#[derive(Serialize)]
+pub(crate) struct Repair {
+    /// Whether nothing is damaged or lost afterwards.
+    pub(crate) ok: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) files: Vec<RepairedFile>,
+    /// Packs that no manifest listed and that are in use again.
+    pub(crate) listed: Vec<String>,
+    pub(crate) refs: Vec<RepairedRef>,
+    /// Whether the refs were moved.
+    pub(crate) refs_moved: bool,
+    /// What `fsck` finds afterwards; in a plan, what will be lost.
+    pub(crate) findings: Vec<FsckFinding>,
+}
+
+/// A damaged file.
+#[derive(Serialize)]
+pub(crate) struct RepairedFile {
+    pub(crate) file: String,
+    /// `quarantine`, `missing` or `in-use`.
+    pub(crate) action: &'static str,
+    /// Objects in it that verify.
+    pub(crate) saved: u64,
+    /// What is wrong with it, where nothing but its frames tells what it holds.
+    pub(crate) problems: Vec<String>,
+}
+
+/// A ref that leads to something that is lost.
+#[derive(Serialize)]
+pub(crate) struct RepairedRef {
+    pub(crate) name: String,
+    pub(crate) old: String,
+    /// The newest value that is whole.
+    pub(crate) new: Option<String>,
+}

@@ -10,6 +10,10 @@ const MAX_STEP_BYTES: u64 = 256 << 20;
 /// A file with more garbage than one part in this many is worth a step.
 const GARBAGE_PARTS: u64 = 4;
 
+/// A pack of no more than this is rewritten with the journal whenever that is: it takes no time, and
+/// turns that expire leave many small packs otherwise.
+const SMALL_BYTES: u64 = 8 << 20;
+
 /// What is known of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileState {
@@ -84,7 +88,7 @@ fn step<'f>(free: impl Iterator<Item = (usize, &'f FileState)>) -> (Vec<usize>, 
     packs.sort_by_key(|(_, file)| file.live.bytes);
     for (number, file) in packs {
         let wasteful = file.garbage.bytes * GARBAGE_PARTS > file.bytes;
-        let small = !chosen.is_empty() && file.live.bytes <= bytes;
+        let small = !chosen.is_empty() && file.live.bytes <= bytes.max(SMALL_BYTES);
         if (wasteful || small) && bytes + file.live.bytes <= MAX_STEP_BYTES {
             bytes += file.live.bytes;
             tier = tier.max(Tier::Compacted);
@@ -150,7 +154,7 @@ mod tests {
         let mut rewritten = 0;
         for _ in 0..256 {
             let mut files = packs.clone();
-            files.push(file(None, 1000, 0));
+            files.push(file(None, SMALL_BYTES, 0));
             let (chosen, tier, _) = choose(&files, Purpose::Step);
             let bytes: u64 = chosen.iter().map(|number| files[*number].live.bytes).sum();
             rewritten += bytes;
@@ -158,6 +162,6 @@ mod tests {
             packs.push(file(Some(tier), bytes, 0));
         }
         assert!(packs.len() <= 9, "{}", packs.len());
-        assert!(rewritten <= 256 * 1000 * 9, "{rewritten}");
+        assert!(rewritten <= 256 * SMALL_BYTES * 9, "{rewritten}");
     }
 }

@@ -181,7 +181,9 @@ pub fn collect(
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;
         collected.steps += 1;
-        collected.expired_turns += plan.retention.elided.len() as u64;
+        // What a later step still has to drop is counted there once more.
+        let expired = plan.retention.elided.len() as u64;
+        collected.expired_turns = collected.expired_turns.max(expired);
         collected.written_bytes += written_bytes;
         collected.replaced_bytes += freed_bytes;
         for file in plan.files.iter().filter(|file| file.fate == Fate::Replaced) {

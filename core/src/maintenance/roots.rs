@@ -11,12 +11,12 @@
 //! [retention](super::retention) decides about the content. Of a lost line only the newest turn that
 //! a ref was at is a tip; the older ones are turns of its history like those of a branch.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt;
 
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
+use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, pin_name};
 use crate::store::RefTable;
 
@@ -226,13 +226,46 @@ impl Finder<'_> {
         for operation in operations {
             for change in &operation.changes {
                 let Some(RefValue::Object(id)) = &change.old else { continue };
-                if !self.roots.graph.contains(id) {
+                if !self.roots.graph.contains(id) && !self.is_before(id, change.new.as_ref())? {
                     let (name, sequence) = (change.name.clone(), operation.sequence);
                     self.protect_lost(id, &Reason::Lost { name, sequence })?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether a ref only went on, from the commit `old` to `new`: then nothing was lost, even if the
+    /// commits between have been forgotten since. Nothing else makes commits vanish that a ref led to.
+    fn is_before(&self, old: &ObjectId, new: Option<&RefValue>) -> Result<bool> {
+        let (Some(RefValue::Object(new)), Some(before)) = (new, self.commit(old)?) else {
+            return Ok(false);
+        };
+        let mut waiting = vec![*new];
+        let mut seen = HashSet::new();
+        while let Some(id) = waiting.pop() {
+            if id == *old {
+                return Ok(true);
+            }
+            match self.commit(&id)? {
+                None => return Ok(true),
+                Some(commit) if commit.turn > before.turn && seen.insert(id) => {
+                    waiting.extend(commit.parents);
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// The commit `id`, if it is one and is there.
+    fn commit(&self, id: &ObjectId) -> Result<Option<Commit>> {
+        match self.read(id)? {
+            Some(Object { kind: Kind::Commit, bytes }) => {
+                Commit::decode(&bytes).map(Some).map_err(|error| error.at(id))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn protect_lost(&mut self, id: &ObjectId, reason: &Reason) -> Result<()> {

@@ -202,7 +202,9 @@ impl Store {
             self.sync_others(&others)?;
             return Ok(Some((Written::default(), None)));
         }
-        let owned = match writer.owned.take() {
+        // Another thread may have failed to make the segment durable.
+        let usable = |owned: &Owned| lock(&self.journal).is_usable(&owned.segment);
+        let owned = match writer.owned.take().filter(usable) {
             Some(owned) => owned,
             None => self.acquire(&mut writer.ids)?,
         };

@@ -72,11 +72,13 @@ pub(super) struct Found {
 impl<'s> Inventory<'s> {
     pub(super) fn new(store: &'s Store, found: Found) -> Self {
         let Found { files, refs, active, segments, sealed_replaceable } = found;
-        let rank = |location: &Location| {
-            segments.iter().position(|(id, ..)| *id == location.segment.id).unwrap_or(usize::MAX)
-        };
-        let mut active: Vec<_> = active.into_iter().collect();
-        active.sort_by_cached_key(|(_, at)| (rank(at), at.stored.offset));
+        let ranks: HashMap<SegmentId, usize> =
+            (0..).zip(&segments).map(|(at, (id, ..))| (*id, at)).collect();
+        let ranked =
+            active.into_iter().filter_map(|(id, at)| Some((*ranks.get(&at.segment.id)?, id, at)));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable_by_key(|(rank, _, at)| (*rank, at.stored.offset));
+        let active: Vec<_> = ranked.into_iter().map(|(_, id, at)| (id, at)).collect();
         let mut stored = Vec::new();
         let mut first = 0;
         let mut add = |name: String, tier, bytes, replaceable, objects: usize| {
@@ -131,12 +133,11 @@ impl<'s> Inventory<'s> {
             found.filter_map(|(sealed, file)| Some(file.first + sealed.position(id)?)).next();
         found.or_else(|| {
             let packs = sealed.get(files..)?;
-            self.files.packs.iter().zip(packs).rev().find_map(|(pack, file)| {
-                match pack.find(id)? {
-                    InPack::Object { ordinal, .. } => Some(file.first + ordinal as usize),
-                    InPack::Gone(..) => None,
-                }
-            })
+            let mut packs = self.files.packs.iter().zip(packs).rev();
+            match packs.find_map(|(pack, file)| Some((file, pack.find(id)?)))? {
+                (file, InPack::Object { ordinal, .. }) => Some(file.first + ordinal as usize),
+                (_, InPack::Gone(..)) => None,
+            }
         })
     }
 

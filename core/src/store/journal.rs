@@ -170,9 +170,20 @@ impl Journal {
         self.segments.iter_mut().find(|segment| Arc::ptr_eq(&segment.file, file))
     }
 
+    /// Whether more may be written to a segment of this handle.
+    pub(super) fn is_usable(&mut self, file: &Arc<SegmentFile>) -> bool {
+        self.segment(file)
+            .is_some_and(|segment| segment.owned && !segment.failed && !segment.closed)
+    }
+
     /// What others have written and perhaps not synced yet.
     pub(super) fn not_durable(&self) -> Vec<Undurable> {
         self.undurable(|segment| !segment.owned && !segment.failed)
+    }
+
+    /// What anybody has written, this handle included, and perhaps not synced yet.
+    pub(super) fn all_not_durable(&self) -> Vec<Undurable> {
+        self.undurable(|segment| !segment.failed)
     }
 
     /// What could not be made durable where it lies.
@@ -193,8 +204,10 @@ impl Journal {
         }
     }
 
-    /// Adds a segment that has just been created.
+    /// Adds a segment that has just been created. Another thread may have found its file already,
+    /// while there was nothing in it.
     pub(super) fn add(&mut self, segment: Segment) {
+        self.segments.retain(|known| known.file.id != segment.file.id);
         self.segments.push(segment);
     }
 

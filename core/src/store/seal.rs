@@ -78,7 +78,7 @@ impl Store {
             let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
             let mut journal = lock(&self.journal);
             journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-            (Arc::clone(&read(&self.view).refs), journal.not_durable())
+            (Arc::clone(&read(&self.view).refs), journal.all_not_durable())
         };
         for other in others {
             self.sync(&other, &*other.segment.file)?;

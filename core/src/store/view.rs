@@ -53,11 +53,21 @@ pub(super) struct View {
 }
 
 impl Files {
+    /// Where an object is read from. A pack that says it is gone outdoes older packs that have it
+    /// still.
     pub(super) fn place(&self, id: &ObjectId) -> Option<Place> {
-        self.places(id).next()
+        let sealed = self.sealed.iter().rev().find_map(|sealed| {
+            sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+        });
+        sealed.or_else(|| match self.packed(id)? {
+            (pack, InPack::Object { ordinal, kind }) => {
+                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            }
+            (_, InPack::Gone(..)) => None,
+        })
     }
 
-    /// Every copy of an object, the one that is read first in front.
+    /// Every copy of an object, whatever packs say of it.
     pub(super) fn places(&self, id: &ObjectId) -> impl Iterator<Item = Place> {
         let sealed = self.sealed.iter().rev().filter_map(|sealed| {
             sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
@@ -72,15 +82,20 @@ impl Files {
 
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         self.sealed.iter().any(|sealed| sealed.find(id).is_some())
-            || self.packs.iter().any(|pack| matches!(pack.find(id), Some(InPack::Object { .. })))
+            || matches!(self.packed(id), Some((_, InPack::Object { .. })))
     }
 
     /// Why an object that lies nowhere is not there any more, if that is known.
     pub(super) fn gone(&self, id: &ObjectId) -> Option<Gone> {
-        self.packs.iter().rev().find_map(|pack| match pack.find(id)? {
-            InPack::Gone(why, _) => Some(why),
-            InPack::Object { .. } => None,
-        })
+        match self.packed(id)? {
+            (_, InPack::Gone(why, _)) => Some(why),
+            (_, InPack::Object { .. }) => None,
+        }
+    }
+
+    /// The newest pack that knows an id, and what it knows.
+    fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, InPack)> {
+        self.packs.iter().rev().find_map(|pack| Some((pack, pack.find(id)?)))
     }
 }
 

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use turntree::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue};
 use turntree::store::{
     Committed, Expected, FindingKind, Io, NewStore, OpenOptions, OperationDraft, PackItem,
-    RefUpdate, Replaced, Replacement, Store, Tier,
+    RefUpdate, Replaced, Replacement, Store, StoredFile, Tier,
 };
 
 use crate::sim::{Keep, Random, SimDisk};
@@ -90,16 +90,18 @@ pub fn options(seed: u64) -> OpenOptions {
     OpenOptions::new(writer_seed)
 }
 
-/// Replaces whatever may be replaced by one pack that holds all of it.
+/// Replaces those of some files that may be replaced by one pack that holds all of them.
 ///
 /// # Errors
 /// Those of a collection.
-pub fn pack_everything(store: &Store) -> turntree::Result<Replaced> {
+pub fn pack(store: &Store, which: impl Fn(&StoredFile) -> bool) -> turntree::Result<Replaced> {
     let collection = store.collect()?;
     let inventory = collection.inventory();
     let files = inventory.files().iter().enumerate();
-    let files: Vec<usize> =
-        files.filter(|(_, file)| file.replaceable).map(|(number, _)| number).collect();
+    let files: Vec<usize> = files
+        .filter(|(_, file)| file.replaceable && which(file))
+        .map(|(number, _)| number)
+        .collect();
     let entries = (0..inventory.positions()).filter_map(|position| inventory.entry(position));
     let mut seen = HashSet::new();
     let chosen = entries.filter(|entry| files.contains(&entry.file) && seen.insert(entry.id));
@@ -146,7 +148,7 @@ impl Script {
                 }
                 if self.packs {
                     let collector = Store::open(Arc::clone(io), dir, options(random.draw()));
-                    let packed = collector.and_then(|store| pack_everything(&store));
+                    let packed = collector.and_then(|store| pack(&store, |_| true));
                     promise.errors.extend(packed.err().map(|error| error.to_string()));
                 }
             }

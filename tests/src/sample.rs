@@ -12,7 +12,7 @@ use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
-use crate::oracle::DIR;
+use crate::oracle::{DIR, pack};
 use crate::sim::{Keep, Random, SimDisk};
 use crate::stamp;
 
@@ -56,7 +56,7 @@ impl Sample {
         gc(Purpose::Gc);
         gc(Purpose::Repack(Tier::Compacted));
         turn(&open(&disk, 31), "two", 31);
-        gc(Purpose::Step);
+        pack(open(&disk, 2).store(), |file| file.tier.is_none()).unwrap();
         let writers: Vec<Repository> = (32..=42).map(|seed| open(&disk, seed)).collect();
         for (writer, second) in writers.iter().zip(32..) {
             turn(writer, "two", second);

@@ -242,7 +242,13 @@ impl<'a> Survey<'a> {
     fn replacement(&self) -> Replacement {
         Replacement {
             files: self.chosen.clone(),
-            items: arrange(self.inventory, &self.marker, &self.chosen, self.now_round),
+            items: arrange(
+                self.inventory,
+                &self.marker,
+                &self.chosen,
+                self.now_round,
+                self.plan.tier,
+            ),
             gone: self.gone.clone(),
             tier: self.plan.tier,
         }

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use super::mark::{Marker, Met};
 use crate::object::Kind;
-use crate::store::{Inventory, PackItem};
+use crate::store::{Inventory, PackItem, Tier};
 
 /// Which part of a pack an object belongs to. The order is that of the pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +35,7 @@ pub(super) fn arrange(
     marker: &Marker<'_>,
     files: &[usize],
     now: u32,
+    tier: Tier,
 ) -> Vec<PackItem> {
     let mut first_of_group: HashMap<u64, usize> = HashMap::new();
     let mut chosen: Vec<(Lane, usize, usize, &Met)> = Vec::new();
@@ -49,7 +50,9 @@ pub(super) fn arrange(
     chosen.sort_unstable_by_key(|(lane, first, order, _)| (*lane, *first, *order));
     let item = |(lane, _, _, met): (Lane, usize, usize, &Met)| {
         let entry = inventory.entry(met.position as usize)?;
-        Some(PackItem { id: entry.id, kind: entry.kind, lane: lane as u32 })
+        // In an archive, what is now and what was before share the large blocks.
+        let lane = if tier == Tier::Archive { 0 } else { lane as u32 };
+        Some(PackItem { id: entry.id, kind: entry.kind, lane })
     };
     chosen.into_iter().filter_map(item).collect()
 }

@@ -59,7 +59,7 @@ impl<'a> Removal<'a> {
         let files = replaceable(inventory);
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
-        let items = arrange(inventory, &marker, &files, now_round);
+        let items = arrange(inventory, &marker, &files, now_round, tier);
         let replacement = Replacement { files, items, gone, tier };
         let mut arrived = |ids: &[ObjectId]| {
             check_arrivals(store, ids, pattern)?;

@@ -10,9 +10,10 @@ use serde::Serialize;
 use turntree::context::{
     Builder, FileMode, MAIN_AGENT, MessageEntry, SectionDiff, diff as diff_contexts,
 };
+use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
-use turntree::store::{Durability, NewStore, OpenOptions, RealIo};
+use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
 
 use crate::Result;
 use crate::workload::{Change, Entry, Part, State, Turn};
@@ -52,6 +53,16 @@ impl Contestant {
     pub(crate) fn create(dir: &Path) -> Result<()> {
         let new = NewStore { id: *b"turntree-compare" };
         Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([0; 16]))?;
+        Ok(())
+    }
+
+    /// Packs everything: for work that goes on, or as small as it gets.
+    pub(crate) fn compact(&self, archive: bool) -> Result<()> {
+        let tier = if archive { Tier::Archive } else { Tier::Compacted };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+        let time = Time { micros: i64::try_from(now.as_micros())?, offset_minutes: 0 };
+        let stamp = Stamp { time, actor: "harness".into() };
+        collect(&self.repo, Purpose::Repack(tier), &stamp, &mut |_| ())?;
         Ok(())
     }
 

@@ -175,7 +175,7 @@ fn gone(repo: &Repository) -> Vec<String> {
 }
 
 /// A session with far more expired turns than are remembered, a pinned one, and versions of files of
-/// which some are stored in parts and some as what differs.
+/// which some are stored in parts and some as what differs from two others.
 fn long_session(dir: &Path) -> Repository {
     let mut options = OpenOptions::new([1; 16]);
     // The disk is not what is tested here.
@@ -202,19 +202,22 @@ fn long_session(dir: &Path) -> Repository {
     }
     let mut random = Random(5);
     let mut image: Vec<u8> = (0..5 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
-    for second in turns + 1..turns + 4 {
-        image[usize::try_from(second).unwrap() * 1000] ^= 1;
+    // Each window over these has half in common with the one before, so bases have bases.
+    let reversed: Vec<u8> = image.iter().rev().copied().collect();
+    for (version, second) in (turns + 1..turns + 5).enumerate() {
+        image[version * 1_000_000] ^= 1;
         let whole = (FileMode::Regular, Bytes::from(image.clone()));
-        let part = (FileMode::Regular, Bytes::copy_from_slice(&image[..400_000]));
+        let window = &reversed[version * 200_000..][..400_000];
+        let part = (FileMode::Regular, Bytes::copy_from_slice(window));
         snapshot(&repo, &main, second, |builder, sink| {
             builder.set_file(sink, "image", Some(whole)).unwrap();
-            builder.set_file(sink, "part", Some(part)).unwrap();
+            builder.set_file(sink, "window", Some(part)).unwrap();
         });
     }
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Default, &policy).unwrap();
-    change.finish(&stamp(turns + 4), "policy").unwrap();
+    change.finish(&stamp(turns + 5), "policy").unwrap();
     repo
 }
 
@@ -381,8 +384,28 @@ fn the_reader_tells_where_a_changed_byte_lies() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[1500] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let Output { status, stderr, .. } = reader(&sandbox.store(), &["verify"]);
+    assert_told(&sandbox.store(), &path);
+
+    let sandbox = Sandbox::new();
+    sandbox.import("task", claude_code(8).as_bytes()).unwrap();
+    collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(9), &mut |_| ()).unwrap();
+    read(&sandbox.store(), &["verify"]);
+    let packs = fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let path = packs.map(|entry| entry.unwrap().path()).next().unwrap();
+    let whole = fs::read(&path).unwrap();
+    // In a frame, which opening does not read; and among the ids, which it does.
+    for at in [whole.len() / 2, 200] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_told(&sandbox.store(), &path);
+    }
+}
+
+/// The reader finds the damage, and says in which file it is.
+fn assert_told(store: &Path, damaged: &Path) {
+    let Output { status, stderr, .. } = reader(store, &["verify"]);
     let told = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{told}");
-    assert!(told.contains(path.file_name().unwrap().to_str().unwrap()), "{told}");
+    assert!(told.contains(damaged.file_name().unwrap().to_str().unwrap()), "{told}");
 }

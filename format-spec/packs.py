@@ -74,7 +74,8 @@ class Pack:
         pairs = [self.data[at : at + 2] for at in range(notes, notes + 2 * gone, 2)]
         known = all(kind < len(KINDS) and reason in REASONS for kind, reason in pairs)
         require(known and count < slots <= 2 * count + 1, f"{self.name}: ids that cannot be")
-        self.gone = {id_: (kind, REASONS[reason]) for id_, (kind, reason) in zip(self.ids[self.count :], pairs, strict=True)}
+        gone_ids = self.ids[self.count :]
+        self.gone = {id_: (kind, REASONS[reason]) for id_, (kind, reason) in zip(gone_ids, pairs, strict=True)}
         bits = int.from_bytes(self.data[notes + 2 * gone : self.frames_at], "little")
         table = [bits >> slot * width & (1 << width) - 1 for slot in range(slots)] if count <= 4096 else []
         for ordinal, id_ in enumerate(self.ids if table else []):

@@ -247,6 +247,8 @@ class Store:
             self.load()
             if self.epoch() == epoch:
                 break
+        else:
+            raise Refused("files are replaced faster than they can be read")
         self.grafts = self.read_grafts()
 
     def epoch(self) -> int:
@@ -337,7 +339,8 @@ class Store:
     def read_manifest(self, data: bytes, generation: int) -> Manifest:
         """One generation."""
         require(len(data) >= 136 and data[-32:] == checksum("manifest", data[:-32]), "does not verify")
-        found, version, zero, number, store, retired, sequence, newest, sealed, packs, size = MANIFEST.unpack(data[:104])
+        fields = MANIFEST.unpack(data[:104])
+        found, version, zero, number, store, retired, sequence, newest, sealed, packs, size = fields
         require((found, version, zero) == (magic(b"M"), 1, 0), f"version {version}")
         packs_at = 104 + 24 * sealed
         retired_at = packs_at + 32 * packs

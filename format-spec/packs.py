@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -47,22 +48,23 @@ class Pack:
         data, foot = self.data, len(self.data) - 216
         require(foot >= 128, f"{self.name}: too short for a pack")
         (
-            magic, version, self.objects, gone, slots, self.parts, blocks, self.salt, table,
+            magic, version, self.count, gone, slots, self.parts, blocks, self.salt, table,
             ids, table_sum, header_sum, self.frames_sum,
         ) = FOOTER.unpack(data[foot : foot + 184])  # fmt: skip
         name = checksum("pack footer", data[foot : foot + 184])
         good = (magic, version) == (b"\x89TTF\r\n\x1a\n", 1) and data[foot + 184 :] == name
         require(good and self.name == f"{name.hex()}.pack", f"{self.name}: the footer does not verify")
         head = HEADER.unpack(data[:96])
-        expected = b"\x89TTP\r\n\x1a\n", 1, head[2], store, self.salt, self.objects, gone, slots, 0, ids
+        expected = b"\x89TTP\r\n\x1a\n", 1, head[2], store, self.salt, self.count, gone, slots, 0, ids
         good = head == expected and head[2] in (1, 2, 3) and data[96:128] == header_sum
         require(good and header_sum == checksum("pack header", data[:96]), f"{self.name}: the header does not verify")
         self.read_ids(gone, slots, ids)
         self.blocks = list(self.read_table(data[table:foot], table, blocks, table_sum))
+        self.firsts = {part: self.numbered(part=part) for part in (False, True)}
 
     def read_ids(self, gone: int, slots: int, expected: bytes) -> None:
         """Takes in the ids, and checks that each is found by the slots."""
-        count = self.objects + gone
+        count = self.count + gone
         width = count.bit_length()
         notes = 128 + 32 * count
         self.frames_at = notes + 2 * gone + (slots * width + 7) // 8
@@ -72,7 +74,8 @@ class Pack:
         pairs = [self.data[at : at + 2] for at in range(notes, notes + 2 * gone, 2)]
         known = all(kind < len(KINDS) and reason in REASONS for kind, reason in pairs)
         require(known and count < slots <= 2 * count + 1, f"{self.name}: ids that cannot be")
-        self.gone = {id_: (kind, REASONS[reason]) for id_, (kind, reason) in zip(self.ids[self.objects :], pairs)}
+        gone_ids = self.ids[self.count :]
+        self.gone = {id_: (kind, REASONS[reason]) for id_, (kind, reason) in zip(gone_ids, pairs, strict=True)}
         bits = int.from_bytes(self.data[notes + 2 * gone : self.frames_at], "little")
         table = [bits >> slot * width & (1 << width) - 1 for slot in range(slots)] if count <= 4096 else []
         for ordinal, id_ in enumerate(self.ids if table else []):
@@ -80,29 +83,35 @@ class Pack:
             while table[slot] not in (0, ordinal + 1):
                 slot = (slot + 1) % slots
             require(table[slot] != 0, f"{self.name}: {id_.hex()} is not in its slots")
-        self.ordinals = {id_: ordinal for ordinal, id_ in enumerate(self.ids[: self.objects])}
+        self.ordinals = {id_: ordinal for ordinal, id_ in enumerate(self.ids[: self.count])}
         require(len(self.ordinals) + len(self.gone) == count, f"{self.name}: an id twice")
 
     def read_table(self, table: bytes, end: int, blocks: int, expected: bytes) -> Iterator[Block]:
         """The blocks, which lie back to back from the ids to the table."""
         whole = len(table) == 20 * blocks and checksum("pack table", table) == expected
         require(whole, f"{self.name}: the table does not verify")
-        at, next_, bases = self.frames_at, {GONE: self.objects, PARTS: 0}, set()
+        at, next_, bases = self.frames_at, {GONE: self.count, PARTS: 0}, {-1: -1}
         for number, (holds, zero, objects, base, size, stored) in enumerate(BLOCK.iter_unpack(table)):
             key = holds if holds in next_ else 0
             first = next_.setdefault(key, 0)
-            fits = zero == bytes(3) and (holds < len(KINDS) or holds in (GONE, PARTS)) and base - 1 in bases | {-1}
+            fits = zero == bytes(3) and (holds < len(KINDS) or holds in (GONE, PARTS)) and bases.get(base - 1, 2) < 2
             fits &= 1 <= objects <= min(size, 65536) and size <= min(16 << 20, stored << 16)
+            fits &= holds != GONE or size == 34 * objects
             require(fits, f"{self.name}: block {number} cannot be")
             yield Block(at, holds, first, objects, base - 1, size, stored)
-            if base == 0:
-                bases.add(number)
+            bases[number] = bases[base - 1] + 1
             next_[key] += objects
             at += 120 + stored
         counts = next_.get(0, 0), next_[GONE], next_[PARTS], at
-        require(counts == (self.objects, len(self.ids), self.parts, end), f"{self.name}: blocks that do not add up")
+        require(counts == (self.count, len(self.ids), self.parts, end), f"{self.name}: blocks that do not add up")
 
-    @lru_cache(maxsize=64)
+    def numbered(self, *, part: bool) -> tuple[list[int], list[int]]:
+        """The first object in each block of objects, or part in each of parts; and the numbers of these."""
+        found = [(block.first, number) for number, block in enumerate(self.blocks) if block.holds != GONE]
+        found = [(first, number) for first, number in found if (self.blocks[number].holds == PARTS) == part]
+        return [first for first, _ in found], [number for _, number in found]
+
+    @lru_cache(maxsize=16)
     def raw(self, number: int) -> bytes:
         """The raw bytes of a block."""
         block = self.blocks[number]
@@ -121,7 +130,7 @@ class Pack:
         except zstandard.ZstdError as error:
             raise Refused(f"{where}: {error}") from None
 
-    @lru_cache(maxsize=64)
+    @lru_cache(maxsize=16)
     def entries(self, number: int) -> list[tuple[int, int, bytes]]:
         """Form, size and body of each entry of a block."""
         raw, at, block = self.raw(number), 0, self.blocks[number]
@@ -139,14 +148,18 @@ class Pack:
 
     def entry(self, position: int, *, part: bool) -> tuple[int, int, int, bytes]:
         """What the block of an object, or of a part, holds; and form, size and body of that."""
-        for number, block in enumerate(self.blocks):
-            if (block.holds == PARTS) == part and block.holds != GONE and 0 <= position - block.first < block.objects:
-                return block.holds, *self.entries(number)[position - block.first]
-        raise Refused(f"{self.name}: no object or part {position}")
+        firsts, numbers = self.firsts[part]
+        at = bisect_right(firsts, position) - 1
+        block = self.blocks[numbers[at]] if at >= 0 else None
+        if block is None or position - block.first >= block.objects:
+            raise Refused(f"{self.name}: no object or part {position}")
+        return block.holds, *self.entries(numbers[at])[position - block.first]
 
-    def kind(self, id_: bytes) -> int:
-        """The kind of an object."""
-        return self.entry(self.ordinals[id_], part=False)[0]
+    def objects(self) -> Iterator[tuple[bytes, int]]:
+        """The id and the kind of each object."""
+        for block in self.blocks:
+            if block.holds < len(KINDS):
+                yield from ((id_, block.holds) for id_ in self.ids[block.first : block.first + block.objects])
 
     def read(self, id_: bytes) -> bytes:
         """An object, verified."""

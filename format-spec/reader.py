@@ -5,15 +5,18 @@
     reader.py STORE log [REF]          first parents: id, turn, time, trigger, message
     reader.py STORE cat ID             the bytes of any object
     reader.py STORE ls REF [SECTION]   the sections of a context, or the entries of one
-    reader.py STORE verify             all that the refs reach, each hash and each tree checked
+    reader.py STORE gone               each id without content that a pack answers for
+    reader.py STORE verify             all that the refs reach, each hash and each tree; and each pack
 
-`objects.py` has what object.md and tree.md say; here are the files, and the commands.
+`objects.py` has what object.md and tree.md say, `packs.py` what pack.md says; here are the other
+files, and the commands.
 It needs the packages `blake3` and `zstandard`.
 Damage that does not stop a command is told on stderr; what stops one ends it with status 1.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import struct
 import sys
@@ -47,6 +50,7 @@ from objects import (
     object_id,
     require,
 )
+from packs import Pack
 
 # ---- journal.md
 
@@ -70,6 +74,34 @@ class Place(NamedTuple):
     stored: int
     kind: int
     codec: int
+
+    def read(self, id_: bytes) -> bytes:
+        """The bytes of the object, verified."""
+        where = f"{self.segment.name}:{self.offset}: object {id_.hex()}"
+        known = self.kind < len(KINDS) and self.codec < 2 and self.size <= MOST_BYTES[self.kind]
+        require(known, f"{where}: of kind {self.kind}, codec {self.codec}")
+        data = self.segment.data[self.offset : self.offset + self.stored]
+        if self.codec == 1:
+            require(self.size <= 65536 * self.stored, f"{where}: {self.size} bytes from {self.stored}")
+            try:
+                framed = zstandard.get_frame_parameters(data).content_size
+                require(framed == self.size, f"{where}: a frame of {framed} bytes")
+                data = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+            except zstandard.ZstdError as error:
+                raise Refused(f"{where}: {error}") from None
+        require(len(data) == self.size and object_id(self.kind, data) == id_, f"{where}: does not verify")
+        return data
+
+
+class PlaceInPack(NamedTuple):
+    """An object of a pack."""
+
+    pack: Pack
+    kind: int
+
+    def read(self, id_: bytes) -> bytes:
+        """The bytes of the object, verified."""
+        return self.pack.read(id_)
 
 
 class Record(NamedTuple):
@@ -194,27 +226,97 @@ MANIFEST = struct.Struct("<8sIIQ16sQQ32sIIQ")
 SEALED_SEGMENT = struct.Struct("<16sQ")
 
 
+class Manifest(NamedTuple):
+    """One generation: where sealed segments have their index, packs, retired segments, and the refs."""
+
+    sealed: dict[bytes, int]
+    packs: list[bytes]
+    retired: set[bytes]
+    newest: tuple[int, bytes]
+    refs: dict
+
+
 class Store:
     """A store that is open for reading: its objects, its refs, and the damage that was met."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.damaged = folder, 0
-        self.objects: dict[bytes, Place] = {}
+        self.folder, self.damaged = folder, []
         self.id = self.read_superblock()
-        sealed, newest, refs = self.newest_manifest()
+        for _ in range(16):
+            epoch = self.settled_epoch()
+            self.load()
+            if self.epoch() == epoch:
+                break
+        else:
+            raise Refused("files are replaced faster than they can be read")
+        self.grafts = self.read_grafts()
+
+    def epoch(self) -> int:
+        """The word that changes when files are taken away."""
+        with (self.folder / "superblock").open("rb") as file:
+            file.seek(4096)
+            word = file.read(8)
+        return int.from_bytes(word, "little") if len(word) == 8 else 0
+
+    def settled_epoch(self) -> int:
+        """The epoch; if it is odd, as it is when nobody is changing it any more."""
+        if self.epoch() % 2:
+            with (self.folder / "superblock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                return self.epoch()
+        return self.epoch()
+
+    def load(self) -> None:
+        """Reads what the newest manifest lists, and the journal behind it."""
+        self.damaged.clear()
+        self.objects: dict[bytes, Place | PlaceInPack] = {}
+        self.gone: dict[bytes, tuple[int, str]] = {}
+        self.packs: list[Pack] = []
+        manifest = self.newest_manifest()
+        for name in manifest.packs:
+            self.read_pack(name)
         operations: list[tuple[SimpleNamespace, bytes, bool]] = []
-        for path in sorted(folder.glob("journal/" + "[0-9a-f]" * 32 + ".seg")):
+        sealed = dict(manifest.sealed)
+        for path in sorted(self.folder.glob("journal/" + "[0-9a-f]" * 32 + ".seg")):
+            if bytes.fromhex(path.stem) in manifest.retired:
+                continue
             segment = Segment(path)
             if not self.read_index(segment, sealed.pop(segment.id, None)):
                 operations += self.read_batches(segment)
         for id_ in sealed:
             self.damage(f"{id_.hex()}.seg: is missing")
-        self.newest, self.refs = self.applied(operations, newest, refs)
+        for id_ in self.gone.keys() & self.objects.keys():
+            del self.gone[id_]
+        self.newest, self.refs = self.applied(operations, manifest.newest, manifest.refs)
+
+    def read_pack(self, name: bytes) -> None:
+        """Takes in a pack; what it says of an id outdoes what older ones say."""
+        try:
+            pack = Pack(self.folder / "packs" / f"{name.hex()}.pack", self.id)
+        except (Refused, OSError) as error:
+            self.damage(f"{name.hex()}.pack: {error}")
+            return
+        self.packs.append(pack)
+        for id_, kind in pack.objects():
+            self.objects[id_] = PlaceInPack(pack, kind)
+            self.gone.pop(id_, None)
+        for id_, why in pack.gone.items():
+            self.objects.pop(id_, None)
+            self.gone[id_] = why
+
+    def read_grafts(self) -> dict[bytes, bytes | None]:
+        """The commit that history goes on with behind each forgotten one."""
+        id_ = self.refs.get("refs/maintenance/grafts")
+        if not isinstance(id_, bytes):
+            return {}
+        lines = [line.split(" ") for line in self.read(id_, BLOB).decode("ascii").splitlines()]
+        grafts = {bytes.fromhex(old): None if new == "-" else bytes.fromhex(new) for old, new in lines}
+        require(list(grafts) == sorted(grafts) and len(grafts) == len(lines), "grafts that do not rise")
+        return grafts
 
     def damage(self, message: str) -> None:
         """Notes damage that does not stop the reading."""
-        print(f"damaged: {message}", file=sys.stderr)
-        self.damaged += 1
+        self.damaged.append(message)
 
     def read_superblock(self) -> bytes:
         """Checks that this is a store of version 1, and returns its id."""
@@ -225,26 +327,35 @@ class Store:
         require((version, hash_, trees, features) == (1, 1, 1, 0), "superblock: not supported")
         return id_
 
-    def newest_manifest(self) -> tuple[dict, tuple[int, bytes], dict]:
-        """Where the sealed segments have their index, the newest operation in the refs, and the refs."""
+    def newest_manifest(self) -> Manifest:
+        """The newest valid one, or an empty one."""
         for path in sorted(self.folder.glob("manifest-" + "[0-9a-f]" * 16), reverse=True):
             try:
                 return self.read_manifest(path.read_bytes(), int(path.name[9:], 16))
             except Refused as refused:
                 self.damage(f"{path.name}: {refused}")
-        return {}, (0, bytes(32)), {}
+        return Manifest({}, [], set(), (0, bytes(32)), {})
 
-    def read_manifest(self, data: bytes, generation: int) -> tuple[dict, tuple[int, bytes], dict]:
-        """What `newest_manifest` returns, from one."""
+    def read_manifest(self, data: bytes, generation: int) -> Manifest:
+        """One generation."""
         require(len(data) >= 136 and data[-32:] == checksum("manifest", data[:-32]), "does not verify")
-        found, version, _, number, store, _, sequence, newest, sealed, packs, size = MANIFEST.unpack(data[:104])
-        require((found, version, packs) == (magic(b"M"), 1, 0), f"version {version} with {packs} packs")
-        end = 104 + 24 * sealed
+        fields = MANIFEST.unpack(data[:104])
+        found, version, zero, number, store, retired, sequence, newest, sealed, packs, size = fields
+        require((found, version, zero) == (magic(b"M"), 1, 0), f"version {version}")
+        packs_at = 104 + 24 * sealed
+        retired_at = packs_at + 32 * packs
+        end = retired_at + 16 * retired
         require((number, store, end + size + 32) == (generation, self.id, len(data)), "not of its name, store or size")
         cbor = Cbor(data[end:-32])
         refs = {name: value for name, (value,) in cbor.table(65536, Cbor.value).items()}
         cbor.end()
-        return dict(SEALED_SEGMENT.iter_unpack(data[104:end])), (sequence, newest), refs
+        return Manifest(
+            dict(SEALED_SEGMENT.iter_unpack(data[104:packs_at])),
+            [data[at : at + 32] for at in range(packs_at, retired_at, 32)],
+            {data[at : at + 16] for at in range(retired_at, end, 16)},
+            (sequence, newest),
+            refs,
+        )
 
     def read_index(self, segment: Segment, at: int | None) -> bool:
         """Takes in a sealed segment by its index, if it has one; its operations are in the refs already."""
@@ -287,21 +398,10 @@ class Store:
         """The bytes of an object, of a kind if one is given, verified."""
         place = self.objects.get(id_)
         if place is None:
-            raise Refused(f"{id_.hex()}: not in the store")
-        where = f"{place.segment.name}:{place.offset}: object {id_.hex()}"
-        known = place.kind < len(KINDS) and place.codec < 2 and place.size <= MOST_BYTES[place.kind]
-        require(known and kind in (None, place.kind), f"{where}: of kind {place.kind}, codec {place.codec}")
-        data = place.segment.data[place.offset : place.offset + place.stored]
-        if place.codec == 1:
-            require(place.size <= 65536 * place.stored, f"{where}: {place.size} bytes from {place.stored}")
-            try:
-                framed = zstandard.get_frame_parameters(data).content_size
-                require(framed == place.size, f"{where}: a frame of {framed} bytes")
-                data = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
-            except zstandard.ZstdError as error:
-                raise Refused(f"{where}: {error}") from None
-        require(len(data) == place.size and object_id(place.kind, data) == id_, f"{where}: does not verify")
-        return data
+            _, why = self.gone.get(id_, (None, "not in the store"))
+            raise Refused(f"{id_.hex()}: {why}")
+        require(kind in (None, place.kind), f"{id_.hex()}: of kind {place.kind}")
+        return place.read(id_)
 
     @lru_cache(maxsize=4096)
     def decoded(self, id_: bytes, kind: int, decode: Callable[[bytes], Any]) -> Any:
@@ -315,6 +415,11 @@ class Store:
     def commit(self, id_: bytes) -> SimpleNamespace:
         """A commit."""
         return self.decoded(id_, COMMIT, decode_commit)
+
+    def parents(self, commit: SimpleNamespace) -> list[bytes]:
+        """What history goes on with behind a commit: its parents, or what the grafts say instead."""
+        parents = [self.grafts.get(id_, id_) for id_ in commit.parents]
+        return [id_ for id_ in parents if id_ is not None]
 
     def node(self, entry: Entry, is_map: bool, level: int) -> list[Entry]:
         """The run of the node that an entry of a level refers to, which must be as the entry says."""
@@ -382,7 +487,13 @@ def print_log(store: Store, start: str = "HEAD") -> None:
         moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
         time = moment.astimezone(timezone(timedelta(minutes=offset))).isoformat(timespec="microseconds")
         print(id_.hex(), commit.turn, time, commit.trigger, commit.message.partition("\n")[0], sep="\t")
-        parents = commit.parents
+        parents = store.parents(commit)
+
+
+def print_gone(store: Store) -> None:
+    """A line for each id without content: its kind, and why."""
+    for id_, (kind, why) in sorted(store.gone.items()):
+        print(id_.hex(), KINDS[kind], why, sep="\t")
 
 
 def print_object(store: Store, text: str) -> None:
@@ -427,22 +538,30 @@ def links(store: Store, id_: bytes, kind: int, seen: set[bytes]) -> Iterator[tup
         yield from ((parent, OPERATION) for parent in parents if parent in store.objects)
     else:
         commit = store.commit(id_)
-        yield from [(commit.tree, NODE)] + [(parent, COMMIT) for parent in commit.parents]
-        turns = [store.commit(parent).turn for parent in commit.parents]
-        require(commit.turn == max(turns, default=0) + 1, f"commit {id_.hex()}: turn {commit.turn} after {turns}")
-        for section in store.items(commit.tree):
+        parents = [parent for parent in store.parents(commit) if parent not in store.gone]
+        yield from [(commit.tree, NODE)] + [(parent, COMMIT) for parent in parents]
+        turns = [store.commit(parent).turn for parent in parents]
+        least = max(turns, default=0) + 1
+        fits = commit.turn == least if parents == commit.parents else commit.turn > least
+        require(fits, f"commit {id_.hex()}: turn {commit.turn} after {turns}")
+        for section in store.items(commit.tree) if commit.tree not in store.gone else ():
             shape = 1 + store.decoded(section.id, NODE, decode_root)[0] if section.kind == NODE else 0
             require(section.meta == bytes([shape]), f"commit {id_.hex()}: the shape of {section.key!r}")
 
 
 def verify(store: Store) -> None:
-    """Reads and checks all that the refs and the newest operation reach."""
+    """Reads and checks all that the refs and the newest operation reach, as far as it is not gone; and each pack."""
+    for pack in store.packs:
+        try:
+            pack.verify_frames()
+        except Refused as refused:
+            store.damage(str(refused))
     starts = {value for value in store.refs.values() if isinstance(value, bytes)} | {store.newest[1]}
     work: list[tuple[bytes, int | None]] = [(id_, None) for id_ in starts - {bytes(32)}]
     seen: set[bytes] = set()
     while work:
         id_, kind = work.pop()
-        if id_ not in seen:
+        if id_ not in seen and id_ not in store.gone:
             seen.add(id_)
             try:
                 require(id_ in store.objects, f"{id_.hex()}: not in the store")
@@ -459,6 +578,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "log": print_log,
     "cat": print_object,
     "ls": print_entries,
+    "gone": print_gone,
     "verify": verify,
 }
 
@@ -467,10 +587,15 @@ def main(arguments: list[str]) -> None:
     """Runs a command."""
     if len(arguments) < 2 or arguments[1] not in COMMANDS:
         sys.exit(__doc__)
+    store = None
     try:
-        COMMANDS[arguments[1]](Store(Path(arguments[0])), *arguments[2:])
+        store = Store(Path(arguments[0]))
+        COMMANDS[arguments[1]](store, *arguments[2:])
     except (Refused, OSError) as error:
         sys.exit(f"{arguments[0]}: {error}")
+    finally:
+        for message in store.damaged if store else ():
+            print(f"damaged: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-//! A store of format version 1 that stays readable: `format-spec/vectors/store-v1`.
+//! Stores of format version 1 that stay readable: `format-spec/vectors/store-v1`, with packs, and
+//! `store-v1-journal`, from before there were any.
 //!
-//! [`make`] is how it came to be. Ids and names are the same each time; the compressed bytes are
-//! those of the zstd of the day. A new format version gets a new store beside this one:
+//! [`make`] and [`make_journal`] are how they came to be. Ids and names of refs are the same each
+//! time; compressed bytes, and with them the names of packs, are those of the zstd of the day. A new
+//! format version gets a new store beside these:
 //!
 //! ```text
 //! cargo test -p turntree-tests --test golden_store -- --ignored
@@ -12,15 +14,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, MessageEntry, Role, SourceEntry, SourceKind};
+use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
-use turntree::repo::{BranchName, Repository, Snapshot, tag_ref};
-use turntree::store::{Expected, NewStore, OpenOptions, RealIo};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
+use turntree::store::{Expected, Gone, NewStore, OpenOptions, RealIo, Tier};
 use turntree_tests::stamp;
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors/store-v1")
+/// The folder of a golden store: its files, and what is expected of it.
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec/vectors").join(name)
 }
+
+const WITH_PACKS: &str = "store-v1";
+const JOURNAL_ONLY: &str = "store-v1-journal";
 
 fn open(dir: &Path, seed: u8) -> Repository {
     Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
@@ -82,9 +90,9 @@ fn turn(builder: &mut Builder, sink: &mut dyn ObjectSink, turn: i64) {
     }
 }
 
-/// The golden store: a session of 24 turns, a fork, a tag, deleted and symbolic refs, and segments
-/// of several writers, of which some are sealed. Importers are left out: what they make may change.
-fn make(dir: &Path) {
+/// A session of 24 turns, a fork, a tag, deleted and symbolic refs. Importers are left out: what they
+/// make may change.
+fn make_session(dir: &Path) -> Repository {
     fs::create_dir_all(dir.parent().unwrap()).unwrap();
     let (io, new) = (Arc::new(RealIo), NewStore { id: [0x11; 16] });
     let first = Repository::init(io, dir, &new, OpenOptions::new([1; 16])).unwrap();
@@ -106,6 +114,11 @@ fn make(dir: &Path) {
     let mut change = first.begin();
     change.move_branch(&BranchName::new("golden", "gone").unwrap(), None);
     change.finish(&stamp(32), "delete").unwrap();
+    first
+}
+
+/// Segments of several writers, of which some are sealed.
+fn make_segments(dir: &Path, first: Repository) {
     // Writers that are open at once have a segment each; the next one finds them idle and seals.
     let mut writers = vec![first];
     for seed in 2..12 {
@@ -118,6 +131,41 @@ fn make(dir: &Path) {
     let last = open(dir, 13);
     note(&last, "golden/fork", 51, "really");
     assert!(last.store().summary().unwrap().sealed_segments > 0, "no segment was sealed");
+}
+
+/// A store without packs.
+fn make_journal(dir: &Path) {
+    let first = make_session(dir);
+    make_segments(dir, first);
+}
+
+/// A store with everything: a hot pack made while somebody holds a segment, a compacted one that
+/// answers for the turns of another session that have expired, one of them pinned and still there;
+/// and sealed and active segments behind them.
+fn make(dir: &Path) {
+    let first = make_session(dir);
+    let busy = open(dir, 14);
+    note(&busy, "golden/busy", 33, "in use while the others are packed");
+    pack(&first, Purpose::Repack(Tier::Hot), 34);
+    drop(busy);
+    first.store().refresh().unwrap();
+    for second in 100..140 {
+        snapshot(&first, "short/main", second, |builder, sink| turn(builder, sink, second));
+    }
+    let mut change = first.begin();
+    let pinned = first.resolve("short/main~36").unwrap().commit;
+    let (name, reason) = (Some("early".to_owned()), "the plan".to_owned());
+    change.pin(&pinned, NewPin { name, reason, expires_micros: None }, &stamp(140)).unwrap();
+    let policy = Policy { keep_last: Some(3), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("short"), &policy).unwrap();
+    change.finish(&stamp(140), "pin").unwrap();
+    pack(&first, Purpose::Gc, 141);
+    make_segments(dir, first);
+}
+
+fn pack(repo: &Repository, purpose: Purpose, second: i64) {
+    let collected = collect(repo, purpose, &stamp(second), &mut |_| ()).unwrap();
+    assert_eq!(collected.steps, 1, "{purpose:?}");
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -164,14 +212,38 @@ fn object(repo: &Repository, id: &ObjectId) -> String {
     format!(r#""{id}": ["{}", {length}, "{digest}"]"#, object.kind)
 }
 
+/// A line of JSON for an id that has no content any more: its kind, and why.
+fn gone_line((id, kind, why): &(ObjectId, Kind, Gone)) -> String {
+    let why = match why {
+        Gone::Elided => "elided",
+        Gone::Redacted => "redacted",
+    };
+    format!(r#""{id}": ["{kind}", "{why}"]"#)
+}
+
+/// The ids that packs answer for without having the object, in order.
+fn gone(repo: &Repository) -> Vec<(ObjectId, Kind, Gone)> {
+    let inventory = repo.store().inventory().unwrap();
+    let files = 0..inventory.files().len();
+    let mut gone: Vec<_> = files.flat_map(|file| inventory.gone_in(file)).collect();
+    gone.retain(|(id, ..)| inventory.gone(id).is_some() && inventory.find(id).is_none());
+    gone.sort_unstable();
+    gone.dedup();
+    gone
+}
+
 fn expected(repo: &Repository) -> String {
     let prefixes = (0..1 << 16).map(|prefix| format!("{prefix:04x}").parse().unwrap());
     let found = prefixes.flat_map(|prefix| repo.store().find(&prefix, usize::MAX));
     let objects: Vec<String> = found.map(|(id, _)| object(repo, &id)).collect();
+    let gone: Vec<String> = gone(repo).iter().map(gone_line).collect();
     let mut out = String::from("{");
-    for (name, brackets, lines) in
-        [("refs", "{}", refs(repo)), ("log", "[]", log(repo)), ("objects", "{}", objects)]
-    {
+    for (name, brackets, lines) in [
+        ("refs", "{}", refs(repo)),
+        ("log", "[]", log(repo)),
+        ("gone", "{}", gone),
+        ("objects", "{}", objects),
+    ] {
         let (open, close) = brackets.split_at(1);
         let comma = if name == "refs" { "" } else { "," };
         write!(out, "{comma}\n\"{name}\": {open}\n{}\n{close}", lines.join(",\n")).unwrap();
@@ -179,47 +251,79 @@ fn expected(repo: &Repository) -> String {
     out + "\n}\n"
 }
 
-fn assert_expected(repo: &Repository) {
-    let text = fs::read_to_string(golden().join("expected.json")).unwrap();
+fn assert_expected(repo: &Repository, name: &str) {
+    let text = fs::read_to_string(golden(name).join("expected.json")).unwrap();
     let found = expected(repo);
     for (number, (found, line)) in found.lines().zip(text.lines()).enumerate() {
-        assert_eq!(found, line, "line {} of expected.json", number + 1);
+        assert_eq!(found, line, "line {} of expected.json of {name}", number + 1);
     }
     assert_eq!(found.len(), text.len());
 }
 
 #[test]
-fn a_store_of_version_1_is_read_and_written() {
+fn stores_of_version_1_are_read_and_written() {
+    for name in [WITH_PACKS, JOURNAL_ONLY] {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        copy(&golden(name).join("store"), &dir);
+        // Git keeps no empty folder.
+        fs::create_dir_all(dir.join("packs")).unwrap();
+        let repo = open(&dir, 100);
+        assert_eq!(repo.store().findings(), [], "{name}: nothing in it is damaged");
+        assert_expected(&repo, name);
+
+        let before = repo.refs().values.len();
+        let id = note(&repo, "golden/later", 160, "on");
+        collect(&repo, Purpose::Repack(Tier::Archive), &stamp(161), &mut |_| ()).unwrap();
+        drop(repo);
+        let again = open(&dir, 101);
+        assert_eq!(again.resolve("golden/later").unwrap().commit, id);
+        assert_eq!(again.refs().values.len(), before + 1);
+    }
+}
+
+#[test]
+fn the_store_with_packs_has_two_tiers_and_tells_what_expired() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
-    copy(&golden().join("store"), &dir);
+    copy(&golden(WITH_PACKS).join("store"), &dir);
     let repo = open(&dir, 100);
-    assert_eq!(repo.store().findings(), [], "nothing in it is damaged");
-    assert_expected(&repo);
+    let inventory = repo.store().inventory().unwrap();
+    let tiers: Vec<Option<Tier>> = inventory.files().iter().map(|file| file.tier).collect();
+    for tier in [None, Some(Tier::Hot), Some(Tier::Compacted)] {
+        assert!(tiers.contains(&tier), "{tiers:?}");
+    }
+    let packed = inventory.files().iter().filter(|file| file.tier.is_some());
+    assert!(packed.map(|file| file.objects).sum::<usize>() > 300, "most objects are in packs");
 
-    let before = repo.refs().values.len();
-    let id = note(&repo, "golden/later", 60, "on");
-    drop(repo);
-    let again = open(&dir, 101);
-    assert_eq!(again.resolve("golden/later").unwrap().commit, id);
-    assert_eq!(again.refs().values.len(), before + 1);
+    let messages = |name: &str| {
+        let context = repo.context(&repo.resolve(name).unwrap().commit)?;
+        context.list(repo.store(), "agents/main/messages").map(|list| list.len())
+    };
+    assert_eq!(messages("golden/main").unwrap(), 48);
+    assert_eq!(messages("short/main~36").unwrap(), 8, "pinned");
+    for expired in ["short/main~35", "short/main~37"] {
+        assert_eq!(messages(expired).unwrap_err().kind(), ErrorKind::Expired, "{expired}");
+    }
 }
 
 #[test]
 fn the_same_calls_make_the_same_objects_and_refs() {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().join("store");
-    make(&dir);
-    assert_expected(&open(&dir, 100));
+    for (name, make) in [(WITH_PACKS, make as fn(&Path)), (JOURNAL_ONLY, make_journal)] {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        make(&dir);
+        assert_expected(&open(&dir, 100), name);
+    }
 }
 
 #[test]
 #[ignore = "replaces the golden store"]
 fn make_the_golden_store_again() {
-    let dir = golden().join("store");
+    let dir = golden(WITH_PACKS).join("store");
     if dir.exists() {
         fs::remove_dir_all(&dir).unwrap();
     }
     make(&dir);
-    fs::write(golden().join("expected.json"), expected(&open(&dir, 100))).unwrap();
+    fs::write(golden(WITH_PACKS).join("expected.json"), expected(&open(&dir, 100))).unwrap();
 }

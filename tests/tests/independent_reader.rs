@@ -8,15 +8,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
 use turntree::exchange::apply_state;
-use turntree::maintenance::{Policy, Scope, set_policy};
+use turntree::maintenance::{MAX_EXPIRED, Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
-use turntree::store::{Finding, FindingKind, OpenOptions, RealIo};
+use turntree::store::{
+    Durability, Finding, FindingKind, Gone, NewStore, OpenOptions, RealIo, Tier,
+};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
 
 /// Damaged stores that are compared: each starts the reader once.
-const CASES: usize = 16;
+const CASES: usize = 32;
 
 fn format_spec() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
@@ -157,38 +159,180 @@ fn a_reader_from_the_pages_sees_what_the_library_wrote() {
     assert_eq!(files.iter().filter(|line| line.contains("\tregular 1048576\tdata/")).count(), 20);
 }
 
+/// What the reader prints as gone, as the library has it.
+fn gone(repo: &Repository) -> Vec<String> {
+    let inventory = repo.store().inventory().unwrap();
+    let files = 0..inventory.files().len();
+    let mut gone: Vec<_> = files.flat_map(|file| inventory.gone_in(file)).collect();
+    gone.retain(|(id, ..)| inventory.gone(id).is_some() && inventory.find(id).is_none());
+    gone.sort_unstable();
+    gone.dedup();
+    let line = |(id, kind, why): &(ObjectId, Kind, Gone)| match why {
+        Gone::Elided => format!("{id}\t{kind}\telided"),
+        Gone::Redacted => format!("{id}\t{kind}\tredacted"),
+    };
+    gone.iter().map(line).collect()
+}
+
+/// A session with far more expired turns than are remembered, a pinned one, and versions of files of
+/// which some are stored in parts and some as what differs from two others.
+fn long_session(dir: &Path) -> Repository {
+    let mut options = OpenOptions::new([1; 16]);
+    // The disk is not what is tested here.
+    options.durability = Durability::None;
+    let new = NewStore { id: [3; 16] };
+    let repo = Repository::init(Arc::new(RealIo), dir, &new, options).unwrap();
+    let main = BranchName::main("task").unwrap();
+    let turns = i64::try_from(MAX_EXPIRED).unwrap() + 200;
+    for second in 1..=turns {
+        let mut change = repo.begin();
+        let mut builder = match change.tip(&main) {
+            Some(tip) => Builder::from(repo.context(&tip).unwrap()),
+            None => Builder::new(),
+        };
+        let value = Bytes::from(format!("at {second}"));
+        builder.set_entry(&mut change, "scratchpad", "note", Some(value)).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        let id = change.snapshot(&main, Snapshot::new(tree, "turn", &stamp(second))).unwrap();
+        if second == 90 {
+            change.pin(&id, NewPin::default(), &stamp(second)).unwrap();
+        }
+        change.switch(&main);
+        change.finish(&stamp(second), "snapshot").unwrap();
+    }
+    let mut random = Random(5);
+    let mut image: Vec<u8> = (0..5 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
+    // Each window over these has half in common with the one before, so bases have bases.
+    let reversed: Vec<u8> = image.iter().rev().copied().collect();
+    for (version, second) in (turns + 1..turns + 5).enumerate() {
+        image[version * 1_000_000] ^= 1;
+        let whole = (FileMode::Regular, Bytes::from(image.clone()));
+        let window = &reversed[version * 200_000..][..400_000];
+        let part = (FileMode::Regular, Bytes::copy_from_slice(window));
+        snapshot(&repo, &main, second, |builder, sink| {
+            builder.set_file(sink, "image", Some(whole)).unwrap();
+            builder.set_file(sink, "window", Some(part)).unwrap();
+        });
+    }
+    let mut change = repo.begin();
+    let policy = Policy { keep_last: Some(5), ..Policy::default() };
+    set_policy(&mut change, Scope::Default, &policy).unwrap();
+    change.finish(&stamp(turns + 5), "policy").unwrap();
+    repo
+}
+
 #[test]
-fn the_reader_reads_the_golden_store() {
+fn the_reader_reads_packs_of_every_tier_and_follows_grafts() {
     if !reader_runs() {
         return;
     }
-    let vectors = format_spec().join("vectors/store-v1");
-    let expected = fs::read_to_string(vectors.join("expected.json")).unwrap();
-    let store = vectors.join("store");
-    read(&store, &["verify"]);
-    for line in lines(&store, &["refs"]) {
-        let (name, value) = line.split_once('\t').unwrap();
-        assert!(expected.contains(&format!(r#""{name}": "{value}""#)), "{line}");
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    let repo = long_session(&dir);
+    let repack = Tier::ALL.map(Purpose::Repack);
+    for (second, purpose) in (2000..).zip([Purpose::Gc].into_iter().chain(repack)) {
+        collect(&repo, purpose, &stamp(second), &mut |_| ()).unwrap();
+        if let Purpose::Repack(tier) = purpose {
+            let inventory = repo.store().inventory().unwrap();
+            assert!(inventory.files().iter().all(|file| file.tier == Some(tier)), "{purpose:?}");
+        }
+        read(&dir, &["verify"]);
+        assert_eq!(String::from_utf8(read(&dir, &["refs"])).unwrap(), refs(&repo), "{purpose:?}");
+        assert_eq!(log_without_times(&dir, "HEAD"), log(&repo, "HEAD"), "{purpose:?}");
+        let gone = gone(&repo);
+        assert!(gone.len() > MAX_EXPIRED, "{purpose:?}: {}", gone.len());
+        assert_eq!(lines(&dir, &["gone"]), gone, "{purpose:?}");
     }
-    let log = lines(&store, &["log"]);
-    assert_eq!(log.len(), 23);
-    for line in log {
-        let (id, turn) = line.split_once('\t').unwrap();
-        let turn = turn.split('\t').next().unwrap();
-        assert!(expected.contains(&format!(r#"["{id}", {turn}, "#)), "{line}");
+    assert!(!repo.grafts().unwrap().0.is_empty(), "some turns are forgotten");
+    let head = repo.resolve("HEAD").unwrap().commit;
+    let context = repo.context(&head).unwrap();
+    let files = context.map(repo.store(), "files").unwrap();
+    for entry in files.iter(repo.store()) {
+        let id = entry.unwrap().1.link.id;
+        let bytes = repo.store().read_as(Kind::Blob, &id).unwrap();
+        assert!(read(&dir, &["cat", &id.to_string()]) == bytes, "{id}");
     }
 }
 
-/// A copy of the golden store with one byte changed, somewhere in what is used.
-fn damaged_store(random: &mut Random, to: &Path) -> PathBuf {
-    let golden = format_spec().join("vectors/store-v1/store");
-    fs::create_dir_all(to.join("journal")).unwrap();
+const GOLDEN: [&str; 2] = ["store-v1", "store-v1-journal"];
+
+/// What the keys of an object in a golden store's `expected.json` are.
+fn keys(expected: &serde_json::Value, name: &str) -> Vec<String> {
+    expected[name].as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn the_reader_reads_the_golden_stores() {
+    if !reader_runs() {
+        return;
+    }
+    for name in GOLDEN {
+        let vectors = format_spec().join("vectors").join(name);
+        let expected = fs::read_to_string(vectors.join("expected.json")).unwrap();
+        let parsed: serde_json::Value = serde_json::from_str(&expected).unwrap();
+        let store = vectors.join("store");
+        let objects = keys(&parsed, "objects");
+        let verified = String::from_utf8(read(&store, &["verify"])).unwrap();
+        let count = format!(" {} objects in the store\n", objects.len());
+        assert!(verified.ends_with(&count), "{name}: {verified}");
+        let found = lines(&store, &["refs"]);
+        assert_eq!(found.len(), keys(&parsed, "refs").len(), "{name}");
+        for line in found {
+            let (name, value) = line.split_once('\t').unwrap();
+            assert!(expected.contains(&format!(r#""{name}": "{value}""#)), "{line}");
+        }
+        let log = lines(&store, &["log"]);
+        assert_eq!(log.len(), 23);
+        for line in log {
+            let (id, turn) = line.split_once('\t').unwrap();
+            let turn = turn.split('\t').next().unwrap();
+            assert!(expected.contains(&format!(r#"["{id}", {turn}, "#)), "{line}");
+        }
+        let found = lines(&store, &["gone"]);
+        assert_eq!(found.len(), keys(&parsed, "gone").len(), "{name}");
+        for line in found {
+            let line = line.replacen('\t', r#"": [""#, 1).replace('\t', r#"", ""#);
+            assert!(expected.contains(&format!(r#""{line}"]"#)), "{name}: {line}");
+        }
+        for id in objects.iter().step_by(objects.len() / 24) {
+            let bytes = read(&store, &["cat", id]);
+            let digest = ObjectId::of(Kind::Blob, &bytes).to_string();
+            assert_eq!(parsed["objects"][id][2], digest, "{name}: {id}");
+        }
+    }
+}
+
+#[test]
+fn the_reader_shows_the_contexts_of_the_golden_store() {
+    if !reader_runs() {
+        return;
+    }
+    let store = format_spec().join("vectors/store-v1/store");
+    let entries = |start: &str, section: &str| lines(&store, &["ls", start, section]).len();
+    assert_eq!(entries("refs/heads/golden/main", "agents/main/messages"), 48);
+    assert_eq!(entries("refs/pins/early", "agents/main/messages"), 8);
+    assert_eq!(entries("refs/pins/early", "files"), 3);
+    let expired = lines(&store, &["log", "refs/heads/short/main"]).swap_remove(35);
+    let id = expired.split('\t').next().unwrap();
+    let Output { status, stderr, .. } = reader(&store, &["ls", id]);
+    assert!(!status.success() && String::from_utf8_lossy(&stderr).contains("elided"), "{expired}");
+}
+
+/// A copy of a golden store with one byte changed, somewhere in what is used.
+fn damaged_store(golden: &str, random: &mut Random, to: &Path) -> PathBuf {
+    let golden = format_spec().join("vectors").join(golden).join("store");
     let mut files = Vec::new();
-    for folder in ["", "journal"] {
+    for folder in ["", "journal", "packs"] {
+        fs::create_dir_all(to.join(folder)).unwrap();
+        if !golden.join(folder).exists() {
+            continue;
+        }
         for entry in fs::read_dir(golden.join(folder)).unwrap().map(Result::unwrap) {
             let target = to.join(folder).join(entry.file_name());
             if entry.file_type().unwrap().is_file() {
                 fs::copy(entry.path(), &target).unwrap();
+            }
+            if target.metadata().is_ok_and(|file| file.is_file() && file.len() > 0) {
                 files.push(target);
             }
         }
@@ -208,9 +352,9 @@ fn what_is_left_of_a_damaged_store_is_the_same_to_both() {
         return;
     }
     let mut random = Random(7);
-    for case in 0..CASES {
+    for (case, golden) in (0..CASES).zip(GOLDEN.into_iter().cycle()) {
         let folder = tempfile::tempdir().unwrap();
-        let path = damaged_store(&mut random, folder.path());
+        let path = damaged_store(golden, &mut random, folder.path());
         let place = format!("case {case}: {}", path.file_name().unwrap().display());
         let opened = Repository::open(Arc::new(RealIo), folder.path(), OpenOptions::new([9; 16]));
         let Output { status, stdout, stderr } = reader(folder.path(), &["refs"]);
@@ -240,8 +384,28 @@ fn the_reader_tells_where_a_changed_byte_lies() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[1500] ^= 1;
     fs::write(&path, bytes).unwrap();
-    let Output { status, stderr, .. } = reader(&sandbox.store(), &["verify"]);
+    assert_told(&sandbox.store(), &path);
+
+    let sandbox = Sandbox::new();
+    sandbox.import("task", claude_code(8).as_bytes()).unwrap();
+    collect(&sandbox.repo, Purpose::Repack(Tier::Hot), &stamp(9), &mut |_| ()).unwrap();
+    read(&sandbox.store(), &["verify"]);
+    let packs = fs::read_dir(sandbox.store().join("packs")).unwrap();
+    let path = packs.map(|entry| entry.unwrap().path()).next().unwrap();
+    let whole = fs::read(&path).unwrap();
+    // In a frame, which opening does not read; and among the ids, which it does.
+    for at in [whole.len() / 2, 200] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert_told(&sandbox.store(), &path);
+    }
+}
+
+/// The reader finds the damage, and says in which file it is.
+fn assert_told(store: &Path, damaged: &Path) {
+    let Output { status, stderr, .. } = reader(store, &["verify"]);
     let told = String::from_utf8(stderr).unwrap();
     assert_eq!(status.code(), Some(1), "{told}");
-    assert!(told.contains(path.file_name().unwrap().to_str().unwrap()), "{told}");
+    assert!(told.contains(damaged.file_name().unwrap().to_str().unwrap()), "{told}");
 }

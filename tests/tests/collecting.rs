@@ -417,3 +417,52 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
         }
     }
 }
+
+#[test]
+fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    for second in 1..5 {
+        note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
+    }
+    gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 5);
+    let newest = note(&sandbox.repo, &main, 6, "a", "newest").unwrap();
+    gc(&sandbox.repo, Purpose::Repack(Tier::Compacted), 7);
+    let path = sandbox.store().join("manifest-0000000000000002");
+    let whole = std::fs::read(&path).unwrap();
+    let mut damaged = whole.clone();
+    damaged[50] ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+
+    let repo = open(&sandbox.store(), 9);
+    assert!(!repo.store().findings().is_empty());
+    let other = BranchName::main("other").unwrap();
+    let error = note(&repo, &other, 8, "a", "on what is old").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    for purpose in PURPOSES {
+        let error = collect(&repo, purpose, &stamp(9), &mut |_| {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
+    // Everything is still where it was.
+    std::fs::write(&path, whole).unwrap();
+    let repo = open(&sandbox.store(), 10);
+    assert_eq!(repo.tip(&main), Some(newest));
+    assert_eq!(notes(&repo, &newest).unwrap()["a"], "newest");
+}
+
+#[test]
+fn a_copy_that_lost_the_empty_folders_is_a_store() {
+    let sandbox = Sandbox::new();
+    let main = BranchName::main("s").unwrap();
+    let id = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+    std::fs::remove_dir(sandbox.store().join("journal")).unwrap();
+    let repo = open(&sandbox.store(), 9);
+    assert_eq!(notes(&repo, &id).unwrap()["a"], "kept");
+    note(&repo, &main, 3, "a", "goes on").unwrap();
+
+    let sandbox = Sandbox::new();
+    note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    std::fs::remove_dir(sandbox.store().join("packs")).unwrap();
+    gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+}

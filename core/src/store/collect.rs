@@ -93,6 +93,8 @@ impl Store {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         self.refresh()?;
+        self.check_complete()?;
+        self.make_packs_dir()?;
         let idle = self.lock_idle_segments()?;
         self.durable_refs()?;
         let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
@@ -152,6 +154,17 @@ impl Store {
     /// Whether nobody holds a segment: its lock is taken and given back.
     fn is_idle(&self, id: SegmentId) -> Result<bool> {
         Ok(self.lock_sealed(id)?.is_some())
+    }
+
+    /// A copy of a store without packs may have lost the empty folder.
+    fn make_packs_dir(&self) -> Result<()> {
+        let packs = self.dir.join(PACKS_DIR);
+        match self.io.create_dir(&packs) {
+            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                Err(Error::io(format!("create {}", packs.display()), source))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {

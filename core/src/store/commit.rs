@@ -141,6 +141,7 @@ impl Store {
         self.superblock.check_writable()?;
         let mut writer = lock(&self.writer);
         for _ in 0..MAX_ATTEMPTS {
+            self.check_complete()?;
             let epoch = read(&self.view).epoch;
             objects.extend(check()?);
             let fresh = self.fresh(&objects)?;

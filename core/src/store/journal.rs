@@ -213,8 +213,11 @@ impl Journal {
 
     /// The segments that have a file.
     pub(super) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
-        let names = io.list(&self.dir);
-        let names = names.map_err(|e| Error::io(format!("list {}", self.dir.display()), e))?;
+        let names = match io.list(&self.dir) {
+            // A copy of a store that is packed may have lost the empty folder.
+            Err(source) if source.kind() == IoErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(|e| Error::io(format!("list {}", self.dir.display()), e))?,
+        };
         Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
     }
 

@@ -14,7 +14,7 @@ use super::index::Sealed;
 use super::io::{Access, Io, IoFile};
 use super::journal::Journal;
 use super::manifest::Manifest;
-use super::pack::Pack;
+use super::pack::{Pack, PackId};
 use super::scan::Depth;
 use super::segment::{SegmentFile, SegmentId};
 use super::superblock::Superblock;
@@ -35,6 +35,8 @@ struct Loaded {
     /// The epoch before any of it was looked at.
     epoch: u64,
     findings: Vec<Finding>,
+    /// Whether packs are there that only a damaged manifest can have listed.
+    incomplete: bool,
 }
 
 /// The view and the journal of a store, read from disk.
@@ -46,9 +48,10 @@ pub(super) fn open(
     for _ in 0..MAX_ATTEMPTS {
         let loaded = load(io, dir, superblock, &Files::default())?;
         let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.settled());
-        let Loaded { manifest, files, epoch, findings } = loaded;
+        let Loaded { manifest, files, epoch, findings, incomplete } = loaded;
         let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
-        let view = RwLock::new(View { files, epoch, refs, findings, ..View::default() });
+        let view = View { files, epoch, refs, findings, incomplete, ..View::default() };
+        let view = RwLock::new(view);
         journal.open(io, &view)?;
         // Otherwise a segment may have gone before it was read.
         if superblock.epoch()? == epoch {
@@ -96,7 +99,7 @@ impl Store {
 
     fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
         let mut settled = loaded.settled();
-        let Loaded { manifest, mut files, epoch, findings } = loaded;
+        let Loaded { manifest, mut files, epoch, findings, incomplete } = loaded;
         let mut view = write(&self.view);
         // Sealed by another thread since the manifest was read.
         for sealed in &view.files.sealed {
@@ -116,12 +119,29 @@ impl Store {
         self.cache.clear();
         view.files = Arc::new(files);
         view.epoch = epoch;
+        view.incomplete = incomplete;
         if manifest.refs.sequence > view.refs.sequence {
             view.refs = Arc::new(manifest.refs);
         }
         for finding in findings {
             view.add_finding(finding);
         }
+    }
+}
+
+impl Store {
+    /// Refuses to write to a store of which the newest state is not known: what is built on an older
+    /// one would contradict it.
+    pub(super) fn check_complete(&self) -> Result<()> {
+        if !read(&self.view).incomplete {
+            return Ok(());
+        }
+        let message = format!(
+            "{}: the newest manifest is damaged, and packs are there that only it listed: run \
+             'turntree repair' before anything is written",
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::Corrupt, message))
     }
 }
 
@@ -151,15 +171,28 @@ fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Resu
             continue;
         }
         drop(lock);
+        let incomplete = !findings.is_empty() && has_unlisted_packs(io, dir, &manifest)?;
         // The same manifest twice: what is missing was not replaced but lost.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
         let opening = Opening { io, dir, superblock, known };
         if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
-            return Ok(Loaded { manifest, files, epoch, findings });
+            return Ok(Loaded { manifest, files, epoch, findings, incomplete });
         }
     }
     Err(restless(dir))
+}
+
+/// Whether there are packs that a manifest does not list. Beside a damaged newer one they hold what
+/// only that one knew.
+fn has_unlisted_packs(io: &dyn Io, dir: &Path, manifest: &Manifest) -> Result<bool> {
+    let packs = dir.join(PACKS_DIR);
+    let names = match io.list(&packs) {
+        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(false),
+        listed => listed.map_err(|e| Error::io(format!("list {}", packs.display()), e))?,
+    };
+    let mut there = names.iter().filter_map(|name| PackId::from_file_name(name));
+    Ok(there.any(|id| !manifest.packs.contains(&id)))
 }
 
 fn restless(dir: &Path) -> Error {

@@ -3,13 +3,13 @@
 //! ```text
 //! superblock            what the store is; its lock orders changes of refs
 //! journal/<id>.seg      batches, appended by the one process that owns the segment
-//! packs/                reserved for compacted objects
-//! manifest-<generation> which segments are sealed, and the refs as of then
+//! packs/<id>.pack       what collections have compacted; never changed again
+//! manifest-<generation> which packs and sealed segments there are, and the refs as of then
 //!
 //!   commit ── objects + operation ── one batch ── one fsync ── acknowledged
 //!
 //!   read ── cache ── active segments: a table in memory, read with a system call
-//!                └── sealed segments: an index in the file, mapped
+//!                └── sealed segments and packs: an index in the file, mapped
 //! ```
 //!
 //! Rules that everything here keeps, each of which some store broke at a cost:

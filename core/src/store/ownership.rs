@@ -215,6 +215,12 @@ impl Store {
     /// Makes a new segment, durable with its name.
     fn create_segment(&self, ids: &mut SegmentIds) -> Result<Owned> {
         let dir = lock(&self.journal).dir().to_owned();
+        match self.io.create_dir(&dir) {
+            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                return Err(Error::io(format!("create {}", dir.display()), source));
+            }
+            _ => {}
+        }
         for _ in 0..MAX_ATTEMPTS {
             let id = ids.next();
             let path = dir.join(id.file_name());

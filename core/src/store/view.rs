@@ -48,6 +48,8 @@ pub(super) struct View {
     pub(super) files: Arc<Files>,
     /// The epoch of the store when these files were opened.
     pub(super) epoch: u64,
+    /// Whether the newest state is not known, see [`Store::check_complete`](super::Store).
+    pub(super) incomplete: bool,
     pub(super) refs: Arc<RefTable>,
     pub(super) findings: Vec<Finding>,
 }
@@ -119,7 +121,8 @@ impl View {
         }
         for pack in &self.files.packs {
             found.extend(pack.starting_with(prefix).filter_map(|(id, found)| match found {
-                InPack::Object { kind, .. } => Some((id, kind)),
+                InPack::Object { kind, .. } if self.files.contains(&id) => Some((id, kind)),
+                InPack::Object { .. } => None,
                 InPack::Gone(..) => None,
             }));
         }

@@ -1,4 +1,4 @@
-//! Packs: immutable files of many objects, compressed together, each a read of two blocks at most.
+//! Packs: immutable files of many objects, compressed together, each a read of three blocks at most.
 //!
 //! ```text
 //! pack    | header | ids | frame | frame | ... | table of blocks | footer |
@@ -13,8 +13,8 @@
 //! older versions are compressed with the block of newer ones as their base; in nodes and commits
 //! an id of the pack is a position; and large blobs are cut into parts that they share.
 //!
-//! A base has no base itself, and blocks are small, so any object costs one or two decompressions
-//! and those of its parts. How large blocks are and how hard they are compressed is the [`Tier`].
+//! A base has one base at most behind it, and blocks are small, so any object costs one to three
+//! decompressions and those of its parts. How large blocks are and how hard they are compressed is the [`Tier`].
 //!
 //! The frames alone say everything, so the rest can be made again from them (`rebuild.rs`). The ids
 //! lie in front, so that a pack that lost its end is still read as far as it goes.
@@ -296,7 +296,7 @@ impl Pack {
         self.frames.place_of(ordinal)
     }
 
-    /// The bytes of an object; the caller verifies them. Costs at most two decompressions, those of
+    /// The bytes of an object; the caller verifies them. Costs at most three decompressions, those of
     /// large blobs aside, and none when the block is in the cache.
     ///
     /// # Errors

@@ -143,22 +143,34 @@ impl Failure {
         }
     }
 
+    /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
+    fn is_closed_pipe(&self) -> bool {
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Library { error, .. } => is_closed_pipe(error),
+        }
+    }
+
     /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
     /// read has read enough.
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
-            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
+            failure if failure.is_closed_pipe() => Exit::Success,
             Self::Output(error) => {
                 Report::new("io", format!("write to stdout: {error}")).print(json);
                 Exit::Internal
             }
-            Self::Library { error, .. } if is_closed_pipe(error) => Exit::Success,
             Self::Library { error, hint } => {
                 Report::of(error, hint.as_deref()).print(json);
                 exit_of(error.kind())
             }
         }
     }
+}
+
+/// What came of writing an answer that stands, whether or not all of it is read.
+pub(crate) fn read_or_not(written: Result<()>) -> Result<()> {
+    written.or_else(|failure| if failure.is_closed_pipe() { Ok(()) } else { Err(failure) })
 }
 
 /// Whether the library could not write because nobody reads any more.

@@ -56,8 +56,8 @@ fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
     let mut invocation = Invocation::new(cli.global);
     let result = cli.command.run(&mut invocation);
-    let flushed = invocation.finish();
-    match result.and_then(|answer| flushed.map(|()| answer).map_err(Failure::from)) {
+    let flushed = error::read_or_not(invocation.finish().map_err(Failure::from));
+    match result.and_then(|answer| flushed.map(|()| answer)) {
         Ok(answer) => answer.into(),
         Err(failure) => failure.report(json),
     }

@@ -13,13 +13,15 @@
 mod exchange;
 pub mod mutation;
 mod object;
+mod pack;
 mod repo;
 pub mod store;
 pub mod tree;
 mod workspace;
 
 pub use exchange::{state, transcript};
-pub use object::objects;
+pub use object::{objects, policies};
+pub use pack::pack;
 pub use repo::revision;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use tree::{edits, nodes};
@@ -43,6 +45,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "manifest", run: manifest },
     Target { name: "active_segment", run: active_segment },
     Target { name: "sealed_segment", run: sealed_segment },
+    Target { name: "pack", run: pack },
+    Target { name: "policies", run: policies },
     Target { name: "revision", run: revision },
     Target { name: "transcript", run: transcript },
     Target { name: "state", run: state },

@@ -1,5 +1,6 @@
-//! Commits, tags and operations: what is accepted is what would be written.
+//! Commits, tags, operations and policies: what is accepted is what would be written.
 
+use turntree::maintenance::Policy;
 use turntree::object::{Commit, Operation, Tag};
 
 /// Decodes `bytes` as each structured object that has no tree behind it.
@@ -15,5 +16,15 @@ pub fn objects(bytes: &[u8]) {
     }
     if let Ok(operation) = Operation::decode(bytes) {
         assert_eq!(operation.encode(), bytes, "a second way to write an operation");
+    }
+}
+
+/// Decodes `bytes` as the policy of a session.
+///
+/// # Panics
+/// When bytes are accepted that would not be written again.
+pub fn policies(bytes: &[u8]) {
+    if let Ok(policy) = Policy::decode(bytes) {
+        assert_eq!(policy.encode().unwrap(), bytes, "a second way to write a policy");
     }
 }

@@ -85,6 +85,16 @@ fn a_store_lives_with_any_sealed_segment() {
 }
 
 #[test]
+fn a_store_lives_with_any_pack() {
+    replay("pack", 100);
+}
+
+#[test]
+fn policies_are_accepted_in_one_form_only() {
+    replay("policies", 30_000);
+}
+
+#[test]
 fn any_revision_is_answered() {
     replay("revision", 5000);
 }

@@ -242,3 +242,25 @@ fn a_reader_that_stops_reading_is_no_error() {
         assert_eq!(shown, "ended with 0\n", "{command}");
     }
 }
+
+#[test]
+fn the_answer_stands_when_nobody_reads_it() {
+    let shell = Shell::new();
+    fs::write(shell.work().join("long.jsonl"), claude_code(20)).unwrap();
+    shell.run("turntree init; turntree import long.jsonl --no-maintenance");
+    shell.run("turntree repack");
+    let pack = fs::read_dir(shell.work().join(".turntree/packs")).unwrap().next().unwrap();
+    let pack = pack.unwrap().path();
+    let mut bytes = fs::read(&pack).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..].fill(b'X');
+    fs::write(&pack, bytes).unwrap();
+    for arguments in [&["fsck"][..], &["fsck", "--json"], &["repair", "--dry-run"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_turntree-under-test"));
+        let command = command.args(arguments).current_dir(shell.work()).stdout(writer);
+        let ended = command.env_remove("TURNTREE_STORE").output().unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {ended:?}");
+    }
+}

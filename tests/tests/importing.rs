@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::FileEntry;
 use turntree::exchange::formats::view;
+use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectSource};
-use turntree::repo::BranchName;
-use turntree_tests::{Sandbox, claude_code, claude_code_turn};
+use turntree::repo::{BranchName, NewPin};
+use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 fn lines(text: &str) -> Vec<&str> {
     text.lines().collect()
@@ -88,6 +89,52 @@ fn a_rewritten_transcript_becomes_a_branch_from_the_last_common_turn() {
     let grown = rewritten.clone() + &joined(&[&claude_code_turn(20)[0]]);
     let third = sandbox.import("work", grown.as_bytes()).unwrap();
     assert_eq!((third.branch, third.turns), (second.branch, 1));
+}
+
+/// A session of 40 turns of which retention left only the newest, and turn 5 if it is `pinned`.
+fn expired(pinned: bool) -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.import("work", claude_code(40).as_bytes()).unwrap();
+    let mut change = sandbox.repo.begin();
+    let policy = Policy { keep_last: Some(1), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("work"), &policy).unwrap();
+    if pinned {
+        let turn = sandbox.repo.resolve("work~35").unwrap().commit;
+        change.pin(&turn, NewPin::default(), &stamp(2)).unwrap();
+    }
+    change.finish(&stamp(2), "policy").unwrap();
+    // The newest operations are kept whole, so the import must not be one of them.
+    for number in 0..40 {
+        sandbox.import(&format!("other-{number}"), claude_code(1).as_bytes()).unwrap();
+    }
+    collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
+    let dropped = sandbox.repo.resolve("work~20").unwrap().commit;
+    assert_eq!(sandbox.repo.context(&dropped).unwrap_err().kind(), ErrorKind::Expired);
+    sandbox
+}
+
+#[test]
+fn a_transcript_is_known_though_its_old_turns_have_expired() {
+    let sandbox = expired(false);
+    let again = sandbox.import("work", claude_code(40).as_bytes()).unwrap();
+    assert_eq!((again.turns, again.branch.branch()), (0, "main"));
+    let longer = claude_code(50);
+    let grown = sandbox.import("work", longer.as_bytes()).unwrap();
+    assert_eq!((grown.turns, grown.branch.branch()), (10, "main"));
+    assert_eq!(sandbox.source(&grown.head), longer.as_bytes());
+}
+
+#[test]
+fn a_transcript_rewritten_among_expired_turns_begins_at_one_that_is_there() {
+    for (pinned, turns) in [(true, 35), (false, 40)] {
+        let sandbox = expired(pinned);
+        let rewritten = claude_code(40).replace("part 20 of", "chapter 20 of");
+        let second = sandbox.import("work", rewritten.as_bytes()).unwrap();
+        assert_eq!((second.turns, second.branch.branch()), (turns, "main-2"));
+        assert_eq!(sandbox.source(&second.head), rewritten.as_bytes());
+        let history = sandbox.repo.history(&[second.head], &[]).unwrap();
+        assert_eq!(history.count(), 40, "turn 5 is shared if it is there, and nothing otherwise");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::object::{Kind, ObjectSource};
 use turntree::store::{Expected, Io, NewStore, Store};
-use turntree_tests::oracle::{DIR, Script, blob, options, set};
+use turntree_tests::oracle::{DIR, Script, blob, options, pack_everything, set};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 
 fn fail_everywhere(script: &Script) {
@@ -39,6 +39,24 @@ fn any_call_of_a_single_writer_may_fail() {
 #[test]
 fn any_call_of_two_writers_may_fail() {
     fail_everywhere(&Script { phases: vec![2, 1], commits: 4, seed: 2, ..Script::default() });
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_replaced_and_the_system_is_to_blame() {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let io: Arc<dyn Io> = Arc::new(disk.clone());
+    let script = Script { phases: vec![1], commits: 3, seed: 5, packs: false };
+    let promise = script.run(&io, Path::new(DIR));
+    let before = disk.files();
+    disk.arm(Fault::DiskFull);
+    let store = Store::open(io, Path::new(DIR), options(9)).unwrap();
+    let error = pack_everything(&store).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "no argument is wrong: {error}");
+    assert!(error.to_string().contains(DIR), "{error}");
+    drop(store);
+    assert!(disk.files() == before, "something changed");
+    disk.arm(Fault::None);
+    promise.check(&disk);
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use turntree::maintenance::{FsckKind, FsckReport, Loss, Repaired, fsck, plan_repair, repair};
+use turntree::ErrorKind;
+use turntree::maintenance::{
+    FsckKind, FsckReport, Loss, Purpose, Repaired, collect, fsck, plan_repair, repair,
+};
 use turntree::object::{ObjectId, ObjectSource};
-use turntree::store::{Io, Thoroughness};
+use turntree::store::{Io, Thoroughness, Tier};
 use turntree_tests::sample::{Sample, open, try_open};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::stamp;
@@ -61,6 +64,41 @@ fn assert_repaired(sample: &Sample, disk: &SimDisk, what: &str) -> FsckReport {
     assert!(again.plan.is_empty(Loss::Refuse), "{what}: {:?}", again.plan);
     assert_eq!(disk.files().len(), files.len(), "{what}: nothing more was to be done");
     report
+}
+
+#[test]
+fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
+    let sample = Sample::new();
+    for is_gone in [true, false] {
+        for all in [true, false] {
+            let disk = sample.copy();
+            let is_manifest = |path: &Path| path.to_string_lossy().contains("/manifest-");
+            let manifests = disk.files().into_iter().filter(|(path, _)| is_manifest(path));
+            for (path, mut bytes) in manifests.rev().take(if all { 9 } else { 1 }) {
+                if is_gone {
+                    disk.remove(&path).unwrap();
+                } else {
+                    bytes[100] ^= 1;
+                    disk.damage(&path, bytes);
+                }
+            }
+            let before = disk.files();
+            let purposes = [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Step];
+            let refused = purposes.into_iter().all(|purpose| {
+                let collected = collect(&open(&disk, 69), purpose, &stamp(61), &mut |_| {});
+                collected.is_err_and(|error| error.kind() == ErrorKind::Corrupt)
+            });
+            // The manifest of before may say all that is needed, when it is the newest one left.
+            assert!(refused || is_gone && !all, "a collection believes what is left");
+            let after = disk.files();
+            assert!(!refused || before.keys().all(|path| after.contains_key(path)));
+            mend(&disk, Loss::Refuse);
+            assert!(check(&disk).is_ok());
+            let repaired = open(&disk, 73);
+            assert_eq!(repaired.refs().values, sample.refs.values);
+            assert!(!refused || sample.missing(repaired.store()).is_empty());
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 use turntree::maintenance::{FsckFinding, FsckReport, fsck};
 use turntree::store::Thoroughness;
 
-use crate::error::{Answer, Result};
+use crate::error::{Answer, Result, read_or_not};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, Output, REMOVED, STRONG};
 use crate::progress::Meter;
@@ -38,13 +38,16 @@ impl Fsck {
         let report = fsck(repo.store(), depth, clock::now()?, &mut progress)?;
         drop(meter);
         let answer = if report.is_ok() { Answer::Yes } else { Answer::No };
-        if run.out.json {
-            run.out.record(&record(&report))?;
-        } else {
-            write_findings(&mut run.out, &report.findings)?;
-            self.write_summary(&mut run.out, &report)?;
-        }
+        read_or_not(self.write(&mut run.out, &report))?;
         Ok(answer)
+    }
+
+    fn write(&self, out: &mut Output, report: &FsckReport) -> Result<()> {
+        if out.json {
+            return Ok(out.record(&record(report))?);
+        }
+        write_findings(out, &report.findings)?;
+        self.write_summary(out, report)
     }
 
     fn write_summary(&self, out: &mut Output, report: &FsckReport) -> Result<()> {

@@ -7,7 +7,7 @@ use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair
 use turntree::store::{SalvageFate, SalvagedFile};
 
 use super::fsck::{finding_record, write_findings};
-use crate::error::{Answer, Result};
+use crate::error::{Answer, Result, read_or_not};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{ADDED, Output, REMOVED, STRONG};
@@ -49,15 +49,24 @@ impl Repair {
         };
         drop(meter);
         let ok = report.as_ref().map_or(plan.lost.is_empty(), FsckReport::is_ok);
-        if run.out.json {
-            run.out.record(&self.record(&plan, report.as_ref(), ok))?;
-        } else {
-            self.write_plan(&mut run.out, &plan)?;
-            let findings = report.as_ref().map_or(&plan.lost, |report| &report.findings);
-            write_findings(&mut run.out, findings)?;
-            self.write_end(&mut run.out, plan.is_empty(loss), ok)?;
-        }
+        read_or_not(self.write(&mut run.out, &plan, report.as_ref(), ok))?;
         Ok(if ok { Answer::Yes } else { Answer::No })
+    }
+
+    fn write(
+        &self,
+        out: &mut Output,
+        plan: &RepairPlan,
+        report: Option<&FsckReport>,
+        ok: bool,
+    ) -> Result<()> {
+        if out.json {
+            return Ok(out.record(&self.record(plan, report, ok))?);
+        }
+        self.write_plan(out, plan)?;
+        write_findings(out, report.map_or(&plan.lost, |report| &report.findings))?;
+        let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
+        self.write_end(out, plan.is_empty(loss), ok)
     }
 
     fn write_plan(&self, out: &mut Output, plan: &RepairPlan) -> Result<()> {

@@ -12,7 +12,7 @@ use super::turns::source_kind;
 use crate::context::{SourceEntry, SourceKind};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId};
-use crate::repo::{BranchName, Repository};
+use crate::repo::{BranchName, LogEntry, Repository};
 use crate::tree::List;
 
 /// How a file relates to a session.
@@ -287,14 +287,18 @@ fn fresh(repo: &Repository, session: &str) -> Result<Joint> {
     })
 }
 
-/// The newest commit on the line of `tip` whose source ends within the first `common` pieces.
+/// The newest commit on the line of `tip` whose source ends within the first `common` pieces. One
+/// whose content retention has dropped is no place to go on from, as what it had cannot be read.
 fn last_common_turn(
     repo: &Repository,
     tip: &ObjectId,
     common: u64,
 ) -> Result<Option<(ObjectId, u64)>> {
     for entry in repo.history(&[*tip], &[])?.first_parent() {
-        let id = entry?.id;
+        let LogEntry { id, commit, .. } = entry?;
+        if repo.store().gone(&commit.tree).is_some() {
+            continue;
+        }
         let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
         if pieces <= common {
             return Ok(Some((id, pieces)));

@@ -26,10 +26,10 @@ use super::inventory::{Found, Inventory};
 use super::io::{Access, IoFile};
 use super::manifest::Manifest;
 use super::ownership::Owned;
-use super::pack::{Gone, Item, PackDraft, PackId, Tier};
+use super::pack::{Gone, Item, Pack, PackDraft, PackId, Tier};
 use super::scan::Depth;
 use super::segment::SegmentId;
-use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
+use super::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 
@@ -88,13 +88,14 @@ impl Store {
     /// Begins a collection: at most one in a store at a time.
     ///
     /// # Errors
-    /// `Locked` while another one goes on, `Io` when the store cannot be written to.
+    /// `Locked` while another one goes on, `Corrupt` when damage is known, and for a pack of which
+    /// the manifest should know, `Io` when the store cannot be written to.
     pub fn collect(&self) -> Result<Collection<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         self.refresh()?;
-        self.check_complete()?;
         self.make_packs_dir()?;
+        self.check_trusted()?;
         let idle = self.lock_idle_segments()?;
         self.durable_refs()?;
         let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
@@ -187,6 +188,43 @@ impl Store {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
+    /// Refuses when what the store seems to hold may be less than what it does: whatever is not
+    /// seen would be thrown away.
+    fn check_trusted(&self) -> Result<()> {
+        let refuse = |place: &str, found: &str| {
+            let message = format!(
+                "{place}: {found}: nothing is removed from a damaged store, run 'turntree repair' first"
+            );
+            Err(Error::new(ErrorKind::Corrupt, message))
+        };
+        let findings = self.findings();
+        if let Some(damage) = findings.iter().find(|found| found.kind == FindingKind::Damage) {
+            return refuse(&damage.place, &damage.message);
+        }
+        let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
+        let known = read(&self.view).refs.sequence.max(manifest.refs.sequence);
+        for id in self.list_packs()?.into_iter().filter(|id| !manifest.packs.contains(id)) {
+            let path = self.dir.join(PACKS_DIR).join(id.file_name());
+            let failed = |source| Error::io(format!("open {}", path.display()), source);
+            let file = self.io.open(&path, Access::Read).map_err(failed)?;
+            // One that was never published may be anything.
+            let Ok(pack) = Pack::open(&file, id, self.superblock.store) else { continue };
+            let newest = pack.newest_operation(&self.blocks);
+            if newest.is_some_and(|(sequence, _)| sequence > known) {
+                let place = format!("{PACKS_DIR}/{}", id.file_name());
+                return refuse(&place, "holds operations that no manifest knows");
+            }
+        }
+        Ok(())
+    }
+
+    fn list_packs(&self) -> Result<Vec<PackId>> {
+        let packs = self.dir.join(PACKS_DIR);
+        let names = self.io.list(&packs);
+        let names = names.map_err(|e| Error::io(format!("list {}", packs.display()), e))?;
+        Ok(names.iter().filter_map(|name| PackId::from_file_name(name)).collect())
+    }
+
     /// Removes what earlier collections have left: files that were replaced, and packs that were
     /// never published. Only the holder of the collector's lock makes packs.
     fn remove_leftovers(&self) -> Result<()> {
@@ -274,9 +312,8 @@ impl<'s> Collection<'s> {
     /// before: for the next replacement, begin a new collection.
     ///
     /// # Errors
-    /// `InvalidInput` for a file that may not be replaced, `LimitExceeded` when the disk has no room
-    /// for the pack, `Corrupt` when an item does not verify, `Io` when the disk refuses. In all
-    /// cases the store is as it was.
+    /// `InvalidInput` for a file that may not be replaced, `Corrupt` when an item does not verify,
+    /// `Io` when the disk refuses or has no room for the pack. In all cases the store is as it was.
     pub fn replace(
         &self,
         replacement: &Replacement,
@@ -324,8 +361,10 @@ impl<'s> Collection<'s> {
         if need <= free {
             return Ok(());
         }
-        let message = format!("a new pack needs up to {need} bytes of disk, {free} are free");
-        Err(Error::new(ErrorKind::LimitExceeded, message))
+        let place = dir.display();
+        let message =
+            format!("{place}: a new pack needs up to {need} bytes of disk, {free} are free");
+        Err(Error::new(ErrorKind::Io, message))
     }
 
     /// Writes a pack with some items; the first one also answers for what is gone.

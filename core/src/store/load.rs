@@ -5,6 +5,7 @@
 //! everything begins again. What has been opened stays readable, whoever takes its name away.
 
 use std::collections::HashSet;
+use std::error::Error as _;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -262,5 +263,6 @@ impl Opening<'_> {
 }
 
 fn damage(place: String, error: &Error) -> Finding {
-    Finding { kind: FindingKind::Damage, place, message: error.to_string() }
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    Finding { kind: FindingKind::Damage, place, message: format!("{error}{cause}") }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::object::{Kind, ObjectSource};
 use turntree::store::{Expected, Io, NewStore, Store};
-use turntree_tests::oracle::{DIR, Script, blob, options, pack_everything, set};
+use turntree_tests::oracle::{DIR, Script, blob, options, pack, set};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 
 fn fail_everywhere(script: &Script) {
@@ -50,7 +50,7 @@ fn on_a_full_disk_nothing_is_replaced_and_the_system_is_to_blame() {
     let before = disk.files();
     disk.arm(Fault::DiskFull);
     let store = Store::open(io, Path::new(DIR), options(9)).unwrap();
-    let error = pack_everything(&store).map(drop).unwrap_err();
+    let error = pack(&store, |_| true).map(drop).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "no argument is wrong: {error}");
     assert!(error.to_string().contains(DIR), "{error}");
     drop(store);

@@ -122,8 +122,7 @@ impl View {
         for pack in &self.files.packs {
             found.extend(pack.starting_with(prefix).filter_map(|(id, found)| match found {
                 InPack::Object { kind, .. } if self.files.contains(&id) => Some((id, kind)),
-                InPack::Object { .. } => None,
-                InPack::Gone(..) => None,
+                InPack::Object { .. } | InPack::Gone(..) => None,
             }));
         }
         let active = self.active.iter().filter(|(id, _)| prefix.matches(id));

@@ -20,7 +20,9 @@
 //!  object       canonical CBOR, BLAKE3; no I/O
 //!         |  one batch a commit, one fsync
 //!         v
-//!  store        journal segments; manifest; refs and operations in the same batch
+//!  store        journal segments -> packs; manifest; refs and operations in the same batch
+//!         ^
+//!  maintenance  retention, collections, fsck, redaction: plan, then apply
 //! ```
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order

@@ -3,11 +3,20 @@
 //! ```text
 //!  refs, operations ──> roots ──> commit graph ──┐
 //!  policies ─────────────────────────────────────┴──> retention plan ──> which trees stay
+//!                                                                             │
+//!  packs <── collection <── layout <── which files <── mark: what is reached <┘
 //! ```
 //!
 //! [`Roots`] is everything that must stay, exactly, with reasons. A [`Policy`] says what a session
-//! keeps of the rest, and [`plan_retention`] applies it to the commit graph. A turn that expires loses its tree
-//! and keeps its commit: asking for it says that it was dropped, and what is still there.
+//! keeps of the rest, and [`plan_retention`] applies it to the commit graph. A turn that expires
+//! loses its tree and keeps its commit: asking for it says that it was dropped, and what is still
+//! there. Of turns that expired long ago not even the commit stays.
+//!
+//! [`collect`] then marks what is reached, chooses files, and lets a pack take their place, for one
+//! of three purposes: to free what is garbage, to store everything in one tier, or to do a little of
+//! both in passing, which [`auto`] does when it is due. [`stats`] says where the bytes are, [`fsck`]
+//! whether all that must be there is, [`repair`] brings back what verifies, and [`redact`] takes
+//! something out of everything. All of them plan first.
 //!
 //! ```
 //! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan_retention, set_policy};

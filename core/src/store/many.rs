@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::view::Place;
 use super::{Store, read};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId};
+use crate::object::{Kind, Object, ObjectId, verify};
 
 /// Fewer objects than this are not worth waking another thread for.
 const OBJECTS_FOR_THREADS: usize = 64;
@@ -33,25 +33,65 @@ impl Store {
             }
         }
         missing.sort_unstable_by_key(|(_, _, place)| place.position());
-        let read = |(at, id, place): &Missing| -> Result<(usize, Bytes)> {
-            let object = place.read(id, &self.blocks)?;
-            self.cache.insert(*id, object.clone());
-            Ok((*at, of_kind(kind, id, object)?))
-        };
-        let found: Vec<(usize, Bytes)> = if missing.len() <= OBJECTS_FOR_THREADS {
-            missing.iter().map(read).collect::<Result<_>>()?
+        let units = missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit());
+        let read = |unit: &[Missing]| self.read_unit(kind, unit);
+        let found: Vec<Vec<(usize, Bytes)>> = if missing.len() <= OBJECTS_FOR_THREADS {
+            units.map(read).collect::<Result<_>>()?
         } else {
-            let units: Vec<&[Missing]> =
-                missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit()).collect();
-            let tasks = units.into_par_iter().flat_map_iter(|unit| unit.iter().map(read));
-            tasks.collect::<Result<_>>()?
+            let units: Vec<&[Missing]> = units.collect();
+            units.into_par_iter().map(read).collect::<Result<_>>()?
         };
-        for (at, bytes) in found {
+        for (at, bytes) in found.into_iter().flatten() {
             if let Some(slot) = all.get_mut(at) {
                 *slot = bytes;
             }
         }
         Ok(all)
+    }
+
+    /// Objects that lie together. Those of a block share one piece of memory: the block itself, if they
+    /// are most of it.
+    fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+        let Some((_, _, Place::Packed(pack, _, first))) = unit.first() else {
+            return unit.iter().map(|missing| self.read_missing(kind, missing)).collect();
+        };
+        let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
+        let mut read = Vec::with_capacity(unit.len());
+        for (at, id, place) in unit {
+            let Place::Packed(_, found, ordinal) = place else { continue };
+            let bytes = block.read(*ordinal, &self.blocks)?;
+            verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
+            let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;
+            read.push((*at, *id, bytes));
+        }
+        let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
+        if len < block.raw_bytes() / 2 {
+            move_together(&mut read, len);
+        }
+        let keep = |(at, id, bytes): (usize, ObjectId, Bytes)| {
+            self.cache.insert(id, Object { kind, bytes: bytes.clone() });
+            (at, bytes)
+        };
+        Ok(read.into_iter().map(keep).collect())
+    }
+
+    fn read_missing(&self, kind: Kind, (at, id, place): &Missing) -> Result<(usize, Bytes)> {
+        let object = place.read(id, &self.blocks)?;
+        self.cache.insert(*id, object.clone());
+        Ok((*at, of_kind(kind, id, object)?))
+    }
+}
+
+/// Gives objects of `len` bytes altogether a piece of memory of their own, so that they do not keep
+/// a block alive of which they are little.
+fn move_together(objects: &mut [(usize, ObjectId, Bytes)], len: usize) {
+    let mut together = Vec::with_capacity(len);
+    for (_, _, bytes) in &*objects {
+        together.extend_from_slice(bytes);
+    }
+    let mut rest = Bytes::from(together);
+    for (_, _, bytes) in objects {
+        *bytes = rest.split_to(bytes.len());
     }
 }
 

@@ -104,10 +104,18 @@ impl Block {
         Some((entry, self.raw.get(entry.start as usize..entry.end as usize)?))
     }
 
-    /// The body of an entry, on its own: it keeps the block alive only if it is most of it.
-    pub(super) fn detached(&self, entry: &Entry) -> Bytes {
-        let body = self.raw.slice(entry.start as usize..entry.end as usize);
-        if body.len() > self.raw.len() / 2 { body } else { Bytes::copy_from_slice(&body) }
+    /// The body of an entry, in the memory of the block.
+    pub(super) fn body(&self, entry: &Entry) -> Bytes {
+        self.raw.slice(entry.start as usize..entry.end as usize)
+    }
+
+    /// The same bytes on their own: they keep the block alive only if they are most of it.
+    pub(super) fn detached(&self, bytes: Bytes) -> Bytes {
+        let is_part = self.raw.as_ptr_range().contains(&bytes.as_ptr());
+        match is_part && bytes.len() <= self.raw.len() / 2 {
+            true => Bytes::copy_from_slice(&bytes),
+            false => bytes,
+        }
     }
 
     /// What it takes in memory.

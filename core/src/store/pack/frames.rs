@@ -78,10 +78,10 @@ impl Frames {
     ) -> Result<Bytes> {
         let (number, ..) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let block = self.decode(number, cache)?;
-        self.read_in(&block, ordinal, cache, id_at)
+        Ok(block.detached(self.read_in(&block, ordinal, cache, id_at)?))
     }
 
-    /// The bytes of an object that lies in this block.
+    /// The bytes of an object that lies in this block, and perhaps in its memory.
     pub(super) fn read_in(
         &self,
         block: &Block,
@@ -93,7 +93,7 @@ impl Frames {
         let damaged = || self.damaged(number, info, "an object", "other bytes");
         let (entry, body) = block.entry(at).ok_or_else(damaged)?;
         match entry.form {
-            Form::Verbatim => Ok(block.detached(entry)),
+            Form::Verbatim => Ok(block.body(entry)),
             Form::Links => {
                 links::decode(body, entry.raw_bytes, id_at).map(Bytes::from).ok_or_else(damaged)
             }

@@ -8,23 +8,19 @@
 //! On the way it is noted in which section, and for maps under which key, an object was met first:
 //! what is met later under the same key is an older version of it. Packs are laid out by this.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use bytes::Bytes;
-use rayon::prelude::*;
-
+use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::links;
 use crate::store::Inventory;
 use crate::tree::{Child, children};
+use bytes::Bytes;
+use rayon::prelude::*;
 
 /// Nodes that one thread takes at a time.
 const NODES_PER_TASK: usize = 16;
-
-/// The section number of nodes of contexts themselves.
-const CONTEXT: u32 = 0;
 
 /// An object that was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +46,7 @@ pub(super) struct Marker<'a> {
     live: Bits,
     met: Vec<Met>,
     rounds: u32,
-    sections: Vec<String>,
-    section_numbers: HashMap<Bytes, u32>,
+    sections: Sections,
 }
 
 /// A node that was met and not looked into.
@@ -79,8 +74,7 @@ impl<'a> Marker<'a> {
             live: Bits::new(inventory.positions()),
             met: Vec::new(),
             rounds: 0,
-            sections: vec![String::new()],
-            section_numbers: HashMap::new(),
+            sections: Sections::new(""),
         }
     }
 
@@ -91,7 +85,7 @@ impl<'a> Marker<'a> {
 
     /// The name of a section; empty for what is in none.
     pub(super) fn section(&self, number: u32) -> &str {
-        self.sections.get(number as usize).map_or("", String::as_str)
+        self.sections.name(number)
     }
 
     /// Whether what lies at a position was met.
@@ -194,7 +188,7 @@ impl<'a> Marker<'a> {
 
     fn follow(&mut self, section: u32, arrow: Arrow, next: &mut Vec<Open>) {
         let Arrow { position, kind, group, versioned, begins } = arrow;
-        let section = begins.map_or(section, |name| self.section_number(name));
+        let section = begins.map_or(section, |name| self.sections.number(name));
         let round = self.round();
         let new = self.add(Met { position, round, section, kind, group, versioned });
         if new && kind == Kind::Node {
@@ -242,16 +236,6 @@ impl<'a> Marker<'a> {
 
     fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<u32> {
         short(self.inventory.find(id).ok_or_else(|| missing(id, &from()))?)
-    }
-
-    fn section_number(&mut self, name: Bytes) -> u32 {
-        if let Some(number) = self.section_numbers.get(&name) {
-            return *number;
-        }
-        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
-        self.sections.push(String::from_utf8_lossy(&name).into_owned());
-        self.section_numbers.insert(name, number);
-        number
     }
 }
 

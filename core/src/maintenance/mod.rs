@@ -67,6 +67,7 @@ mod redact;
 mod repair;
 mod retention;
 mod roots;
+mod sections;
 mod stats;
 #[cfg(test)]
 mod tests;

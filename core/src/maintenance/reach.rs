@@ -3,14 +3,14 @@
 //! Unlike a collection, which gives up at the first thing that is missing, this goes on and notes
 //! what is lost and where it is needed.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::fsck::{FsckFinding, FsckKind};
 use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
+use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
@@ -22,9 +22,6 @@ const NODES_AT_ONCE: usize = 1 << 14;
 
 /// Nodes that one thread takes at a time.
 const NODES_PER_TASK: usize = 16;
-
-/// The section number of the root of a context, whose keys are the names of sections.
-const CONTEXT: u32 = 0;
 
 const ABSENT: &str = "it is in no file";
 const UNREADABLE: &str = "no copy of it verifies";
@@ -47,8 +44,7 @@ pub(super) struct Reach<'a> {
     seen: Bits,
     trees: Vec<Tree>,
     known_commits: HashSet<ObjectId>,
-    sections: Vec<String>,
-    section_numbers: HashMap<Bytes, u32>,
+    sections: Sections,
 }
 
 /// The context of a commit, or a tree that a ref holds.
@@ -89,8 +85,7 @@ impl<'a> Reach<'a> {
             seen: Bits::new(inventory.positions()),
             trees: Vec::new(),
             known_commits: HashSet::new(),
-            sections: vec!["the context itself".to_owned()],
-            section_numbers: HashMap::new(),
+            sections: Sections::new("the context itself"),
         };
         reach.check_refs();
         reach.check_operations();
@@ -350,7 +345,7 @@ impl<'a> Reach<'a> {
         };
         for Child { key, link } in inner {
             let section = match key {
-                Some(key) if node.section == CONTEXT => self.section_number(key),
+                Some(key) if node.section == CONTEXT => self.sections.number(key),
                 _ => node.section,
             };
             self.reach_link(link, node.tree, section, next);
@@ -416,7 +411,7 @@ impl<'a> Reach<'a> {
     }
 
     fn place(&self, tree: u32, section: u32) -> String {
-        let section = self.sections.get(section as usize).map_or("", String::as_str);
+        let section = self.sections.name(section);
         match self.trees.get(tree as usize) {
             Some(Tree { session, turn: Some(turn), .. }) => {
                 format!("turn {turn} of {session}, {section}")
@@ -424,16 +419,6 @@ impl<'a> Reach<'a> {
             Some(Tree { session, .. }) => format!("{session}, {section}"),
             None => section.to_owned(),
         }
-    }
-
-    fn section_number(&mut self, name: Bytes) -> u32 {
-        if let Some(number) = self.section_numbers.get(&name) {
-            return *number;
-        }
-        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
-        self.sections.push(String::from_utf8_lossy(&name).into_owned());
-        self.section_numbers.insert(name, number);
-        number
     }
 }
 

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::collect::{Amount, PlannedFile};
 use super::graph::{CommitGraph, GraphCommit};
 use super::mark::{Bits, Marker};
+use super::sections::{CONTEXT, Sections};
 use super::stats::{LargeObject, SessionStats, Stats, Usage};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
@@ -28,9 +29,6 @@ const COMMITS_PER_ROUND: usize = 256;
 
 /// Nodes that one thread takes at a time.
 const NODES_PER_TASK: usize = 16;
-
-/// The section number of the nodes of contexts themselves.
-const CONTEXT: u32 = 0;
 
 /// The section that holds again what conversations hold.
 const SOURCE: &str = "source";
@@ -51,8 +49,7 @@ pub(super) struct Walk<'a> {
     sums: HashMap<u32, Sum>,
     /// What the nodes of this round refer to, until they are summed up.
     edges: HashMap<u32, Node>,
-    sections: Vec<String>,
-    section_numbers: HashMap<Bytes, u32>,
+    sections: Sections,
     tallies: Vec<SessionStats>,
     /// Of the session that is walked, by section.
     usages: Vec<Usage>,
@@ -124,8 +121,7 @@ impl<'a> Walk<'a> {
             shared: Bits::new(positions),
             sums: HashMap::new(),
             edges: HashMap::new(),
-            sections: vec![String::new()],
-            section_numbers: HashMap::new(),
+            sections: Sections::new(""),
             tallies: vec![SessionStats::default(); graph.sessions().len()],
             usages: Vec::new(),
             current: NOBODY,
@@ -172,9 +168,9 @@ impl<'a> Walk<'a> {
             }
             self.round(&roots)?;
         }
-        for (section, usage) in self.sections.iter().zip(&self.usages).skip(1) {
+        for (number, usage) in (0..).zip(&self.usages).skip(1) {
             if usage.objects > 0 {
-                tally.sections.insert(section.clone(), *usage);
+                tally.sections.insert(self.sections.name(number).to_owned(), *usage);
             }
         }
         tally.contexts = self.usages.first().copied().unwrap_or_default();
@@ -216,7 +212,7 @@ impl<'a> Walk<'a> {
         let mut edges = Vec::with_capacity(arrows.len());
         for Arrow { position, kind, key } in arrows {
             let (section, key) = match key {
-                Some(name) if in_context => (self.section_number(name), None),
+                Some(name) if in_context => (self.sections.number(name), None),
                 key => (node.section, key),
             };
             let is_node = kind == Kind::Node;
@@ -317,7 +313,7 @@ impl<'a> Walk<'a> {
             } else {
                 Sum { bytes: self.raw_bytes(edge.position).into(), items: 1 }
             };
-            let section = self.sections.get(edge.section as usize).map_or("", String::as_str);
+            let section = self.sections.name(edge.section);
             let counts = !node.in_context || edge.section == CONTEXT;
             if !node.in_context || section != SOURCE {
                 sum.bytes += below.bytes;
@@ -359,16 +355,6 @@ impl<'a> Walk<'a> {
             Ok(Arrow { position: short(found?)?, kind: link.kind, key })
         };
         children(&bytes).map_err(|error| error.at(id))?.into_iter().map(arrow).collect()
-    }
-
-    fn section_number(&mut self, name: Bytes) -> u32 {
-        if let Some(number) = self.section_numbers.get(&name) {
-            return *number;
-        }
-        let number = u32::try_from(self.sections.len()).unwrap_or(CONTEXT);
-        self.sections.push(String::from_utf8_lossy(&name).into_owned());
-        self.section_numbers.insert(name, number);
-        number
     }
 
     pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
@@ -417,10 +403,10 @@ impl<'a> Walk<'a> {
         let named = largest.into_iter().filter_map(|large| {
             let position = large.position.0 as usize;
             let entry = self.inventory.entry(position)?;
-            let section = self.sections.get(large.section as usize)?;
+            let section = self.sections.name(large.section);
             let path = match &large.key {
                 Some(key) => format!("{section}/{}", String::from_utf8_lossy(key)),
-                None => section.clone(),
+                None => section.to_owned(),
             };
             let session = self.tallies.get(large.owner as usize)?.session.clone();
             let Usage { raw_bytes, stored_bytes, .. } = self.usage(position);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
+use turntree::maintenance::{Policy, Purpose, Scope, collect, plan_collection, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{OpenOptions, RealIo, Tier};
@@ -465,4 +465,37 @@ fn a_copy_that_lost_the_empty_folders_is_a_store() {
     note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
     std::fs::remove_dir(sandbox.store().join("packs")).unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+}
+
+#[test]
+fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
+    let sandbox = Sandbox::new();
+    let (repo, main) = (&sandbox.repo, BranchName::main("s").unwrap());
+    let mut change = repo.begin();
+    let policy = Policy { keep_last: Some(5), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+    change.finish(&stamp(0), "retention").unwrap();
+    // Many turns in one operation, so that few are protected by operations.
+    let mut change = repo.begin();
+    let mut context = Builder::new();
+    for turn in 0..700 {
+        let text = Some(Bytes::from(turn.to_string()));
+        context.set_entry(&mut change, "scratchpad", "a", text).unwrap();
+        let tree = context.write(&mut change).unwrap();
+        change.snapshot(&main, Snapshot::new(tree, "turn", &stamp(turn))).unwrap();
+    }
+    change.finish(&stamp(700), "import").unwrap();
+    let tip = repo.tip(&main).unwrap();
+
+    let plan = plan_collection(repo, Purpose::Gc, stamp(701).time).unwrap();
+    assert!(plan.retention.notes.iter().any(|note| note.contains("195 turns")), "{plan:?}");
+    let length = || repo.history(&[tip], &[]).unwrap().count();
+    assert_eq!(length(), 700, "a plan does nothing");
+    gc(repo, Purpose::Gc, 701);
+    assert_eq!(length(), 505);
+    for turn in [1, 100, 195, 196, 400] {
+        let found = repo.find_turn(&tip, turn).and_then(|id| notes(repo, &id));
+        assert_eq!(found.unwrap_err().kind(), ErrorKind::Expired, "turn {turn}");
+    }
+    assert_eq!(notes(repo, &tip).unwrap()["a"], "699");
 }

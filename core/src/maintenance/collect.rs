@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::choose::{FileState, choose};
-use super::forget::forget_expired;
+use super::forget::{choose_forgotten, forget_expired};
 use super::layout::arrange;
 use super::mark::Marker;
 use super::plan::RetentionPlan;
@@ -274,7 +274,14 @@ fn plan_turns(
     };
     let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
     let mut cost = MarkCost { inventory, marker: Marker::new(inventory), counted: 0 };
-    plan_retention(roots, &policies, now.micros, &is_gone, Some(&mut cost))
+    let mut plan = plan_retention(roots, &policies, now.micros, &is_gone, Some(&mut cost))?;
+    let forgotten = choose_forgotten(roots, &plan).len();
+    if forgotten > 0 && !policies.is_empty() {
+        plan.notes.push(format!(
+            "{forgotten} turns that expired long ago are forgotten: not even their commits stay"
+        ));
+    }
+    Ok(plan)
 }
 
 /// What keeping a turn costs: the bytes of what is met for the first time in its context.

@@ -39,7 +39,7 @@ pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
     let roots = Roots::find(store, &refs, stamp.time.micros)?;
     let is_gone = |tree: &ObjectId| store.gone(tree).is_some();
     let plan = plan_retention(&roots, &policies, stamp.time.micros, &is_gone, None)?;
-    let forgotten = choose(&roots, &plan);
+    let forgotten = choose_forgotten(&roots, &plan);
     if forgotten.is_empty() {
         return Ok(false);
     }
@@ -56,7 +56,7 @@ pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
 }
 
 /// The commits to forget.
-fn choose(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
+pub(super) fn choose_forgotten(roots: &Roots, plan: &RetentionPlan) -> HashSet<ObjectId> {
     let mut expired: BTreeMap<&str, Vec<(u64, ObjectId)>> = BTreeMap::new();
     for turn in plan.elided.iter().chain(&plan.gone) {
         expired.entry(&turn.session).or_default().push((turn.turn, turn.commit));

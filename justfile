@@ -6,6 +6,10 @@ check:
 test *ARGS:
     cargo test --workspace {{ARGS}}
 
+# Takes promises out of a copy of the code, one at a time, and sees whether tests notice.
+mutants *ARGS:
+    cargo run -p turntree-tests --bin mutants -- {{ARGS}}
+
 # The criterion benches.
 bench *ARGS:
     cargo bench -p turntree-benches {{ARGS}}

@@ -1,602 +1,500 @@
 #!/usr/bin/env python3
 """Reads a turntree store of format version 1; written from the pages beside it alone.
 
-    reader.py STORE refs               each ref and what it holds
-    reader.py STORE log [REF]          first parents: id, turn, time, trigger, message
-    reader.py STORE cat ID             the bytes of any object
-    reader.py STORE ls REF [SECTION]   the sections of a context, or the entries of one
-    reader.py STORE gone               each id without content that a pack answers for
-    reader.py STORE verify             all that the refs reach, each hash and each tree; and each pack
+    reader.py STORE refs [N]                   what each ref holds, or held after operation N
+    reader.py STORE log [REV]                  first parents: id, turn, time, trigger, message
+    reader.py STORE ls REV [SECTION]           the sections of a context, or the entries of one
+    reader.py STORE cat REV [SECTION [ENTRY]]  the bytes of an object, a section, an entry
+    reader.py STORE objects                    every id: its kind, and its size or why it is gone
 
-`objects.py` has what object.md and tree.md say, `packs.py` what pack.md says; here are the other
-files, and the commands.
-It needs the packages `blake3` and `zstandard`.
-Damage that does not stop a command is told on stderr; what stops one ends it with status 1.
+REV is a ref, or the first digits of an id; `log` begins at HEAD without one.
+An entry is named by its key, or by its place in a list, from 0.
+It needs the packages blake3, cbor2 and zstandard.
+All that is printed was verified; damage is told on stderr, and then the status is 1.
 """
 
-from __future__ import annotations
-
 import fcntl
-import mmap
 import struct
 import sys
-from collections import Counter
+from collections import namedtuple
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
+import cbor2
 import zstandard
+from blake3 import blake3
 
-from objects import (
-    BLOB,
-    COMMIT,
-    KINDS,
-    MOST_BYTES,
-    NODE,
-    OPERATION,
-    TAG,
-    Cbor,
-    Entry,
-    Refused,
-    checksum,
-    decode_commit,
-    decode_node,
-    decode_operation,
-    decode_root,
-    decode_tag,
-    object_id,
-    require,
-)
-from packs import Pack
+MAGIC = b"\x89TT%c\r\n\x1a\n"
+
+
+class Refused(Exception):
+    """Bytes that are not as the pages say, or something that is not there."""
+
+
+# What reading bytes that are not as the pages say can end in.
+DAMAGE = Refused, OSError, LookupError, TypeError, ValueError, AttributeError
+DAMAGE += struct.error, cbor2.CBORError, zstandard.ZstdError
+
+
+def require(condition: object, message: str) -> None:
+    """Refuses what is at hand unless the condition holds."""
+    if not condition:
+        raise Refused(message)
+
+
+def checksum(what: str, data: bytes) -> bytes:
+    """The checksum of a part of a file."""
+    return blake3(data, derive_key_context=f"turntree v1 {what}").digest()
+
+
+def decompress(stored: bytes, size: int, base: bytes = b"") -> bytes:
+    """What a zstd frame holds, of which the size is known from elsewhere."""
+    require(zstandard.frame_content_size(stored) == size, "a frame of another size")
+    prefix = zstandard.ZstdCompressionDict(base, zstandard.DICT_TYPE_RAWCONTENT) if base else None
+    return zstandard.ZstdDecompressor(prefix).decompress(stored, allow_extra_data=False)
+
+
+def split(data: bytes, width: int = 32) -> list[bytes]:
+    """Ids, or other things of a width, that lie back to back."""
+    return [data[at : at + width] for at in range(0, len(data), width)]
+
+
+# ---- object.md
+BLOB, NODE, COMMIT, TAG, OPERATION = range(5)
+KINDS = "blob", "node", "commit", "tag", "operation"
+KEYS = [checksum(kind, b"") for kind in KINDS]
+MOST_BYTES = 2 << 30, 4 << 20, 4 << 20, 4 << 20, 4 << 20
+Commit = namedtuple("Commit", "tree parents session turn author time trigger message metadata")
+Tag = namedtuple("Tag", "target kind name tagger micros message expires", defaults=[None])
+OPERATION_FIELDS = "parents sequence micros actor reason changes undoes"
+Operation = namedtuple("Operation", OPERATION_FIELDS, defaults=[None])
+STRUCTURES = {(COMMIT, 1): Commit, (TAG, 1): Tag, (TAG, 2): Tag}
+STRUCTURES |= {(OPERATION, version): Operation for version in (1, 2)}
+
+
+def verified(id_: bytes, kind: int, data: bytes) -> tuple[int, bytes]:
+    """The kind and the bytes of an object, if they are those that its id stands for."""
+    found = blake3(data, key=KEYS[kind]) if kind else blake3(data)
+    require(found.digest() == id_, f"{KINDS[kind]} {id_.hex()} does not verify")
+    return kind, data
+
+
+def decode(kind: int, data: bytes) -> Any:
+    """What canonical CBOR says; of a node the array, of a structure its fields."""
+    value = cbor2.loads(data)
+    require(cbor2.dumps(value) == data, "CBOR that is not canonical")
+    if kind == NODE:
+        return value
+    require((kind, value[0]) in STRUCTURES, f"{KINDS[kind]} of version {value[0]}")
+    return STRUCTURES[kind, value[0]](*value[1:])
+
+
+def signed(coded: int) -> int:
+    """An integer that may be negative."""
+    return coded >> 1 ^ -(coded & 1)
+
+
+def in_turn(flat: list, width: int) -> Iterator[tuple]:
+    """What stands in an array in turn: name, value, name, value, and so on."""
+    return zip(*[iter(flat)] * width, strict=True)
+
 
 # ---- journal.md
-
 RECORD = struct.Struct("<8sII16sQQQ32s")
-DIRECTORY_ENTRY = struct.Struct("<32sBBHII")
-INDEX_ENTRY = struct.Struct("<QIIBB6s")
+DIRECTORY_ENTRY = struct.Struct("<32sBBxxII")
+INDEX_ENTRY = struct.Struct("<QIIBB6x")
 BATCH, INDEX = 1, 2
-
-
-def magic(letter: bytes) -> bytes:
-    """The first bytes of a file or a record."""
-    return b"\x89TT" + letter + b"\r\n\x1a\n"
-
-
-class Place(NamedTuple):
-    """Where an object lies, and how."""
-
-    segment: Segment
-    offset: int
-    size: int
-    stored: int
-    kind: int
-    codec: int
-
-    def read(self, id_: bytes) -> bytes:
-        """The bytes of the object, verified."""
-        where = f"{self.segment.name}:{self.offset}: object {id_.hex()}"
-        known = self.kind < len(KINDS) and self.codec < 2 and self.size <= MOST_BYTES[self.kind]
-        require(known, f"{where}: of kind {self.kind}, codec {self.codec}")
-        data = self.segment.data[self.offset : self.offset + self.stored]
-        if self.codec == 1:
-            require(self.size <= 65536 * self.stored, f"{where}: {self.size} bytes from {self.stored}")
-            try:
-                framed = zstandard.get_frame_parameters(data).content_size
-                require(framed == self.size, f"{where}: a frame of {framed} bytes")
-                data = zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
-            except zstandard.ZstdError as error:
-                raise Refused(f"{where}: {error}") from None
-        require(len(data) == self.size and object_id(self.kind, data) == id_, f"{where}: does not verify")
-        return data
-
-
-class PlaceInPack(NamedTuple):
-    """An object of a pack."""
-
-    pack: Pack
-    kind: int
-
-    def read(self, id_: bytes) -> bytes:
-        """The bytes of the object, verified."""
-        return self.pack.read(id_)
-
-
-class Record(NamedTuple):
-    """A record, by its offset and its header."""
-
-    at: int
-    magic: bytes
-    type: int
-    objects: int
-    segment: bytes
-    sequence: int
-    directory: int
-    payload: int
-    previous: bytes
-
-    def payload_at(self) -> int:
-        """Offset of the payload."""
-        return self.at + 120 + self.directory
-
-    def trailer_at(self) -> int:
-        """Offset of the trailer."""
-        return (self.payload_at() + self.payload + 7) // 8 * 8
-
-    def end(self) -> int:
-        """Offset of what follows."""
-        return self.trailer_at() + 32
+Place = namedtuple("Place", "offset size stored kind codec")
+FIELDS = "at magic type count segment sequence directory payload last"
+Record = namedtuple("Record", f"{FIELDS} payload_at trailer_at places operations")
 
 
 class Segment:
-    """One file of the journal."""
+    """One file of the journal; `places` has the objects that count."""
 
     def __init__(self, path: Path) -> None:
-        self.name, self.id = path.name, bytes.fromhex(path.stem)
-        with path.open("rb") as file:
-            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
+        self.name, self.id, self.data = path.name, bytes.fromhex(path.stem), path.read_bytes()
+        self.places, self.gone = {}, {}
+
+    def read(self, id_: bytes, place: Place | None = None) -> tuple[int, bytes]:
+        """The kind and the bytes of an object, verified."""
+        offset, size, stored, kind, codec = place or self.places[id_]
+        require(codec < 2 and size <= min(MOST_BYTES[kind], stored << 16), "no object can be so")
+        data = self.data[offset : offset + stored]
+        return verified(id_, kind, decompress(data, size) if codec else data)
 
     def header(self, at: int) -> Record | None:
-        """The record at an offset, if its header verifies."""
+        """The record at an offset, if its header verifies and it ends in the file."""
         head = self.data[at : at + 120]
         if len(head) < 120 or head[88:] != checksum("record header", head[:88]):
             return None
-        record = Record(at, *RECORD.unpack(head[:88]))
-        directory = {BATCH: 44 * record.objects + 32, INDEX: 0}.get(record.type)
-        fits = record.directory == directory and record.payload <= 4 << 30 and record.end() <= len(self.data)
-        return record if fits and record.magic == magic(b"R") and record.segment == self.id else None
+        found, type_, count, segment, _, directory, payload, _ = fields = RECORD.unpack(head[:88])
+        said = MAGIC % b"R", self.id, {BATCH: 44 * count + 32, INDEX: 0}.get(type_)
+        payload_at = at + 120 + directory
+        trailer_at = (payload_at + payload + 7) // 8 * 8
+        fits = (found, segment, directory) == said and trailer_at + 32 <= len(self.data)
+        return Record(at, *fields, payload_at, trailer_at, {}, {}) if fits else None
 
-    def record(self, at: int, after: int) -> Record | None:
-        """The record at an offset, if header and directory verify and its sequence is higher."""
-        record = self.header(at)
-        if record is None or record.sequence <= after:
-            return None
-        end = record.payload_at() - 32
-        written = self.data[end : end + 32]
-        whole = record.type == INDEX or written == checksum("batch directory", self.data[at:end])
-        return record if whole else None
+    def read_directory(self, record: Record) -> None:
+        """Takes in what is in a batch."""
+        offset = record.payload_at
+        directory, written = self.data[record.at : offset - 32], self.data[offset - 32 : offset]
+        require(written == checksum("batch directory", directory), "a directory does not verify")
+        for id_, kind, codec, size, stored in DIRECTORY_ENTRY.iter_unpack(directory[120:]):
+            place = record.places[id_] = Place(offset, size, stored, kind, codec)
+            offset += stored
+            if kind == OPERATION:
+                record.operations[id_] = decode(*self.read(id_, place))
+        require(offset == record.payload_at + record.payload, "sizes that do not add up")
 
-    def trailer(self, record: Record) -> bytes:
-        """The trailer of a record, as it was written."""
-        return self.data[record.trailer_at() : record.end()]
+    def is_whole(self, record: Record) -> bool:
+        """Whether the trailer of a record verifies."""
+        written = self.data[record.trailer_at :][:32]
+        return written == checksum("record trailer", self.data[record.at : record.trailer_at])
 
-    def verifies(self, record: Record) -> bool:
-        """Whether the trailer of a record is that of the bytes before it."""
-        return self.trailer(record) == checksum("record trailer", self.data[record.at : record.trailer_at()])
+    def next_record(self, start: int, after: int) -> Record | None:
+        """The good record at an offset, or the first whole one behind it."""
+        at, end = start, 0
+        while at >= 0:
+            record = self.header(at) if at % 8 == 0 else None
+            with suppress(*DAMAGE):
+                if record and record.sequence > after:
+                    end = record.trailer_at + 32 if at == start else end
+                    if record.type == BATCH:
+                        self.read_directory(record)
+                    if at == start or self.is_whole(record):
+                        return record
+            at = self.data.find(MAGIC % b"R", max(at + 1, end))
 
-    def records(self, damage: Callable[[str], None]) -> Iterator[Record]:
-        """The records that count. Each vouches for the one before; the last one's trailer must verify."""
-        at, sequence, trailer = 80, 0, bytes(32)
-        last: Record | None = None
-        while last is None or last.type == BATCH:
-            record = self.record(at, sequence) or self.good_record(at, sequence)
-            if record is None:
-                break
-            if (record.at, record.previous, record.sequence) != (at, trailer, sequence + 1):
-                damage(f"{self.name}:{at}: damaged up to {record.at}, where a good record follows")
+    def records(self, damage: list[str]) -> Iterator[Record]:
+        """The records that count: each vouches for the one before it, its trailer for the last."""
+        at, sequence, trailer, last = 80, 0, bytes(32), None
+        while (last is None or last.type == BATCH) and (record := self.next_record(at, sequence)):
+            if (record.at, record.last, record.sequence) != (at, trailer, sequence + 1):
+                damage.append(f"{self.name}: damaged from {at} to {record.at}, a good record")
             if last:
                 yield last
-            at, sequence, trailer, last = record.end(), record.sequence, self.trailer(record), record
-        if last and self.verifies(last):
+            at, sequence, last = record.trailer_at + 32, record.sequence, record
+            trailer = self.data[record.trailer_at : at]
+        if last and self.is_whole(last):
             yield last
 
-    def good_record(self, at: int, after: int) -> Record | None:
-        """The first record behind a bad one that verifies whole."""
-        bad = self.header(at)
-        at = bad.end() if bad and bad.sequence > after else at
-        while (at := self.data.find(magic(b"R"), at)) >= 0:
-            record = self.record(at, after) if at % 8 == 0 else None
-            if record and self.verifies(record):
-                return record
-            at += 1
-        return None
+    def take_batches(self, damage: list[str]) -> list[tuple[Operation, bytes, bool]]:
+        """Takes in every batch; returns the operations, and whether a record follows each."""
+        operations, records = [], list(self.records(damage))
+        for record in records:
+            self.places |= record.places
+            for id_, operation in record.operations.items():
+                operations.append((operation, id_, record is not records[-1]))
+        return operations
 
-    def batch(self, record: Record) -> Iterator[tuple[bytes, Place]]:
-        """The objects of a batch."""
-        at = record.payload_at()
-        directory = self.data[record.at + 120 : at - 32]
-        for id_, kind, codec, _zero, size, stored in DIRECTORY_ENTRY.iter_unpack(directory):
-            yield id_, Place(self, at, size, stored, kind, codec)
-            at += stored
-        require(at == record.payload_at() + record.payload, f"{self.name}:{record.at}: a payload with a gap")
-
-    def index(self, at: int) -> dict[bytes, Place]:
-        """The objects of a sealed segment."""
+    def take_index(self, at: int) -> bool:
+        """Takes in what the index of a sealed segment lists."""
         record = self.header(at)
-        if record is None or record.type != INDEX or not self.verifies(record):
-            raise Refused(f"{self.name}:{at}: no index")
-        payload = self.data[record.payload_at() : record.payload_at() + record.payload]
-        places = 1024 + 32 * record.objects
-        require(len(payload) == places + 24 * record.objects, f"{self.name}:{at}: an index of the wrong size")
-        ids = [payload[at : at + 32] for at in range(1024, places, 32)]
-        counts = Counter(id_[0] for id_ in ids)
-        fan_out = [sum(counts[byte] for byte in range(first + 1)) for first in range(256)]
-        fits = ids == sorted(set(ids)) and list(struct.unpack_from("<256I", payload)) == fan_out
-        require(fits, f"{self.name}:{at}: an index out of order")
-        entries = INDEX_ENTRY.iter_unpack(payload[places:])
-        return {id_: Place(self, *entry[:5]) for id_, entry in zip(ids, entries, strict=True)}
+        require(record and record.type == INDEX and self.is_whole(record), "no index")
+        payload, end = self.data[record.payload_at : record.trailer_at], 1024 + 32 * record.count
+        places = map(Place._make, INDEX_ENTRY.iter_unpack(payload[end:]))
+        self.places = dict(zip(split(payload[1024:end]), places, strict=True))
+        return True
 
 
-# ---- store.md, manifest.md
+# ---- pack.md
+PACK_HEADER = struct.Struct("<8sII16s16sIIII32s32s")
+FRAME = struct.Struct("<8s16sIB3sIIIIII32s32s")
+BLOCK = struct.Struct("<B3xIIII")
+FOOTER = struct.Struct("<8sIIIIII16sQ32s32s32s32s")
+GONE, PARTS, LINKS, CUT = 254, 255, 1, 2
+REASONS = {1: "elided", 2: "redacted"}
 
-SUPERBLOCK = struct.Struct("<8s4I3Q16s")
+
+class Pack:
+    """One pack; `places` has the number of the block of each object, and its place in there."""
+
+    def __init__(self, path: Path, store: bytes) -> None:
+        self.name, self.data = path.name, path.read_bytes()
+        foot = len(self.data) - 216
+        header, footer = self.data[:128], self.data[foot : foot + 184]
+        (
+            first, version, count, gone, slots, parts, blocks, self.salt, table,
+            ids_sum, table_sum, header_sum, _frames_sum,
+        ) = FOOTER.unpack(footer)  # fmt: skip
+        notes, after = 128 + 32 * (count + gone), 128 + 32 * count + 34 * gone
+        frames = after + (slots * (count + gone).bit_length() + 7) // 8
+        for what, written, data in [
+            ("footer", self.data[foot + 184 :], footer),
+            ("header", header_sum, header[:96]),
+            ("ids", ids_sum, self.data[128:frames]),
+            ("table", table_sum, self.data[table:foot]),
+        ]:
+            require(written == checksum(f"pack {what}", data), f"{what} does not verify")
+        same = store, self.salt, count, gone, slots, 0, ids_sum, header_sum
+        fits = PACK_HEADER.unpack(header) == (MAGIC % b"P", 1, header[12], *same)
+        fits &= (first, version, path.stem) == (MAGIC % b"F", 1, self.data[foot + 184 :].hex())
+        require(fits, "not the pack of this store that its name says")
+        self.ids, said = split(self.data[128:notes]), split(self.data[notes:after], 2)
+        reasons = [(kind, REASONS[reason]) for kind, reason in said]
+        self.gone = dict(zip(self.ids[count:], reasons, strict=True))
+        self.blocks, self.parts, objects, at = [], [], [], frames
+        for holds, entries, base, size, stored in BLOCK.iter_unpack(self.data[table:foot]):
+            places, number = {PARTS: self.parts, GONE: []}.get(holds, objects), len(self.blocks)
+            fits = base <= number and entries <= 65536 and size <= min(16 << 20, stored << 16)
+            require(fits, f"block {number} cannot be")
+            self.blocks.append((at, holds, len(places), entries, base, size, stored))
+            places += [(number, entry) for entry in range(entries)]
+            at += 120 + stored
+        self.places = dict(zip(self.ids[:count], objects, strict=True))
+        require((len(self.blocks), len(self.parts), at) == (blocks, parts, table), "other blocks")
+
+    @lru_cache(maxsize=16)
+    def raw(self, number: int) -> bytes:
+        """The raw bytes of a block."""
+        at, holds, first, count, base, size, length = self.blocks[number]
+        head, stored = self.data[at : at + 120], self.data[at + 120 : at + 120 + length]
+        sums = checksum("pack frame", stored), checksum("pack frame header", head[:88])
+        said = self.salt, number, holds, bytes(3), first, count, base, size, length, 0, *sums
+        require(FRAME.unpack(head) == (MAGIC % b"B", *said), f"block at {at} does not verify")
+        return decompress(stored, size, self.raw(base - 1) if base else b"")
+
+    @lru_cache(maxsize=16)
+    def entries(self, number: int) -> list[tuple[int, bytes]]:
+        """The form and the body of each entry of a block."""
+        raw, at, words = self.raw(number), 0, []
+        for _ in range(self.blocks[number][3]):
+            word, at = varint(raw, at)
+            _size, at = varint(raw, at) if word % 4 else (0, at)
+            words.append(word)
+        ends = list(accumulate((word // 4 for word in words), initial=at))
+        require(ends[-1] == len(raw), f"block {number}: sizes that do not add up")
+        return [(word % 4, raw[at:end]) for word, at, end in zip(words, ends, ends[1:])]
+
+    def read(self, id_: bytes) -> tuple[int, bytes]:
+        """The kind and the bytes of an object, verified."""
+        number, place = self.places[id_]
+        form, body = self.entries(number)[place]
+        pieces, at, ordinal = [] if form else [body], 0, 0
+        if form == LINKS:
+            links, at = varint(body, at)
+            for _ in range(links):
+                literal, at = varint(body, at)
+                distance, end = varint(body, at + literal)
+                ordinal += signed(distance)
+                pieces += body[at : at + literal], self.ids[ordinal]
+                ordinal, at = ordinal + 1, end
+            pieces.append(body[at:])
+        while form == CUT and at < len(body):
+            part, at = varint(body, at)
+            block, place = self.parts[part]
+            pieces.append(self.entries(block)[place][1])
+        return verified(id_, self.blocks[number][1], b"".join(pieces))
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """The varint at an offset, and the offset behind it."""
+    value = shift = 0
+    while data[at] > 127:
+        value, shift, at = value | (data[at] & 127) << shift, shift + 7, at + 1
+    return value | data[at] << shift, at + 1
+
+
+# ---- store.md, manifest.md, tree.md, context.md
 MANIFEST = struct.Struct("<8sIIQ16sQQ32sIIQ")
-SEALED_SEGMENT = struct.Struct("<16sQ")
-
-
-class Manifest(NamedTuple):
-    """One generation: where sealed segments have their index, packs, retired segments, and the refs."""
-
-    sealed: dict[bytes, int]
-    packs: list[bytes]
-    retired: set[bytes]
-    newest: tuple[int, bytes]
-    refs: dict
+MAIN = "refs/heads/default/main"
+Entry = namedtuple("Entry", "id kind meta key")
 
 
 class Store:
-    """A store that is open for reading: its objects, its refs, and the damage that was met."""
+    """A store that is open for reading: its refs, its objects, and the damage that was met."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.damaged = folder, []
-        self.id = self.read_superblock()
-        for _ in range(16):
-            epoch = self.settled_epoch()
+    def __init__(self, folder: Path, damage: list[str]) -> None:
+        self.folder, self.damage, self.sources = folder, damage, []
+        with (folder / "superblock").open("rb") as file:
+            data = file.read(96)
+            whole = data[:8] == MAGIC % b"B" and data[64:] == checksum("superblock", data[:64])
+            require(whole, "superblock: not that of a store, or damaged")
+            supported = struct.unpack("<III", data[8:20]) == (1, 1, 1) and data[40:48] == bytes(8)
+            require(supported, "superblock: of a version, or with a feature, that is not known")
+            self.id = data[48:64]
+            fcntl.flock(file, fcntl.LOCK_SH)  # with it, nobody takes files away
             self.load()
-            if self.epoch() == epoch:
-                break
-        else:
-            raise Refused("files are replaced faster than they can be read")
-        self.grafts = self.read_grafts()
-
-    def epoch(self) -> int:
-        """The word that changes when files are taken away."""
-        with (self.folder / "superblock").open("rb") as file:
-            file.seek(4096)
-            word = file.read(8)
-        return int.from_bytes(word, "little") if len(word) == 8 else 0
-
-    def settled_epoch(self) -> int:
-        """The epoch; if it is odd, as it is when nobody is changing it any more."""
-        if self.epoch() % 2:
-            with (self.folder / "superblock").open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                return self.epoch()
-        return self.epoch()
 
     def load(self) -> None:
-        """Reads what the newest manifest lists, and the journal behind it."""
-        self.damaged.clear()
-        self.objects: dict[bytes, Place | PlaceInPack] = {}
-        self.gone: dict[bytes, tuple[int, str]] = {}
-        self.packs: list[Pack] = []
-        manifest = self.newest_manifest()
-        for name in manifest.packs:
-            self.read_pack(name)
-        operations: list[tuple[SimpleNamespace, bytes, bool]] = []
-        sealed = dict(manifest.sealed)
+        """Reads what the newest manifest that is whole lists, and the journal."""
+        self.newest, self.refs, operations = (0, bytes(32)), {}, []
+        paths = sorted(self.folder.glob("manifest-" + "[0-9a-f]" * 16), reverse=True)
+        manifests = (self.attempt(path.name, self.read_manifest, path) for path in paths)
+        sealed, packs, retired = next(filter(None, manifests), ({}, [], []))
         for path in sorted(self.folder.glob("journal/" + "[0-9a-f]" * 32 + ".seg")):
-            if bytes.fromhex(path.stem) in manifest.retired:
-                continue
-            segment = Segment(path)
-            if not self.read_index(segment, sealed.pop(segment.id, None)):
-                operations += self.read_batches(segment)
-        for id_ in sealed:
-            self.damage(f"{id_.hex()}.seg: is missing")
-        for id_ in self.gone.keys() & self.objects.keys():
-            del self.gone[id_]
-        self.newest, self.refs = self.applied(operations, manifest.newest, manifest.refs)
+            index = sealed.pop(bytes.fromhex(path.stem), None)
+            if bytes.fromhex(path.stem) not in retired:
+                self.sources.append(segment := Segment(path))
+                if not index or not self.attempt(path.name, segment.take_index, index):
+                    operations += segment.take_batches(self.damage)
+        self.damage += [f"{id_.hex()}.seg: is missing" for id_ in sealed]
+        for path in [self.folder / "packs" / f"{name.hex()}.pack" for name in reversed(packs)]:
+            self.sources += filter(None, [self.attempt(path.name, Pack, path, self.id)])
+        self.known: dict[bytes, tuple[int, str] | None] = {}
+        for source in reversed(self.sources):
+            self.known |= dict.fromkeys(source.places) | source.gone
+        self.apply(operations)
 
-    def read_pack(self, name: bytes) -> None:
-        """Takes in a pack; what it says of an id outdoes what older ones say."""
+    def attempt(self, name: str, read: Callable, *arguments: Any) -> Any:
+        """What a reading gives; None where it meets damage, which is noted."""
         try:
-            pack = Pack(self.folder / "packs" / f"{name.hex()}.pack", self.id)
-        except (Refused, OSError) as error:
-            self.damage(f"{name.hex()}.pack: {error}")
-            return
-        self.packs.append(pack)
-        for id_, kind in pack.objects():
-            self.objects[id_] = PlaceInPack(pack, kind)
-            self.gone.pop(id_, None)
-        for id_, why in pack.gone.items():
-            self.objects.pop(id_, None)
-            self.gone[id_] = why
+            return read(*arguments)
+        except DAMAGE as error:
+            self.damage.append(f"{name}: {error}")
 
-    def read_grafts(self) -> dict[bytes, bytes | None]:
-        """The commit that history goes on with behind each forgotten one."""
-        id_ = self.refs.get("refs/maintenance/grafts")
-        if not isinstance(id_, bytes):
-            return {}
-        lines = [line.split(" ") for line in self.read(id_, BLOB).decode("ascii").splitlines()]
-        grafts = {bytes.fromhex(old): None if new == "-" else bytes.fromhex(new) for old, new in lines}
-        require(list(grafts) == sorted(grafts) and len(grafts) == len(lines), "grafts that do not rise")
-        return grafts
-
-    def damage(self, message: str) -> None:
-        """Notes damage that does not stop the reading."""
-        self.damaged.append(message)
-
-    def read_superblock(self) -> bytes:
-        """Checks that this is a store of version 1, and returns its id."""
-        data = (self.folder / "superblock").read_bytes()
-        require(len(data) >= 96 and data[:8] == magic(b"B"), "superblock: not a store")
-        require(data[64:96] == checksum("superblock", data[:64]), "superblock: does not verify")
-        _, version, hash_, trees, _, _, _, features, id_ = SUPERBLOCK.unpack(data[:64])
-        require((version, hash_, trees, features) == (1, 1, 1, 0), "superblock: not supported")
-        return id_
-
-    def newest_manifest(self) -> Manifest:
-        """The newest valid one, or an empty one."""
-        for path in sorted(self.folder.glob("manifest-" + "[0-9a-f]" * 16), reverse=True):
-            try:
-                return self.read_manifest(path.read_bytes(), int(path.name[9:], 16))
-            except Refused as refused:
-                self.damage(f"{path.name}: {refused}")
-        return Manifest({}, [], set(), (0, bytes(32)), {})
-
-    def read_manifest(self, data: bytes, generation: int) -> Manifest:
-        """One generation."""
-        require(len(data) >= 136 and data[-32:] == checksum("manifest", data[:-32]), "does not verify")
-        fields = MANIFEST.unpack(data[:104])
-        found, version, zero, number, store, retired, sequence, newest, sealed, packs, size = fields
-        require((found, version, zero) == (magic(b"M"), 1, 0), f"version {version}")
+    def read_manifest(self, path: Path) -> tuple[dict[bytes, int], list[bytes], list[bytes]]:
+        """One generation: takes in its refs, and returns its lists of files."""
+        data = path.read_bytes()
+        require(data[-32:] == checksum("manifest", data[:-32]), "does not verify")
+        *about, retired, sequence, newest, sealed, packs, size = MANIFEST.unpack(data[:104])
         packs_at = 104 + 24 * sealed
         retired_at = packs_at + 32 * packs
-        end = retired_at + 16 * retired
-        require((number, store, end + size + 32) == (generation, self.id, len(data)), "not of its name, store or size")
-        cbor = Cbor(data[end:-32])
-        refs = {name: value for name, (value,) in cbor.table(65536, Cbor.value).items()}
-        cbor.end()
-        return Manifest(
-            dict(SEALED_SEGMENT.iter_unpack(data[104:packs_at])),
-            [data[at : at + 32] for at in range(packs_at, retired_at, 32)],
-            {data[at : at + 16] for at in range(retired_at, end, 16)},
-            (sequence, newest),
-            refs,
-        )
+        refs_at = retired_at + 16 * retired
+        said = [MAGIC % b"M", 1, 0, int(path.name[9:], 16), self.id]
+        require(about == said and refs_at + size + 32 == len(data), "not what it says")
+        indexes = dict(struct.iter_unpack("<16sQ", data[104:packs_at]))
+        self.refs = dict(in_turn(decode(NODE, data[refs_at:-32]), 2))
+        self.newest = sequence, newest
+        return indexes, split(data[packs_at:retired_at]), split(data[retired_at:refs_at], 16)
 
-    def read_index(self, segment: Segment, at: int | None) -> bool:
-        """Takes in a sealed segment by its index, if it has one; its operations are in the refs already."""
-        try:
-            self.objects |= {} if at is None else segment.index(at)
-        except Refused as refused:
-            self.damage(str(refused))
-            return False
-        return at is not None
-
-    def read_batches(self, segment: Segment) -> Iterator[tuple[SimpleNamespace, bytes, bool]]:
-        """Takes in a segment; yields its operations, and whether a record follows each."""
-        records = list(segment.records(self.damage))
-        for record in records:
-            try:
-                objects = dict(segment.batch(record)) if record.type == BATCH else {}
-                self.objects |= objects
-                for id_ in (id_ for id_, place in objects.items() if place.kind == OPERATION):
-                    yield self.decoded(id_, OPERATION, decode_operation), id_, record is not records[-1]
-            except Refused as refused:
-                self.damage(str(refused))
-
-    def applied(self, operations: list, newest: tuple[int, bytes], refs: dict) -> tuple[tuple[int, bytes], dict]:
-        """The newest operation and the refs, after those operations that count."""
-        after = {(operation.parents or [bytes(32)])[0]: (operation, id_) for operation, id_, _ in operations}
-        acknowledged = sorted((found for found in operations if found[2]), key=lambda found: -found[0].sequence)
+    def apply(self, operations: list[tuple[Operation, bytes, bool]]) -> None:
+        """Brings the refs up to date with operations, each with whether a record follows it."""
+        after = {found[0].parents[:32] or bytes(32): found for found in operations}
+        followed = iter(sorted(filter(lambda it: it[2], operations), key=lambda it: it[0].sequence))
         while True:
-            operation, id_ = after.get(newest[1], (None, b""))
-            if operation is None or operation.sequence <= newest[0]:
-                while acknowledged and acknowledged[-1][0].sequence <= newest[0]:
-                    acknowledged.pop()
-                if not acknowledged:
-                    return newest, {name: value for name, value in refs.items() if value is not None}
-                operation, id_, _ = acknowledged.pop()
-                self.damage(f"operation {id_.hex()}: those between {newest[0]} and {operation.sequence} are missing")
-            newest = operation.sequence, id_
-            refs |= {name: new for name, (_old, new) in operation.changes.items()}
+            sequence, found = self.newest[0], after.get(self.newest[1])
+            if found is None or found[0].sequence <= sequence:
+                found = next((it for it in followed if it[0].sequence > sequence), None)
+                if found is None:
+                    return
+                self.damage.append(f"operation {found[1].hex()}: those before it are missing")
+            self.newest = found[0].sequence, found[1]
+            self.refs |= {name: new for name, _old, new in in_turn(found[0].changes, 3)}
 
-    def read(self, id_: bytes, kind: int | None = None) -> bytes:
-        """The bytes of an object, of a kind if one is given, verified."""
-        place = self.objects.get(id_)
-        if place is None:
-            _, why = self.gone.get(id_, (None, "not in the store"))
-            raise Refused(f"{id_.hex()}: {why}")
-        require(kind in (None, place.kind), f"{id_.hex()}: of kind {place.kind}")
-        return place.read(id_)
-
-    @lru_cache(maxsize=4096)
-    def decoded(self, id_: bytes, kind: int, decode: Callable[[bytes], Any]) -> Any:
-        """An object of a kind other than blob."""
-        data = self.read(id_, kind)
-        try:
-            return decode(data)
-        except Refused as refused:
-            raise Refused(f"{KINDS[kind]} {id_.hex()}: {refused}") from None
-
-    def commit(self, id_: bytes) -> SimpleNamespace:
-        """A commit."""
-        return self.decoded(id_, COMMIT, decode_commit)
-
-    def parents(self, commit: SimpleNamespace) -> list[bytes]:
-        """What history goes on with behind a commit: its parents, or what the grafts say instead."""
-        parents = [self.grafts.get(id_, id_) for id_ in commit.parents]
-        return [id_ for id_ in parents if id_ is not None]
-
-    def node(self, entry: Entry, is_map: bool, level: int) -> list[Entry]:
-        """The run of the node that an entry of a level refers to, which must be as the entry says."""
-        found_map, found_level, run = self.decoded(entry.id, NODE, decode_node)
-        found = found_map, found_level, sum(child.items for child in run), run[-1].key
-        require(found == (is_map, level - 1, entry.items, entry.key), f"node {entry.id.hex()}: not as expected")
-        return run
-
-    def items(self, root: bytes, seen: set[bytes] | None = None) -> Iterator[Entry]:
-        """The items of a tree, in order; without those below nodes in `seen`, to which it adds."""
-        is_map, runs = self.decoded(root, NODE, decode_root)
-        last = b""
-        work = [(level, entry) for level, run in enumerate(runs) for entry in reversed(run)]
-        while work:
-            level, entry = work.pop()
-            run = self.node(entry, is_map, level) if level else [entry]
-            require(not is_map or last < run[0].key, f"root {root.hex()}: keys that do not rise")
-            if level and (seen is None or entry.id not in seen):
-                work += [(level - 1, child) for child in reversed(run)]
-                (set() if seen is None else seen).add(entry.id)
-                continue
-            last = entry.key
-            if level == 0:
-                yield entry
+    def read(self, id_: bytes) -> tuple[int, bytes]:
+        """The kind and the bytes of an object, verified."""
+        if gone := self.known.get(id_):
+            raise Refused(f"{KINDS[gone[0]]} {id_.hex()}: {gone[1]}")
+        for source in self.sources:
+            if id_ in source.places and (found := self.attempt(source.name, source.read, id_)):
+                return found
+        raise Refused(f"{id_.hex()}: not in the store, or not whole")
 
     def resolve(self, text: str) -> bytes:
-        """The id that a ref, or the beginning of an id, stands for."""
+        """The id that a ref, or the first digits of an id, stand for."""
         for _ in range(16):
-            value = self.refs.get(text, "refs/heads/default/main" if text == "HEAD" else None)
-            if isinstance(value, bytes):
-                return value
-            text = value or text
-        found = [id_ for id_ in self.objects if len(text) >= 4 and id_.hex().startswith(text)]
-        require(len(found) == 1, f"{text}: {len(found)} objects and no ref")
+            form, text = self.refs.get(text) or [1, MAIN if text == "HEAD" else text]
+            if form == 0:
+                return text
+        found = [id_ for id_ in self.known if len(text) >= 4 and id_.hex().startswith(text)]
+        require(len(found) == 1, f"{text}: no ref, and {len(found)} ids begin so")
         return found[0]
 
-    def resolve_commit(self, text: str) -> bytes:
+    def commit(self, text: str) -> bytes:
         """The commit that a ref or an id leads to, through tags."""
         id_ = self.resolve(text)
-        while (place := self.objects.get(id_)) and place.kind == TAG:
-            id_ = self.decoded(id_, TAG, decode_tag).target
+        while self.read(id_)[0] == TAG:
+            id_ = decode(*self.read(id_)).target
         return id_
 
+    def walk(self, start: str, names: tuple[str, ...]) -> bytes:
+        """The id of a context, of a section, or of an entry in one."""
+        id_ = decode(*self.read(self.commit(start))).tree
+        for name in names:
+            require(name in (items := self.tree(id_)), f"{start}: has no {name}")
+            id_ = items[name].id
+        return id_
 
-# ---- commands; context.md
+    def tree(self, root: bytes) -> dict[str, Entry]:
+        """The items of a list or a map, by place or by key."""
+        form, runs = decode(*self.read(root))
+        levels = reversed(list(enumerate(runs)))
+        items = [entry for level, run in levels for entry in self.items(run, level, form == 2)]
+        return {entry.key.decode() or str(place): entry for place, entry in enumerate(items)}
 
-SHAPES = ("blob", "list", "map")
-ROLES = ("system", "user", "assistant", "tool", "other")
-MODES = ("regular", "executable", "symbolic-link")
-PIECES = ("record", "glue", "damaged")
-
-
-def print_refs(store: Store) -> None:
-    """A line for each ref."""
-    for name, value in sorted(store.refs.items()):
-        print(name, value.hex() if isinstance(value, bytes) else f"-> {value}", sep="\t")
-
-
-def print_log(store: Store, start: str = "HEAD") -> None:
-    """A line for each commit along the first parents."""
-    parents = [store.resolve_commit(start)]
-    while parents:
-        id_, commit = parents[0], store.commit(parents[0])
-        micros, offset = commit.time
-        moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
-        time = moment.astimezone(timezone(timedelta(minutes=offset))).isoformat(timespec="microseconds")
-        print(id_.hex(), commit.turn, time, commit.trigger, commit.message.partition("\n")[0], sep="\t")
-        parents = store.parents(commit)
-
-
-def print_gone(store: Store) -> None:
-    """A line for each id without content: its kind, and why."""
-    for id_, (kind, why) in sorted(store.gone.items()):
-        print(id_.hex(), KINDS[kind], why, sep="\t")
+    def items(self, run: list, level: int, is_map: bool) -> Iterator[Entry]:
+        """The items in a run, or below it, in order."""
+        ids, key, keys = split(run[0]), b"", run[-1] if is_map else [0, b""] * (len(run[0]) // 32)
+        kinds, metas = run[1] or bytes(len(ids)), run[2] if level == 0 else []
+        metas = [meta for count, meta in in_turn(metas, 2) for _ in range(min(count, len(ids)))]
+        for place, (shared, rest) in enumerate(in_turn(keys, 2)):
+            key = key[:shared] + rest
+            if level == 0:
+                yield Entry(ids[place], kinds[place], metas[place], key)
+                continue
+            form, below, columns = decode(*self.read(ids[place]))
+            require((form, below) == (1 + 2 * is_map, level - 1), f"{ids[place].hex()}: other node")
+            yield from self.items(columns, below, is_map)
 
 
-def print_object(store: Store, text: str) -> None:
-    """The bytes of an object."""
-    sys.stdout.buffer.write(store.read(store.resolve(text)))
+# ---- what can be asked for
 
 
-def meta_text(section: str, meta: bytes) -> str:
-    """What the meta of an entry says, by the section that it is in."""
-    if section.startswith("agents/") and section.endswith("/messages"):
-        return f"{ROLES[meta[0]]} {meta[1:].decode()}"
-    if section == "files":
-        return f"{MODES[meta[0]]} {int.from_bytes(meta[1:], 'little')}"
-    return f"{PIECES[meta[0]]} {meta[1:]!r}" if section == "source" else meta.decode()
+def refs(store: Store, number: str = "") -> None:
+    """A line for each ref; as operation N left them, when its number is given."""
+    while number and store.newest[0] > int(number):
+        operation = decode(*store.read(store.newest[1]))
+        store.refs |= {name: old for name, old, _new in in_turn(operation.changes, 3)}
+        store.newest = operation.sequence - 1, operation.parents[:32]
+    for name, (form, value) in sorted(filter(lambda ref: ref[1], store.refs.items())):
+        print(name, f"-> {value}" if form else value.hex(), sep="\t")
 
 
-def print_entries(store: Store, ref: str, section: str | None = None) -> None:
-    """The sections of a context, or the entries of one."""
-    sections = {entry.key.decode(): entry for entry in store.items(store.commit(store.resolve_commit(ref)).tree)}
-    if section is None:
-        for name, entry in sections.items():
-            print(entry.id.hex(), SHAPES[entry.meta[0]], name, sep="\t")
-        return
-    require(section in sections, f"{ref}: has no {section}")
-    found = sections[section]
-    for place, entry in enumerate(store.items(found.id) if found.kind == NODE else [found._replace(meta=b"")]):
-        print(entry.id.hex(), meta_text(section, entry.meta), entry.key.decode() or place, sep="\t")
+def log(store: Store, start: str = "HEAD") -> None:
+    """A line for each commit along the first parents; grafts say what is behind forgotten ones."""
+    grafts = store.refs.get("refs/maintenance/grafts")
+    grafts = dict(in_turn(store.read(grafts[1])[1].decode().split(), 2)) if grafts else {}
+    id_ = store.commit(start).hex()
+    while id_.strip("-"):
+        commit = decode(*store.read(bytes.fromhex(id_)))
+        micros, offset = map(signed, commit.time)
+        time = datetime.fromtimestamp(0, timezone(timedelta(minutes=offset)))
+        time += timedelta(microseconds=micros)
+        subject, parent = commit.message.partition("\n")[0], commit.parents[:32].hex()
+        print(id_, commit.turn, time.isoformat(), commit.trigger, subject, sep="\t")
+        id_ = grafts.get(parent, parent)
 
 
-def links(store: Store, id_: bytes, kind: int, seen: set[bytes]) -> Iterator[tuple[bytes, int]]:
-    """What an object refers to, once it is found to be right."""
-    if kind == BLOB:
-        store.read(id_, kind)
-    elif kind == NODE:
-        yield from ((entry.id, entry.kind) for entry in store.items(id_, seen))
-    elif kind == TAG:
-        tag = store.decoded(id_, TAG, decode_tag)
-        if tag.target in store.objects or not hasattr(tag, "expires"):
-            yield tag.target, tag.kind
-    elif kind == OPERATION:
-        parents = store.decoded(id_, OPERATION, decode_operation).parents
-        yield from ((parent, OPERATION) for parent in parents if parent in store.objects)
-    else:
-        commit = store.commit(id_)
-        parents = [parent for parent in store.parents(commit) if parent not in store.gone]
-        yield from [(commit.tree, NODE)] + [(parent, COMMIT) for parent in parents]
-        turns = [store.commit(parent).turn for parent in parents]
-        least = max(turns, default=0) + 1
-        fits = commit.turn == least if parents == commit.parents else commit.turn > least
-        require(fits, f"commit {id_.hex()}: turn {commit.turn} after {turns}")
-        for section in store.items(commit.tree) if commit.tree not in store.gone else ():
-            shape = 1 + store.decoded(section.id, NODE, decode_root)[0] if section.kind == NODE else 0
-            require(section.meta == bytes([shape]), f"commit {id_.hex()}: the shape of {section.key!r}")
+def ls(store: Store, start: str, *section: str) -> None:
+    """A line for each section of a context, or for each entry of one."""
+    for name, entry in store.tree(store.walk(start, section)).items():
+        print(entry.id.hex(), KINDS[entry.kind], entry.meta.hex(), name, sep="\t")
 
 
-def verify(store: Store) -> None:
-    """Reads and checks all that the refs and the newest operation reach, as far as it is not gone; and each pack."""
-    for pack in store.packs:
-        try:
-            pack.verify_frames()
-        except Refused as refused:
-            store.damage(str(refused))
-    starts = {value for value in store.refs.values() if isinstance(value, bytes)} | {store.newest[1]}
-    work: list[tuple[bytes, int | None]] = [(id_, None) for id_ in starts - {bytes(32)}]
-    seen: set[bytes] = set()
-    while work:
-        id_, kind = work.pop()
-        if id_ not in seen and id_ not in store.gone:
-            seen.add(id_)
-            try:
-                require(id_ in store.objects, f"{id_.hex()}: not in the store")
-                work += links(store, id_, store.objects[id_].kind if kind is None else kind, seen)
-            except Refused as refused:
-                store.damage(str(refused))
-    counts = Counter(KINDS[store.objects[id_].kind] for id_ in seen if id_ in store.objects)
-    print(*(f"{counts[kind]} {kind}s" for kind in KINDS), f"{len(store.objects)} objects in the store", sep=", ")
-    sys.exit(1 if store.damaged else 0)
+def cat(store: Store, start: str, *names: str) -> None:
+    """The bytes of an object, a section or an entry."""
+    id_ = store.walk(start, names) if names else store.resolve(start)
+    sys.stdout.buffer.write(store.read(id_)[1])
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "refs": print_refs,
-    "log": print_log,
-    "cat": print_object,
-    "ls": print_entries,
-    "gone": print_gone,
-    "verify": verify,
-}
+def objects(store: Store) -> None:
+    """A line for each id: its kind, and its size or why it has no content."""
+    for id_, gone in sorted(store.known.items()):
+        if found := gone or store.attempt(id_.hex(), store.read, id_):
+            print(id_.hex(), KINDS[found[0]], gone[1] if gone else len(found[1]), sep="\t")
 
 
-def main(arguments: list[str]) -> None:
-    """Runs a command."""
-    if len(arguments) < 2 or arguments[1] not in COMMANDS:
+def main(folder: str = "", command: str = "", *arguments: str) -> int:
+    """Answers, and returns the exit status."""
+    commands = {"refs": refs, "log": log, "ls": ls, "cat": cat, "objects": objects}
+    if command not in commands:
         sys.exit(__doc__)
-    store = None
+    damage: list[str] = []
     try:
-        store = Store(Path(arguments[0]))
-        COMMANDS[arguments[1]](store, *arguments[2:])
-    except (Refused, OSError) as error:
-        sys.exit(f"{arguments[0]}: {error}")
-    finally:
-        for message in store.damaged if store else ():
-            print(f"damaged: {message}", file=sys.stderr)
+        commands[command](Store(Path(folder), damage), *arguments)
+    except DAMAGE as error:
+        damage.append(str(error))
+    for message in dict.fromkeys(damage):
+        print(message, file=sys.stderr)
+    return 1 if damage else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]))

@@ -14,8 +14,8 @@ use crate::output::Color;
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork"]),
-    ("Go back and move out", &["restore", "export"]),
+    ("Explore", &["branch", "switch", "fork", "tag"]),
+    ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -74,6 +74,9 @@ pub(crate) struct Global {
     /// Use this store, the directory itself
     #[arg(long, global = true, value_name = "DIR", env = "TURNTREE_STORE", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
+    /// Look at the store as it was after this operation, see 'turntree op log'
+    #[arg(long, global = true, value_name = "OP")]
+    pub(crate) at_op: Option<String>,
     /// Print JSON, as format-spec/json.md describes it
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -108,6 +111,10 @@ pub(crate) enum Command {
     #[command(visible_alias = "co")]
     Switch(commands::switch::Switch),
     Fork(commands::fork::Fork),
+    Tag(commands::tag::Tag),
+    Undo(commands::undo::Undo),
+    Redo(commands::undo::Redo),
+    Op(commands::op::Op),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
     Pin(commands::pin::Pin),
@@ -130,6 +137,29 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Whether it only reads what refs lead to, so that it can look at the past.
+    pub(crate) fn looks_only(&self) -> bool {
+        matches!(
+            self,
+            Self::Log(_)
+                | Self::Show(_)
+                | Self::Ls(_)
+                | Self::Cat(_)
+                | Self::Diff(_)
+                | Self::Status(_)
+                | Self::Branch(_)
+                | Self::Tag(_)
+                | Self::Op(_)
+                | Self::Restore(_)
+                | Self::Export(_)
+                | Self::Pins(_)
+                | Self::CatObject(_)
+                | Self::LsTree(_)
+                | Self::RevParse(_)
+                | Self::ShowRef(_)
+        )
+    }
+
     /// Runs it.
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match self {
@@ -147,6 +177,10 @@ impl Command {
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
+            Self::Tag(command) => command.run(run),
+            Self::Undo(command) => command.run(run),
+            Self::Redo(command) => command.run(run),
+            Self::Op(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Pin(command) => command.run(run),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use turntree::repo::{Pin, Repository};
+use turntree::repo::{NamedTag, Pin, Repository};
 use turntree::store::RealIo;
 
 use crate::args::command;
@@ -38,6 +38,15 @@ pub(crate) fn sessions() -> Vec<CompletionCandidate> {
     let branches = repository().map(|repo| repo.branches()).unwrap_or_default();
     let names: BTreeSet<&str> = branches.iter().map(|(branch, _)| branch.session()).collect();
     names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Names of tags.
+pub(crate) fn tags() -> Vec<CompletionCandidate> {
+    let tags = repository().and_then(|repo| repo.tags().ok()).unwrap_or_default();
+    let candidate = |NamedTag { name, tag }: NamedTag| {
+        CompletionCandidate::new(name).help(Some(tag.message.into()))
+    };
+    tags.into_iter().map(candidate).collect()
 }
 
 /// Names of pins.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -72,6 +73,16 @@ impl Invocation {
     pub(crate) fn open(&self) -> Result<Arc<Repository>> {
         let location = self.locate()?;
         let repo = open(&location)?;
+        let repo = match &self.global.at_op {
+            None => repo,
+            Some(name) => {
+                let operation = repo.find_operation(name).hint(
+                    ErrorKind::NotFound,
+                    "'turntree op log' shows the operations that are kept",
+                )?;
+                repo.at_operation(&operation.id)?
+            }
+        };
         Ok(self.remember(repo, location.dir))
     }
 
@@ -167,12 +178,45 @@ fn default_location() -> Result<Location> {
     let here =
         std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
     if let Some(dir) = nearest(&here) {
+        refuse_foreign(&dir)?;
         return Ok(Location { dir, found: "found above the working directory" });
     }
     let base = etcetera::choose_base_strategy()
         .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
     let dir = base.data_dir().join("turntree").join("store");
     Ok(Location { dir, found: "no .turntree above the working directory, so the user's own" })
+}
+
+/// Refuses a store of somebody else that merely lies above the working directory: whoever put it
+/// there, as in a folder for all, would get what is written to it.
+fn refuse_foreign(dir: &Path) -> Result<()> {
+    let found = fs::metadata(dir)
+        .map_err(|error| Error::io(format!("look at {}", dir.display()), error))?;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner == user {
+        return Ok(());
+    }
+    let foreign = format!(
+        "the store {} above the working directory belongs to user {owner}, and this is user {user}",
+        dir.display()
+    );
+    let hint = "run it as that user, or name a store with --store or TURNTREE_STORE";
+    Err(Failure::hinted(Error::invalid(foreign), hint))
+}
+
+/// What to do when a store may not be read, if it belongs to somebody else.
+fn denied(dir: &Path, error: Error) -> Failure {
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
+    let is_denied =
+        cause.is_some_and(|cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied);
+    let owner = fs::metadata(dir).map(|found| found.uid());
+    match owner {
+        Ok(owner) if is_denied && owner != rustix::process::geteuid().as_raw() => {
+            let hint = format!("the store belongs to user {owner}: run it as that user");
+            Failure::hinted(error, hint)
+        }
+        _ => error.into(),
+    }
 }
 
 /// Where the store is when nobody names one, for completion.
@@ -190,8 +234,9 @@ pub(crate) fn stamp() -> Result<Stamp> {
 /// Makes a store in `dir`.
 pub(crate) fn create(dir: &Path) -> Result<Repository> {
     if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent)
-            .map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
+        // What is made for a store is for its owner alone, too.
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
     }
     let new = NewStore { id: random_bytes() };
     Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options())?)
@@ -249,7 +294,9 @@ fn open_quietly(location: &Location) -> Result<Repository> {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
         return Err(Failure::hinted(missing, NO_STORE));
     }
-    Repository::open(Arc::new(RealIo), dir, open_options()).hint(ErrorKind::NotFound, NO_STORE)
+    Repository::open(Arc::new(RealIo), dir, open_options())
+        .map_err(|error| denied(dir, error))
+        .hint(ErrorKind::NotFound, NO_STORE)
 }
 
 /// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
@@ -259,13 +306,15 @@ fn is_absent(dir: &Path) -> Result<bool> {
         entry.is_ok_and(|entry| {
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            matches!(&*name, "journal" | "packs") || name.starts_with("superblock-")
+            let is_empty =
+                || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+            name.starts_with("superblock-") || matches!(&*name, "journal" | "packs") && is_empty()
         })
     };
     match fs::read_dir(dir) {
         Ok(mut entries) => Ok(entries.all(unfinished)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(Error::io(format!("open {}", dir.display()), error).into()),
+        Err(error) => Err(denied(dir, Error::io(format!("open {}", dir.display()), error))),
     }
 }
 

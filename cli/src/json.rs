@@ -3,8 +3,10 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod branches;
 mod collection;
 mod damage;
+mod operations;
 mod redaction;
 
 use std::collections::BTreeMap;
@@ -13,8 +15,12 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::branches::{
+    Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+};
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 
 /// Version of the records.
@@ -228,25 +234,6 @@ pub(crate) struct Status {
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
     pub(crate) branches: u64,
-}
-
-/// `branch`.
-#[derive(Serialize)]
-pub(crate) struct Branches {
-    pub(crate) branches: Vec<Branch>,
-}
-
-/// One branch.
-#[derive(Serialize)]
-pub(crate) struct Branch {
-    pub(crate) session: String,
-    pub(crate) branch: String,
-    pub(crate) id: String,
-    pub(crate) turn: u64,
-    pub(crate) time: String,
-    pub(crate) message: String,
-    /// Whether HEAD is on it.
-    pub(crate) head: bool,
 }
 
 /// `restore`.

@@ -32,6 +32,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
+use turntree::Error;
 
 use crate::args::{Cli, command};
 use crate::error::{Exit, Failure};
@@ -54,6 +55,11 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
+    if cli.global.at_op.is_some() && !cli.command.looks_only() {
+        let error =
+            Error::invalid("--at-op only looks at the past: this command changes the store");
+        return Failure::from(error).report(json);
+    }
     let mut invocation = Invocation::new(cli.global);
     let result = cli.command.run(&mut invocation);
     let flushed = error::read_or_not(invocation.finish().map_err(Failure::from));

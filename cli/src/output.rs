@@ -7,6 +7,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
+use crate::render::harmless;
+
 /// Colour of ids.
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
 /// Colour of names of branches, sessions and sections.
@@ -159,11 +161,12 @@ pub(crate) fn warn(text: &str) {
     stderr_line(AnsiColor::Yellow.on_default().bold(), "warning: ", text);
 }
 
-/// One line on stderr, its beginning in `style` where stderr shows colour.
+/// One line on stderr, its beginning in `style` where stderr shows colour. It may name what others
+/// named, so nothing in it is for a terminal to obey.
 pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {
     let mut stderr = anstream::stderr().lock();
     // There is nowhere left to report that stderr is closed.
-    let _ = writeln!(stderr, "{style}{lead}{style:#}{text}");
+    let _ = writeln!(stderr, "{style}{lead}{style:#}{}", harmless(text));
 }
 
 fn set_color(color: Color) {

@@ -52,7 +52,7 @@ fn write(target: &str, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     fs::write(folder.join(format!("seed-{name}")), bytes)
 }
 
-fn objects() -> [(&'static str, Vec<u8>); 4] {
+fn objects() -> [(&'static str, Vec<u8>); 5] {
     let id = |text: &str| ObjectId::of(Kind::Commit, text.as_bytes());
     let commit = Commit {
         tree: id("tree"),
@@ -88,12 +88,15 @@ fn objects() -> [(&'static str, Vec<u8>); 4] {
             change("refs/heads/work/main", value("a"), value("b")),
             change("refs/tags/v1", value("a"), None),
         ],
+        undoes: None,
     };
+    let undoing = Operation { undoes: Some(id("operation")), ..operation.clone() };
     [
         ("commit", commit.encode()),
         ("commit-first", first.encode()),
         ("tag", tag.encode()),
         ("operation", operation.encode()),
+        ("operation-undoing", undoing.encode()),
     ]
 }
 

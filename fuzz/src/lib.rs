@@ -11,17 +11,21 @@
 //! ```
 
 mod exchange;
+mod model;
 pub mod mutation;
 mod object;
 mod pack;
+mod refs;
 mod repo;
 pub mod store;
 pub mod tree;
 mod workspace;
 
 pub use exchange::{state, transcript};
+pub use model::model;
 pub use object::{objects, policies};
-pub use pack::pack;
+pub use pack::{mended_pack, pack};
+pub use refs::{patterns, refs};
 pub use repo::revision;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use tree::{edits, nodes};
@@ -46,6 +50,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "active_segment", run: active_segment },
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
+    Target { name: "mended_pack", run: mended_pack },
+    Target { name: "model", run: model },
+    Target { name: "refs", run: refs },
+    Target { name: "patterns", run: patterns },
     Target { name: "policies", run: policies },
     Target { name: "revision", run: revision },
     Target { name: "transcript", run: transcript },

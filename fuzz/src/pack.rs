@@ -6,17 +6,15 @@
 //! change  | position 2 | mask 1 | length - 1 1 |   these bytes are xored with the mask;
 //!                                                  without a mask the file ends at the position
 //! ```
-//!
-//! The name of a pack is a checksum of all of it, so checksums cannot be made good from outside:
-//! packs whose checksums are good and whose content is not are tried inside the library. These
-//! inputs reach what opens, reports and mends.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::store::Thoroughness;
+use turntree_tests::checksums::replace_pack;
 use turntree_tests::sample::{Sample, try_open};
+use turntree_tests::sim::SimDisk;
 use turntree_tests::stamp;
 
 /// A store whose smallest pack is changed.
@@ -27,25 +25,52 @@ pub fn pack(changes: &[u8]) {
     let (sample, path) = store_with_packs();
     let disk = sample.copy();
     let good = disk.files().remove(path).expect("the pack of the sample");
-    let mut changed = good.clone();
-    for change in changes.chunks_exact(4) {
-        apply(change, &mut changed);
-    }
+    let changed = changed(&good, changes);
     let is_good = changed == good;
     disk.damage(path, changed);
+    let told = use_store(sample, &disk);
+    assert_eq!(told, !is_good, "not what fsck says");
+}
+
+/// A store one of whose packs is changed, by the first byte, and was given the checksums and the
+/// name that it should have then.
+///
+/// # Panics
+/// When a promise of the store is broken.
+pub fn mended_pack(input: &[u8]) {
+    let Some((first, changes)) = input.split_first() else { return };
+    let stores = stores();
+    let (sample, path) = &stores[usize::from(*first) % stores.len()];
+    let disk = sample.copy();
+    let good = disk.files().remove(path).expect("a pack of the sample");
+    replace_pack(&disk, path, changed(&good, changes));
+    use_store(sample, &disk);
+}
+
+/// Reads, checks and repairs a store; gives whether damage was told.
+fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     let before = disk.files();
-    let repo = try_open(&disk, 60).expect("a damaged pack does not keep the store closed");
+    let repo = try_open(disk, 60).expect("a damaged pack does not keep the store closed");
     // Panics when an object is given that is not its id's.
     let missing = sample.missing(repo.store());
     let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {})
         .expect("damage is reported, and ends no check");
     assert!(disk.files() == before, "reading wrote something");
-    assert_eq!(report.is_ok(), is_good, "not what fsck says: {:#?}", report.findings);
+    assert!(missing.is_empty() || !report.is_ok(), "lost in silence: {missing:?}");
     repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {}).expect("a repair goes on");
     drop(repo);
-    let repaired = try_open(&disk, 61).expect("a repaired store opens");
+    let repaired = try_open(disk, 61).expect("a repaired store opens");
     let lost = sample.missing(repaired.store());
     assert!(lost.iter().all(|id| missing.contains(id)), "a repair lost what was there");
+    !report.is_ok()
+}
+
+fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
+    let mut changed = good.to_vec();
+    for change in changes.chunks_exact(4) {
+        apply(change, &mut changed);
+    }
+    changed
 }
 
 fn apply(change: &[u8], file: &mut Vec<u8>) {
@@ -62,15 +87,34 @@ fn apply(change: &[u8], file: &mut Vec<u8>) {
     }
 }
 
-/// The store that the target changes, and the path of its smallest pack.
+/// The store that the target [`pack`] changes, and the path of its smallest pack.
 fn store_with_packs() -> &'static (Sample, PathBuf) {
     static STORE: OnceLock<(Sample, PathBuf)> = OnceLock::new();
     STORE.get_or_init(|| {
         let sample = Sample::new();
-        let files = sample.disk.files();
-        let packs = files.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "pack"));
-        let smallest = packs.min_by_key(|(_, bytes)| bytes.len());
-        let path = smallest.expect("the sample has packs").0.clone();
+        let smallest = packs(&sample).into_iter().min_by_key(|(_, len)| *len);
+        let path = smallest.expect("the sample has packs").0;
         (sample, path)
     })
+}
+
+/// Stores with packs of each tier and with a blob in parts, and the path of a pack.
+fn stores() -> &'static [(Sample, PathBuf)] {
+    static STORES: OnceLock<Vec<(Sample, PathBuf)>> = OnceLock::new();
+    STORES.get_or_init(|| {
+        let tiers = (0..3).map(|number| (Sample::small(6), number));
+        let all = tiers.chain([(Sample::with_parts(), 0)]);
+        all.map(|(sample, number)| {
+            let path = packs(&sample).swap_remove(number).0;
+            (sample, path)
+        })
+        .collect()
+    })
+}
+
+/// The paths and lengths of packs.
+fn packs(sample: &Sample) -> Vec<(PathBuf, usize)> {
+    let files = sample.disk.files().into_iter();
+    let packs = files.filter(|(path, _)| path.extension().is_some_and(|e| e == "pack"));
+    packs.map(|(path, bytes)| (path, bytes.len())).collect()
 }

@@ -113,3 +113,23 @@ fn any_state_document_is_refused_or_reads_back() {
 fn no_key_leads_out_of_the_directory() {
     replay("layout", 600);
 }
+
+#[test]
+fn a_store_lives_with_any_pack_whose_checksums_are_good() {
+    replay("mended_pack", 80);
+}
+
+#[test]
+fn a_repository_is_what_a_naive_model_says() {
+    replay("model", 40);
+}
+
+#[test]
+fn whatever_refs_lead_to_takes_nothing_else_away() {
+    replay("refs", 100);
+}
+
+#[test]
+fn what_is_redacted_is_gone() {
+    replay("patterns", 60);
+}

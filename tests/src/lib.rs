@@ -3,14 +3,26 @@
 //! | what | job |
 //! |---|---|
 //! | [`sim`] | a disk that crashes and fails on demand, by seed |
+//! | [`counting`] | the real disk, and how often it was called |
 //! | [`oracle`] | what a store must be after that, whatever happened |
-//! | [`sample`] | a small store with some of everything |
+//! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
+//! | [`sample`] | small stores with some of everything |
+//! | [`checksums`] | makes the checksums of changed files good |
+//! | [`proof`] | the layers of proof: each makes another kind of trouble |
+//! | [`every_command`] | the whole command line, with a secret in all it is given |
+//! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
+pub mod checksums;
+pub mod counting;
+pub mod every_command;
+pub mod mutants;
 pub mod oracle;
+pub mod proof;
 pub mod sample;
 mod sandbox;
+pub mod schedule;
 pub mod sim;
 mod transcripts;
 

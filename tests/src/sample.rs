@@ -1,5 +1,4 @@
-//! A small store with some of everything, on a simulated disk: two packs, sealed and active segments,
-//! expired turns, a tag, a pin and a fork.
+//! Small stores with some of everything, on a simulated disk.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,14 +6,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
-use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
-use turntree::object::{ObjectId, ObjectSource};
+use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
+use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
-use crate::oracle::{DIR, pack};
+use crate::oracle::{DIR, pack, pack_as};
 use crate::sim::{Keep, Random, SimDisk};
 use crate::stamp;
+
+/// Enough that a pack keeps it in parts.
+const PARTS_BYTES: usize = 4 << 20;
 
 /// A store, and what is in it.
 pub struct Sample {
@@ -22,21 +24,20 @@ pub struct Sample {
     pub disk: SimDisk,
     /// Every object that was there.
     pub objects: BTreeMap<ObjectId, Bytes>,
+    /// What they are.
+    pub kinds: BTreeMap<ObjectId, Kind>,
     /// The refs.
     pub refs: RefTable,
 }
 
 impl Sample {
-    /// Makes it.
+    /// Two packs, sealed and active segments, expired turns, a pin and a fork.
     ///
     /// # Panics
     /// When the library fails.
     #[must_use]
     pub fn new() -> Self {
-        let disk = SimDisk::new(Path::new("/disk"));
-        let new = NewStore { id: [6; 16] };
-        let io = Arc::new(disk.clone());
-        let repo = Repository::init(io, Path::new(DIR), &new, OpenOptions::new([1; 16])).unwrap();
+        let (disk, repo) = init(6);
         for second in 1..=6 {
             turn(&repo, "one", second);
         }
@@ -65,11 +66,77 @@ impl Sample {
         for second in 43..=46 {
             turn(&open(&disk, second), "one", second.into());
         }
+        Self::of(&disk)
+    }
+
+    /// As few objects as there can be with every kind of file: a pack of each tier, the oldest of
+    /// which knows redacted ids; sealed segments and active ones. `id` is that of the store.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn small(id: u8) -> Self {
+        let (disk, repo) = init(id);
+        for second in 1..=2 {
+            turn(&repo, "one", second);
+        }
+        let mut change = repo.begin();
+        change.pin(&repo.resolve("one").unwrap().commit, NewPin::default(), &stamp(2)).unwrap();
+        change.finish(&stamp(2), "pin").unwrap();
+        let secret = Pattern::literal("one 3 1", "[redacted]").unwrap();
+        redact(&repo, &secret, &stamp(3)).unwrap();
+        drop(repo);
+        collect(&open(&disk, 2), Purpose::Repack(Tier::Archive), &stamp(4), &mut |_| {}).unwrap();
+        for (second, tier) in [(5, Tier::Compacted), (6, Tier::Hot)] {
+            turn(&open(&disk, second), "one", second.into());
+            pack_as(open(&disk, 2).store(), tier, |file| file.tier.is_none()).unwrap();
+        }
+        // More writers at once than segments may stay idle, so that the next one seals some.
+        let writers: Vec<Repository> = (7..=17).map(|seed| open(&disk, seed)).collect();
+        for (writer, second) in writers.iter().zip(7..) {
+            writer.store().refresh().unwrap();
+            let mut change = writer.begin();
+            let tip = change.tip(&BranchName::main("one").unwrap());
+            change.move_branch(&BranchName::new("one", &format!("at-{second}")).unwrap(), tip);
+            change.finish(&stamp(second), "fork").unwrap();
+        }
+        drop(writers);
+        for second in 18..=19 {
+            turn(&open(&disk, second), "two", second.into());
+        }
+        Self::of(&disk)
+    }
+
+    /// One archive, with a blob in parts.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn with_parts() -> Self {
+        let (disk, repo) = init(6);
+        let branch = BranchName::main("one").unwrap();
+        let (mut change, mut builder) = (repo.begin(), Builder::new());
+        let mut large = vec![b'.'; PARTS_BYTES];
+        large[PARTS_BYTES / 2] = b'!';
+        builder.set_file(&mut change, "large", Some((FileMode::Regular, large.into()))).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        change.snapshot(&branch, Snapshot::new(tree, "large", &stamp(1))).unwrap();
+        change.finish(&stamp(1), "snapshot").unwrap();
+        drop(repo);
+        collect(&open(&disk, 2), Purpose::Repack(Tier::Archive), &stamp(4), &mut |_| {}).unwrap();
+        Self::of(&disk)
+    }
+
+    /// What is on a disk whose store is whole.
+    fn of(disk: &SimDisk) -> Self {
         let disk = disk.crash(Keep::All);
         let store = open(&disk, 50);
-        let objects = objects(store.store());
+        let kinds = kinds(store.store());
+        let read =
+            |(id, kind): (&ObjectId, &Kind)| (*id, store.store().read_as(*kind, id).unwrap());
+        let objects = kinds.iter().map(read).collect();
         let refs = (*store.refs()).clone();
-        Self { disk, objects, refs }
+        Self { disk, objects, kinds, refs }
     }
 
     /// The same store on a disk of its own.
@@ -99,6 +166,20 @@ impl Default for Sample {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// How much of a file is in use: zeros at its end are all the same.
+#[must_use]
+pub fn used(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+}
+
+/// A new repository on a new disk.
+fn init(id: u8) -> (SimDisk, Repository) {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let (io, new) = (Arc::new(disk.clone()), NewStore { id: [id; 16] });
+    let repo = Repository::init(io, Path::new(DIR), &new, OpenOptions::new([1; 16])).unwrap();
+    (disk, repo)
 }
 
 /// Opens the store on `disk`.
@@ -146,8 +227,8 @@ fn turn(repo: &Repository, session: &str, second: i64) {
 }
 
 /// Everything in a store that is whole.
-fn objects(store: &Store) -> BTreeMap<ObjectId, Bytes> {
+fn kinds(store: &Store) -> BTreeMap<ObjectId, Kind> {
     let examined = store.examine(Thoroughness::Full, &mut |_, _| {}).unwrap();
     let entries = (0..examined.inventory.positions()).filter_map(|at| examined.inventory.entry(at));
-    entries.map(|entry| (entry.id, store.read_as(entry.kind, &entry.id).unwrap())).collect()
+    entries.map(|entry| (entry.id, entry.kind)).collect()
 }

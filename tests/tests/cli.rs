@@ -166,6 +166,16 @@ fn forking_and_comparing() {
 }
 
 #[test]
+fn naming() {
+    play("naming.md");
+}
+
+#[test]
+fn undoing() {
+    play("undoing.md");
+}
+
+#[test]
 fn restoring() {
     play("restoring.md");
 }

@@ -1,14 +1,16 @@
 //! Collections drop what nothing reaches, keep everything else, and are in nobody's way.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::maintenance::{Policy, Purpose, Scope, collect, plan_collection, set_policy};
+use turntree::maintenance::{
+    CollectionPlan, Policy, Purpose, Scope, collect, plan_collection, set_policy,
+};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{OpenOptions, RealIo, Tier};
@@ -216,6 +218,92 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
 }
 
 #[test]
+fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
+    let sandbox = Sandbox::new();
+    let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
+    note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    note(&sandbox.repo, &side, 2, "b", "older").unwrap();
+    let lost = note(&sandbox.repo, &side, 3, "c", &"newer ".repeat(300)).unwrap();
+    let mut change = sandbox.repo.begin();
+    change.move_branch(&side, None);
+    change.finish(&stamp(4), "delete").unwrap();
+    // A month later nothing remembers the side branch any more.
+    let later = 60 * 24 * 60 * 60;
+    for second in 0..120 {
+        note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
+    }
+    gc(&open(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
+    let writer = open(&sandbox.store(), 8);
+    let mut change = writer.begin();
+    let again = BranchName::new("s", "again").unwrap();
+    change.move_branch(&again, Some(lost));
+    gc(&sandbox.repo, Purpose::Gc, later + 200);
+    let error = notes(&open(&sandbox.store(), 9), &lost).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
+
+    change.finish(&stamp(later + 300), "fork").unwrap();
+    drop(writer);
+    gc(&sandbox.repo, Purpose::Gc, later + 400);
+    let after = open(&sandbox.store(), 10);
+    assert_eq!(after.tip(&again), Some(lost));
+    let line: Vec<_> = after.history(&[lost], &[]).unwrap().map(|e| e.unwrap().id).collect();
+    assert_eq!(line.len(), 2, "with what was before");
+    assert_eq!(notes(&after, &lost).unwrap()["b"], "older");
+    assert_eq!(notes(&after, &line[1]).unwrap()["b"], "older");
+}
+
+#[test]
+fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
+    for purpose in [Purpose::Gc, Purpose::Repack(Tier::Archive)] {
+        let sandbox = Sandbox::new();
+        let (main, side) = (BranchName::main("s").unwrap(), BranchName::new("s", "side").unwrap());
+        let mut change = sandbox.repo.begin();
+        let policy = Policy { keep_last: Some(2), ..Policy::default() };
+        set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+        change.finish(&stamp(0), "retention").unwrap();
+        note(&sandbox.repo, &side, 2, "b", "older").unwrap();
+        let lost = note(&sandbox.repo, &side, 3, "c", &"newer ".repeat(300)).unwrap();
+        let mut change = sandbox.repo.begin();
+        change.move_branch(&side, None);
+        change.finish(&stamp(4), "delete").unwrap();
+        let later = 60 * 24 * 60 * 60;
+        let expiring = note(&sandbox.repo, &main, later, "a", "expiring").unwrap();
+        let pinned = note(&sandbox.repo, &main, later + 1, "a", "pinned").unwrap();
+        for second in 2..120 {
+            note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
+        }
+        let names = [("again", lost), ("back", expiring), ("pinned", pinned)];
+        let put = |(name, commit): (&str, ObjectId)| {
+            let other = open(&sandbox.store(), 8);
+            let mut change = other.begin();
+            match name {
+                "pinned" => {
+                    drop(change.pin(&commit, NewPin::default(), &stamp(later + 300)).unwrap());
+                }
+                _ => change.move_branch(&BranchName::new("s", name).unwrap(), Some(commit)),
+            }
+            change.finish(&stamp(later + 300), "name it").unwrap();
+        };
+        let mut done = false;
+        let mut before_step = |_: &CollectionPlan| {
+            if !std::mem::replace(&mut done, true) {
+                names.into_iter().for_each(put);
+            }
+        };
+        collect(&sandbox.repo, purpose, &stamp(later + 200), &mut before_step).unwrap();
+        assert!(done, "there is something to collect");
+        gc(&sandbox.repo, purpose, later + 400);
+        let after = open(&sandbox.store(), 10);
+        for (name, commit) in names {
+            let branch = BranchName::new("s", name).unwrap();
+            assert_eq!(after.tip(&branch), (name != "pinned").then_some(commit));
+            let text = notes(&after, &commit).unwrap().into_values().next().unwrap();
+            assert!(["older", "expiring", "pinned"].map(Bytes::from).contains(&text), "{text:?}");
+        }
+    }
+}
+
+#[test]
 fn what_an_open_transaction_has_stored_stays() {
     let sandbox = Sandbox::new();
     let mut random = Random(5);
@@ -266,69 +354,35 @@ fn garbage_goes_and_what_was_stored_without_a_ref_is_garbage() {
 }
 
 #[test]
-fn writers_and_readers_go_on_while_everything_is_replaced_again_and_again() {
+fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.store();
-    let stop = AtomicBool::new(false);
-    let write = |writer: u8| {
-        let repo = open(&dir, 40 + writer);
-        let branch = BranchName::new("s", &format!("w{writer}")).unwrap();
-        let mut ids = Vec::new();
-        for turn in 0..60 {
-            // Texts that the other one writes, deletes and writes again.
-            let text = format!("text {}", turn % 7).repeat(200);
-            ids.push(note(&repo, &branch, turn, &(turn % 5).to_string(), &text).unwrap());
-            if turn % 9 == 8 {
-                let mut change = repo.begin();
-                let back = ids[ids.len() - 4];
-                change.move_branch(&branch, Some(back));
-                change.finish(&stamp(turn), "back").unwrap();
-                ids.truncate(ids.len() - 3);
-            }
-        }
-        (branch, ids)
+    let main = BranchName::main("s").unwrap();
+    note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
+    gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+    let listing = || {
+        let folders = ["", "packs"].map(|folder| sandbox.store().join(folder));
+        let names = folders.into_iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+        names.map(|entry| entry.unwrap().path()).collect::<BTreeSet<_>>()
     };
-    let (written, collections) = std::thread::scope(|threads| {
-        let writers: Vec<_> = (0..2).map(|writer| threads.spawn(move || write(writer))).collect();
-        let reader = threads.spawn(|| {
-            let mut repo = open(&dir, 60);
-            let mut reads = 0;
-            while !stop.load(Ordering::Relaxed) {
-                for (_, tip) in repo.branches() {
-                    notes(&repo, &tip).unwrap();
-                    reads += 1;
-                }
-                match reads % 3 {
-                    0 => repo = open(&dir, 61),
-                    _ => repo.store().refresh().unwrap(),
-                }
-            }
-        });
-        let collector = threads.spawn(|| {
-            let repo = open(&dir, 70);
-            let mut collections = 0;
-            while !stop.load(Ordering::Relaxed) {
-                let purpose = PURPOSES[collections % PURPOSES.len()];
-                collect(&repo, purpose, &stamp(100), &mut |_| {}).unwrap();
-                collections += 1;
-            }
-            collections
-        });
-        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap();
-        (written, collector.join().unwrap())
-    });
-    assert!(collections > 2, "{collections}");
-    gc(&open(&dir, 80), Purpose::Repack(Tier::Compacted), 200);
-    let after = open(&dir, 81);
-    for (branch, ids) in written {
-        assert_eq!(after.tip(&branch), ids.last().copied());
-        for id in ids {
-            notes(&after, &id).unwrap();
-        }
+    let is_pack = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "pack");
+    let path = listing().into_iter().find(is_pack).unwrap();
+    let unlisted = std::fs::read(&path).unwrap();
+    note(&sandbox.repo, &main, 2, "a", "newer").unwrap();
+    gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
+    let before = listing();
+    std::fs::write(path, &unlisted).unwrap();
+    for name in ["packs/a.tmp", "manifest-0000000000000001.0.tmp", "superblock-55.tmp"] {
+        std::fs::write(sandbox.store().join(name), &unlisted).unwrap();
     }
-    assert_eq!(after.store().findings(), []);
+    plan_collection(&sandbox.repo, Purpose::Gc, stamp(3).time).unwrap();
+    assert_eq!(listing().len(), before.len() + 4, "a plan does nothing");
+    gc(&sandbox.repo, Purpose::Gc, 3);
+    assert_eq!(listing(), before);
+    // What is of another store, nobody was killed over.
+    let foreign = sandbox.store().join(format!("packs/{}.pack", "5".repeat(64)));
+    std::fs::write(&foreign, &unlisted).unwrap();
+    gc(&sandbox.repo, Purpose::Gc, 4);
+    assert!(foreign.exists());
 }
 
 #[test]
@@ -498,4 +552,33 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
         assert_eq!(found.unwrap_err().kind(), ErrorKind::Expired, "turn {turn}");
     }
     assert_eq!(notes(repo, &tip).unwrap()["a"], "699");
+}
+
+#[test]
+fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
+    // The seeds name the segments, and collections look at these in the order of their names.
+    for seed in 20..28 {
+        let sandbox = Sandbox::new();
+        let writers = [open(&sandbox.store(), seed), open(&sandbox.store(), seed + 100)];
+        let reader = open(&sandbox.store(), 10);
+        let branches = [BranchName::new("s", "a").unwrap(), BranchName::new("s", "b").unwrap()];
+        for (writer, branch) in writers.iter().zip(&branches) {
+            // Neither has seen what the other one stores.
+            let mut change = writer.begin();
+            let mut context = Builder::new();
+            context.set_entry(&mut change, "scratchpad", "a", Some("both".into())).unwrap();
+            let tree = context.write(&mut change).unwrap();
+            change.snapshot(branch, Snapshot::new(tree, "turn", &stamp(1))).unwrap();
+            change.finish(&stamp(1), "snapshot").unwrap();
+            reader.store().refresh().unwrap();
+        }
+        let [_stays, leaves] = writers;
+        drop(leaves);
+        gc(&open(&sandbox.store(), 11), Purpose::Repack(Tier::Hot), 2);
+        reader.store().refresh().unwrap();
+        for branch in &branches {
+            let tip = reader.tip(branch).unwrap();
+            assert_eq!(notes(&reader, &tip).unwrap()["a"], "both");
+        }
+    }
 }

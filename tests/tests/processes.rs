@@ -1,22 +1,17 @@
-//! Many writers and readers on one real store: threads with handles of their own, and processes.
+//! Many writers and readers on one real store, each with a handle of its own as a process has it.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use turntree::ErrorKind;
 use turntree::object::{Kind, ObjectSource, RefValue};
-use turntree::store::{Expected, FindingKind, NewStore, RealIo, Store};
+use turntree::store::{Expected, NewStore, RealIo, Store};
 use turntree_tests::oracle::{blob, options, set};
 
 const WRITERS: u64 = 4;
 const COMMITS: u64 = 25;
-
-/// Set for the process that a test starts: the directory of its store.
-const CHILD: &str = "TURNTREE_TEST_CHILD_STORE";
 
 fn create(dir: &Path) -> std::path::PathBuf {
     let dir = dir.join("store");
@@ -104,51 +99,6 @@ fn of_writers_on_one_ref_exactly_one_wins_each_round() {
     };
     assert_eq!(store.read_as(Kind::Blob, &id).unwrap(), (WRITERS * COMMITS).to_string());
     assert_eq!(store.refs().sequence, WRITERS * COMMITS);
-}
-
-/// Not a test of its own: what the killed process of the next test does.
-#[test]
-fn child_commits_until_it_is_killed() {
-    let Some(dir) = std::env::var_os(CHILD) else { return };
-    let store = open(Path::new(&dir), u64::from(std::process::id()));
-    for n in 0_u64.. {
-        let (id, object) = blob(n.to_string().repeat(500).into_bytes());
-        store.commit(vec![(id, object)], &set("heads/child", Expected::Any, id)).unwrap();
-        println!("acknowledged {n}");
-    }
-}
-
-#[test]
-fn a_killed_writer_blocks_nobody_and_keeps_what_was_acknowledged() {
-    let temporary = tempfile::tempdir().unwrap();
-    let dir = create(temporary.path());
-    for round in 0..5 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_commits_until_it_is_killed", "--nocapture"])
-            .env(CHILD, &dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut acknowledged = None;
-        for line in lines.by_ref() {
-            let line = line.unwrap();
-            let number = line.split("acknowledged ").nth(1).and_then(|n| n.parse::<u64>().ok());
-            acknowledged = number.or(acknowledged);
-            if acknowledged >= Some(10 + round) {
-                break;
-            }
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-
-        let store = open(&dir, 5000 + round);
-        let (id, object) = blob(format!("round {round}").into_bytes());
-        store.commit(vec![(id, object)], &set("heads/parent", Expected::Any, id)).unwrap();
-        let last = acknowledged.unwrap().to_string().repeat(500).into_bytes();
-        assert!(store.contains(&blob(last).0).unwrap());
-        assert!(store.findings().iter().all(|finding| finding.kind == FindingKind::TornTail));
-    }
 }
 
 #[test]

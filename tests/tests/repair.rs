@@ -8,7 +8,8 @@ use turntree::maintenance::{
     FsckKind, FsckReport, Loss, Purpose, Repaired, collect, fsck, plan_repair, repair,
 };
 use turntree::object::{ObjectId, ObjectSource};
-use turntree::store::{Io, Thoroughness, Tier};
+use turntree::store::{Expected, Io, Thoroughness, Tier};
+use turntree_tests::oracle::{blob, set};
 use turntree_tests::sample::{Sample, open, try_open};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::stamp;
@@ -83,6 +84,20 @@ fn without_its_manifest_a_store_loses_nothing_to_a_collection() {
                 }
             }
             let before = disk.files();
+            let (id, object) = blob(b"on what is left".to_vec());
+            let committed = {
+                let repo = open(&disk, 68);
+                let knows_all = *repo.refs() == sample.refs;
+                let draft = set("after", Expected::Any, id);
+                let committed = repo.store().commit(vec![(id, object)], &draft);
+                assert!(knows_all || committed.is_err(), "a commit forgets what was before");
+                committed
+            };
+            if committed.is_ok() {
+                continue;
+            }
+            assert_eq!(committed.unwrap_err().kind(), ErrorKind::Corrupt);
+            assert!(disk.files() == before, "something was written");
             let purposes = [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Step];
             let refused = purposes.into_iter().all(|purpose| {
                 let collected = collect(&open(&disk, 69), purpose, &stamp(61), &mut |_| {});

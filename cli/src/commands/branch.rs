@@ -1,42 +1,71 @@
-//! `branch`: lists branches.
+//! `branch`: lists branches with how far they went, renames and deletes them.
 
+use std::collections::HashMap;
 use std::io::Write;
 
 use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Divergence, Head, Line, MAIN_BRANCH, Repository};
+use turntree::{Error, ErrorKind};
 
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::complete::revisions;
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::{Invocation, stamp};
 use crate::output::{FAINT, ID, NAME};
 use crate::render::{ID_DIGITS, one_line};
+use crate::revision::with_resolver;
 use crate::{clock, json};
 
-/// List branches
+const BACK: &str = "'turntree undo' brings it back";
+
+/// List branches, rename or delete them
 ///
-/// Shows every branch of every session: where it is, how old its newest snapshot is, and what that
-/// says. HEAD's branch has a star.
+/// Shows every branch of every session: where it is, how old its newest snapshot is, how far it has gone
+/// from the main branch of its session, and what its newest snapshot says. HEAD's branch has a star.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree branch
   turntree branch --session nightly
-  turntree branch --json | jq '.branches[].branch'")]
+  turntree branch --rename plan-a the-plan
+  turntree branch --delete plan-b plan-c
+  turntree branch --json | jq '.branches[] | {branch, own_turns}'")]
 pub(crate) struct Branch {
     /// Only branches of this session
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// Give a branch another name
+    #[arg(short = 'm', long, num_args = 2, value_names = ["OLD", "NEW"],
+        conflicts_with_all = ["session", "delete"], add = ArgValueCandidates::new(revisions))]
+    rename: Vec<String>,
+    /// Delete branches
+    #[arg(short, long, num_args = 1.., value_name = "NAME", conflicts_with = "session",
+        add = ArgValueCandidates::new(revisions))]
+    delete: Vec<String>,
 }
 
 impl Branch {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        match (&*self.rename, &*self.delete) {
+            ([old, new], _) => rename(run, &repo, old, new),
+            (_, []) => self.list(run, &repo),
+            (_, names) => delete(run, &repo, names),
+        }
+    }
+
+    fn list(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let (head, now) = (repo.head()?.branch, clock::now()?);
         let mut branches = repo.branches();
         branches
             .retain(|(name, _)| self.session.as_deref().is_none_or(|only| only == name.session()));
         let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
         let width = width.unwrap_or(0);
+        let mut lines = Lines { repo, by_session: HashMap::new() };
         let mut records = Vec::new();
         for (name, id) in branches {
             let commit = repo.commit(&id)?;
+            let divergence = lines.divergence(&name, &id)?;
             if run.out.json {
                 records.push(json::Branch {
                     session: name.session().to_owned(),
@@ -46,18 +75,22 @@ impl Branch {
                     time: clock::rfc3339(commit.time),
                     message: commit.message,
                     head: name == head,
+                    fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
+                    own_turns: divergence.map(|d| d.own),
                 });
                 continue;
             }
             let paint = run.out.paint;
             writeln!(
                 run.out,
-                "{} {} {}  turn {:<5} {}  {}",
+                "{} {} {}  turn {:<5} {} {}  {}",
                 if name == head { '*' } else { ' ' },
                 paint.paint(NAME, format_args!("{:<width$}", name.to_string())),
                 paint.paint(ID, id.short(ID_DIGITS)),
                 commit.turn,
                 paint.paint(FAINT, format!("{:<14}", clock::relative(commit.time, now))),
+                paint
+                    .paint(FAINT, format!("{:<15}", divergence.map_or_else(String::new, in_words))),
                 one_line(&commit.message, 60),
             )?;
         }
@@ -66,4 +99,96 @@ impl Branch {
         }
         Ok(Answer::Yes)
     }
+}
+
+/// The main lines of sessions, to compare other branches with.
+struct Lines<'r> {
+    repo: &'r Repository,
+    by_session: HashMap<String, Option<Line<'r>>>,
+}
+
+impl Lines<'_> {
+    /// How far a branch has gone from the main one of its session, unless it is that.
+    fn divergence(&mut self, name: &BranchName, tip: &ObjectId) -> Result<Option<Divergence>> {
+        if name.branch() == MAIN_BRANCH {
+            return Ok(None);
+        }
+        let session = name.session();
+        if !self.by_session.contains_key(session) {
+            let main = self.repo.tip(&BranchName::main(session)?);
+            let line = main.map(|tip| self.repo.line(&tip)).transpose()?;
+            self.by_session.insert(session.to_owned(), line);
+        }
+        match self.by_session.get_mut(session) {
+            Some(Some(line)) => Ok(Some(line.divergence(tip)?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn in_words(Divergence { fork, own }: Divergence) -> String {
+    fork.map_or_else(|| format!("+{own}, apart"), |(_, turn)| format!("+{own} from {turn}"))
+}
+
+fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Result<Answer> {
+    let from = existing(repo, old)?;
+    let to = match new.contains('/') {
+        true => new.parse()?,
+        false => BranchName::new(from.session(), new)?,
+    };
+    let mut change = repo.begin();
+    let tip = change.rename_branch(&from, &to)?;
+    change.finish(&stamp()?, &format!("branch {from} renamed to {to}"))?;
+    if run.out.json {
+        run.out.record(&json::Moved::new(Some((tip, repo.commit(&tip)?.turn)), &to))?;
+    } else {
+        let paint = run.out.paint;
+        writeln!(run.out, "{} is {} now", paint.paint(NAME, from), paint.paint(NAME, to))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
+    let Head { branch: head, .. } = repo.head()?;
+    let mut deleted = Vec::new();
+    let mut change = repo.begin();
+    for name in names {
+        let branch = existing(repo, name)?;
+        if branch == head {
+            let error = Error::invalid(format!("HEAD is at {branch}, so it cannot be deleted"));
+            return Err(Failure::hinted(error, "'turntree switch' to another branch first"));
+        }
+        if let Some(tip) = repo.tip(&branch) {
+            change.move_branch(&branch, None);
+            deleted.push((branch, tip));
+        }
+    }
+    let list: Vec<String> = deleted.iter().map(|(branch, _)| branch.to_string()).collect();
+    change.finish(&stamp()?, &format!("delete {}", list.join(", ")))?;
+    if run.out.json {
+        let record = |(branch, id): (BranchName, ObjectId)| json::DeletedBranch {
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            id: id.to_string(),
+        };
+        let deleted = deleted.into_iter().map(record).collect();
+        run.out.record(&json::DeletedBranches { deleted })?;
+        return Ok(Answer::Yes);
+    }
+    for (branch, tip) in deleted {
+        let paint = run.out.paint;
+        let (branch, id) = (paint.paint(NAME, branch), paint.paint(ID, tip.short(ID_DIGITS)));
+        writeln!(run.out, "deleted {branch}, which was at {id}; {BACK}")?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// The branch that a person names, which must be there.
+fn existing(repo: &Repository, name: &str) -> Result<BranchName> {
+    let branch = with_resolver(repo, |resolver| resolver.branch(name))?;
+    if repo.tip(&branch).is_none() {
+        let error = Error::not_found(format!("there is no branch {branch}"));
+        return Err(error).hint(ErrorKind::NotFound, "'turntree branch' lists them");
+    }
+    Ok(branch)
 }

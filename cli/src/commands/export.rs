@@ -1,19 +1,19 @@
 //! `export`: a transcript as it came in, or the messages of a snapshot.
 
 use std::fs;
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::Error;
 use turntree::context::{Context, MAIN_AGENT};
 use turntree::exchange::{export_messages, export_source};
 use turntree::object::ObjectSource;
+use turntree::workspace::save;
+use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
-use crate::error::{Answer, Failure, Result};
+use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::render::size;
@@ -22,7 +22,8 @@ use crate::revision::resolve;
 /// Write a session out again
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
-/// revision, one a line, as they came in.
+/// revision, one a line, as they came in. A file is written whole or not at all, with the permissions
+/// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
@@ -64,7 +65,17 @@ impl Export {
             self.write(repo.store(), &context, &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let bytes = write_file(path, self.force, |out| self.write(repo.store(), &context, out))?;
+        let write = |out: &mut dyn Write| self.write(repo.store(), &context, out);
+        let bytes = match special(path) {
+            Some(opened) => {
+                let failed = |error| Error::io(format!("write {}", path.display()), error);
+                write(&mut opened.map_err(failed)?)?;
+                0
+            }
+            None if path.is_dir() => save(path, self.force, write)?,
+            None => save(path, self.force, write)
+                .hint(ErrorKind::InvalidInput, "--force replaces it")?,
+        };
         let file = path.display().to_string();
         if run.out.json {
             run.out.record(&json::Exported { commit: id.to_string(), file, bytes })?;
@@ -79,7 +90,7 @@ impl Export {
         source: &dyn ObjectSource,
         context: &Context,
         out: &mut dyn Write,
-    ) -> Result<()> {
+    ) -> turntree::Result<()> {
         match self.format {
             Format::Source => export_source(source, context, out)?,
             Format::Jsonl => {
@@ -88,7 +99,7 @@ impl Export {
                     let (agent, agents) = (&self.agent, agents.join(", "));
                     let missing =
                         format!("there is no agent '{agent}' in this snapshot: it has {agents}");
-                    return Err(Error::not_found(missing).into());
+                    return Err(Error::not_found(missing));
                 }
                 export_messages(source, context, &self.agent, out)?
             }
@@ -97,38 +108,9 @@ impl Export {
     }
 }
 
-/// Writes a file under a temporary name beside it and renames it, so that it is there whole or not at
-/// all, and returns its bytes.
-fn write_file(
-    path: &Path,
-    replace: bool,
-    write: impl FnOnce(&mut dyn Write) -> Result<()>,
-) -> Result<u64> {
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
-    let special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    if special {
-        // A pipe or a device is written to as it is.
-        let mut out = fs::OpenOptions::new().write(true).open(path).map_err(failed)?;
-        write(&mut out)?;
-        return Ok(0);
-    }
-    if path.exists() && !replace {
-        let there = Error::invalid(format!("{} exists already", path.display()));
-        return Err(Failure::hinted(there, "--force replaces it"));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // A temporary file is private by default; this one is to be a file like any other.
-    let part = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(failed)?;
-    let mut out = BufWriter::new(part.as_file());
-    write(&mut out)?;
-    out.flush().map_err(failed)?;
-    drop(out);
-    part.as_file().sync_all().map_err(failed)?;
-    let persisted = if replace { part.persist(path) } else { part.persist_noclobber(path) };
-    persisted.map_err(|error| failed(error.error))?;
-    let written = fs::metadata(path).map_err(failed)?;
-    Ok(written.len())
+/// A pipe or a device, which is written to as it is.
+fn special(path: &Path) -> Option<io::Result<fs::File>> {
+    let found = fs::metadata(path).ok()?;
+    let is_special = !found.is_file() && !found.is_dir();
+    is_special.then(|| fs::OpenOptions::new().write(true).open(path))
 }

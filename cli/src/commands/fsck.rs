@@ -1,6 +1,9 @@
 //! `fsck`: whether everything is there and is what it should be.
 
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use clap::Args;
 use turntree::maintenance::{FsckFinding, FsckReport, fsck};
@@ -8,7 +11,7 @@ use turntree::store::Thoroughness;
 
 use crate::error::{Answer, Result, read_or_not};
 use crate::invocation::Invocation;
-use crate::output::{FAINT, Output, REMOVED, STRONG};
+use crate::output::{FAINT, Output, REMOVED, STRONG, warn};
 use crate::progress::Meter;
 use crate::render::{count, size};
 use crate::{clock, json};
@@ -17,7 +20,8 @@ use crate::{clock, json};
 ///
 /// Reads every byte of the store, verifies every object by its hash, and follows everything that
 /// must be there. Others may read and write meanwhile. Ends with 1 when something is damaged or
-/// lost; notes, such as a batch that a killed process did not finish, are no damage.
+/// lost; notes, such as a batch that a killed process did not finish, are no damage. Warns when others
+/// than the owner may read or change the store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fsck
@@ -37,6 +41,7 @@ impl Fsck {
         let mut progress = |done, all| meter.show(done, all);
         let report = fsck(repo.store(), depth, clock::now()?, &mut progress)?;
         drop(meter);
+        warn_of_others(&run.store_dir()?);
         let answer = if report.is_ok() { Answer::Yes } else { Answer::No };
         read_or_not(self.write(&mut run.out, &report))?;
         Ok(answer)
@@ -67,6 +72,25 @@ impl Fsck {
         }
         Ok(())
     }
+}
+
+/// Says so when a store may be read or changed by others than its owner. What is in a directory that
+/// nobody else may enter is nobody else's to read.
+fn warn_of_others(dir: &Path) {
+    let others = |path: &Path| fs::symlink_metadata(path).map_or(0, |found| found.mode() & 0o077);
+    if others(dir) == 0 {
+        return;
+    }
+    let mut open = 1_u64;
+    let mut folders = vec![dir.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            open += u64::from(others(&entry.path()) != 0);
+            folders.extend(entry.file_type().is_ok_and(|kind| kind.is_dir()).then(|| entry.path()));
+        }
+    }
+    let (open, dir) = (count(open, "entry"), dir.display());
+    warn(&format!("others may read or change {open} of the store: 'chmod -R go= {dir}' ends that"));
 }
 
 /// One line for each finding.

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use clap::Args;
+use rustix::fs::{Mode, OFlags};
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
 use turntree::{Error, ErrorKind};
 
@@ -68,17 +69,23 @@ impl Gc {
 fn note(log: &Path, message: &str) -> Result<()> {
     let failed = |error| Error::io(format!("write {}", log.display()), error);
     let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
-    let known = fs::read(log).unwrap_or_default();
+    // A store may come from others: a link in its place is not followed, a pipe not waited for.
+    let open = |how| {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let owner = Mode::RUSR | Mode::WUSR;
+        let opened = rustix::fs::open(log, flags | OFlags::CLOEXEC | how, owner);
+        opened.map(fs::File::from).map_err(|error| failed(error.into()))
+    };
+    let is_file = fs::symlink_metadata(log).is_ok_and(|found| found.is_file());
+    let known = if is_file { fs::read(log).unwrap_or_default() } else { Vec::new() };
     if known.len() + line.len() <= MAX_LOG_BYTES {
-        let file = fs::OpenOptions::new().append(true).create(true).open(log);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).map_err(failed)?;
-        return Ok(());
+        return Ok(open(OFlags::APPEND)?.write_all(line.as_bytes()).map_err(failed)?);
     }
     let kept = known.get(known.len().saturating_sub(MAX_LOG_BYTES / 2)..).unwrap_or_default();
     let begin = kept.iter().position(|byte| *byte == b'\n').map_or(kept.len(), |at| at + 1);
     let kept = kept.get(begin..).unwrap_or_default();
-    fs::write(log, [kept, line.as_bytes()].concat()).map_err(failed)?;
-    Ok(())
+    let kept = [kept, line.as_bytes()].concat();
+    Ok(open(OFlags::TRUNC)?.write_all(&kept).map_err(failed)?)
 }
 
 /// Does a collection, or prints what it would do.

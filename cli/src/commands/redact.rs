@@ -35,10 +35,12 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
   turntree redact sk-1234567890 --yes
   turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
 pub(crate) struct Redact {
-    /// What to remove, or - to read it from stdin, where no history of commands keeps it
+    /// What to remove, or - to read it from stdin: then no history of commands keeps it, and no list
+    /// of processes shows it
     #[arg(value_name = "STRING", required_unless_present = "regex", conflicts_with = "regex")]
     string: Option<String>,
-    /// Remove what matches a regular expression, over bytes and as they are stored
+    /// Remove what matches a regular expression, over bytes and as they are stored; - reads it from
+    /// stdin
     #[arg(long, value_name = "PATTERN")]
     regex: Option<String>,
     /// What stands there instead
@@ -90,20 +92,21 @@ impl Redact {
     }
 
     fn pattern(&self) -> Result<Pattern> {
-        let Some(string) = &self.string else {
-            let expression = self.regex.as_deref().unwrap_or_default();
-            return Ok(Pattern::regex(expression, &self.replacement)?);
-        };
-        if string != "-" {
-            return Ok(Pattern::literal(string, &self.replacement)?);
-        }
-        let bytes = read_input(Path::new("-"))?;
-        let text = std::str::from_utf8(&bytes).map_err(|source| {
-            Error::invalid("standard input: expected UTF-8").with_source(source)
-        })?;
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        Ok(Pattern::literal(text.strip_suffix('\r').unwrap_or(text), &self.replacement)?)
+        let given = self.string.as_ref().or(self.regex.as_ref()).map_or("", String::as_str);
+        let read = if given == "-" { Some(line_of_stdin()?) } else { None };
+        let text = read.as_deref().unwrap_or(given);
+        let make = if self.regex.is_some() { Pattern::regex } else { Pattern::literal };
+        Ok(make(text, &self.replacement)?)
     }
+}
+
+/// What stdin holds, without the end of its last line.
+fn line_of_stdin() -> Result<String> {
+    let bytes = read_input(Path::new("-"))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|source| Error::invalid("standard input: expected UTF-8").with_source(source))?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
 
 fn show(out: &mut Output, plan: &RedactionPlan) -> Result<()> {

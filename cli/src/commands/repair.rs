@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair, repair};
-use turntree::store::{SalvageFate, SalvagedFile};
+use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
 use super::fsck::{finding_record, write_findings};
 use crate::error::{Answer, Result, read_or_not};
@@ -13,6 +13,10 @@ use crate::json;
 use crate::output::{ADDED, Output, REMOVED, STRONG};
 use crate::progress::Meter;
 use crate::render::{ID_DIGITS, count};
+
+/// The file that makes a directory a store, and what is done about it.
+const SUPERBLOCK: &str = "superblock";
+const REMADE: &str = "remade";
 
 /// Bring back what verifies, and say what is lost
 ///
@@ -36,6 +40,16 @@ pub(crate) struct Repair {
 
 impl Repair {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let dir = run.store_dir()?;
+        let remade = Store::has_lost_superblock(&RealIo, &dir)?;
+        if remade && self.dry_run {
+            // What else is wrong shows when the store can be opened.
+            read_or_not(self.write(&mut run.out, &RepairPlan::default(), None, remade, false))?;
+            return Ok(Answer::No);
+        }
+        if remade {
+            Store::remake_superblock(&RealIo, &dir)?;
+        }
         let repo = run.open_quietly()?;
         let stamp = stamp()?;
         let mut meter = Meter::new("checking");
@@ -49,7 +63,7 @@ impl Repair {
         };
         drop(meter);
         let ok = report.as_ref().map_or(plan.lost.is_empty(), FsckReport::is_ok);
-        read_or_not(self.write(&mut run.out, &plan, report.as_ref(), ok))?;
+        read_or_not(self.write(&mut run.out, &plan, report.as_ref(), remade, ok))?;
         Ok(if ok { Answer::Yes } else { Answer::No })
     }
 
@@ -58,15 +72,20 @@ impl Repair {
         out: &mut Output,
         plan: &RepairPlan,
         report: Option<&FsckReport>,
+        remade: bool,
         ok: bool,
     ) -> Result<()> {
         if out.json {
-            return Ok(out.record(&self.record(plan, report, ok))?);
+            return Ok(out.record(&self.record(plan, report, remade, ok))?);
+        }
+        if remade {
+            let made = out.paint.paint(ADDED, format!("{REMADE:<10}"));
+            writeln!(out, "{made} {SUPERBLOCK}, from what the other files say")?;
         }
         self.write_plan(out, plan)?;
         write_findings(out, report.map_or(&plan.lost, |report| &report.findings))?;
         let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
-        self.write_end(out, plan.is_empty(loss), ok)
+        self.write_end(out, plan.is_empty(loss), remade, ok)
     }
 
     fn write_plan(&self, out: &mut Output, plan: &RepairPlan) -> Result<()> {
@@ -91,8 +110,9 @@ impl Repair {
         Ok(())
     }
 
-    fn write_end(&self, out: &mut Output, nothing: bool, ok: bool) -> Result<()> {
-        let text = match (nothing, ok) {
+    fn write_end(&self, out: &mut Output, nothing: bool, remade: bool, ok: bool) -> Result<()> {
+        let text = match (nothing && !remade, ok) {
+            _ if remade && self.dry_run => "then the rest can be looked at; nothing was done",
             (true, true) => "there is nothing to repair",
             (true, false) => "nothing more can be brought back",
             (false, true) if self.dry_run => "all of it can be brought back; nothing was done",
@@ -105,13 +125,25 @@ impl Repair {
         Ok(())
     }
 
-    fn record(&self, plan: &RepairPlan, report: Option<&FsckReport>, ok: bool) -> json::Repair {
+    fn record(
+        &self,
+        plan: &RepairPlan,
+        report: Option<&FsckReport>,
+        remade: bool,
+        ok: bool,
+    ) -> json::Repair {
         let findings = report.map_or(&plan.lost, |report| &report.findings);
         let files = plan.files.iter().map(|file| json::RepairedFile {
             file: file.name.clone(),
             action: fate(file),
             saved: file.saved,
             problems: file.problems.clone(),
+        });
+        let superblock = remade.then(|| json::RepairedFile {
+            file: SUPERBLOCK.to_owned(),
+            action: REMADE,
+            saved: 0,
+            problems: Vec::new(),
         });
         let refs = plan.refs.iter().map(|change| json::RepairedRef {
             name: change.name.clone(),
@@ -121,7 +153,7 @@ impl Repair {
         json::Repair {
             ok,
             dry_run: self.dry_run,
-            files: files.collect(),
+            files: superblock.into_iter().chain(files).collect(),
             listed: plan.adopted.clone(),
             refs: refs.collect(),
             refs_moved: self.accept_loss && !self.dry_run,

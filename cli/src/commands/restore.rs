@@ -7,6 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::object::ObjectId;
+use turntree::repo::Repository;
 use turntree::workspace::{Action, RestorePlan, Restored, plan};
 
 use crate::complete::revisions;
@@ -14,14 +15,18 @@ use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::output::{ADDED, FAINT, Output, REMOVED};
-use crate::render::{count, size};
+use crate::render::{count, harmless, size};
 use crate::revision::resolve;
 
 /// Lay a context out as files in a directory
 ///
 /// Conversations become agents/NAME/messages.jsonl, entries of other sections files below
 /// scratchpad, memory, files and so on. Nothing is written before everything was looked at, and
-/// nothing that is there is overwritten without --overwrite.
+/// nothing that is there is overwritten without --overwrite. A directory, pipe, socket or device is
+/// never replaced, no link is followed below the directory, and nothing is written into a store.
+///
+/// Each file is written under a temporary name, synced, read back and renamed; permissions are as the
+/// umask says. A name as .git or .. is not written: its first character is percent-coded (%2Egit).
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree restore turn:12 --to look
@@ -50,20 +55,23 @@ impl Restore {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
         let plan = plan(repo.store(), &repo.context(&id)?, &self.to, &self.only)?;
-        let restored = if self.dry_run {
-            Restored::default()
-        } else {
-            plan.apply(repo.store(), self.overwrite).hint(
-                ErrorKind::InvalidInput,
-                "--dry-run shows which files differ, --overwrite replaces them",
-            )?
-        };
+        let restored = if self.dry_run { Restored::default() } else { self.apply(&repo, &plan)? };
         if run.out.json {
             run.out.record(&self.record(&id, &plan, &restored))?;
         } else {
             self.write_text(&mut run.out, &plan, &restored)?;
         }
         Ok(Answer::Yes)
+    }
+
+    fn apply(&self, repo: &Repository, plan: &RestorePlan) -> Result<Restored> {
+        let restored = plan.apply(repo.store(), self.overwrite);
+        let differs = plan.files.iter().any(|file| file.action == Action::Overwrite);
+        if differs && !self.overwrite {
+            let hint = "--dry-run shows which files differ, --overwrite replaces them";
+            return restored.hint(ErrorKind::InvalidInput, hint);
+        }
+        restored.hint(ErrorKind::Conflict, "look again with --dry-run")
     }
 
     fn record(&self, id: &ObjectId, plan: &RestorePlan, restored: &Restored) -> json::Restored {
@@ -91,7 +99,7 @@ impl Restore {
                 Action::Keep => FAINT,
             };
             let action = paint.paint(style, format!("{:<9}", name(file.action)));
-            writeln!(out, "{action} {}", file.path.display())?;
+            writeln!(out, "{action} {}", harmless(&file.path.display().to_string()))?;
         }
         let target = plan.target.display();
         if self.dry_run {

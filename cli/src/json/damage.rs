@@ -50,7 +50,7 @@ pub(crate) struct Repair {
 #[derive(Serialize)]
 pub(crate) struct RepairedFile {
     pub(crate) file: String,
-    /// `quarantine`, `missing` or `in-use`.
+    /// `quarantine`, `missing`, `in-use`, or `remade` for a superblock.
     pub(crate) action: &'static str,
     /// Objects in it that verify.
     pub(crate) saved: u64,

@@ -111,7 +111,8 @@ impl Builder {
     ) -> Result<()> {
         if key.is_empty() || key.len() > crate::tree::MAX_KEY_BYTES {
             return Err(Error::invalid(format!(
-                "key '{key}' of {section}: expected 1 to {} bytes",
+                "a key of {section} has {} bytes: expected 1 to {}",
+                key.len(),
                 crate::tree::MAX_KEY_BYTES
             )));
         }

@@ -5,6 +5,7 @@
 
 use super::format::Format;
 use super::formats::{self, FORMATS};
+use super::json;
 use super::shape::Shape;
 use crate::error::{Error, Result};
 
@@ -12,6 +13,9 @@ use crate::error::{Error, Result};
 pub const HEAD_BYTES: usize = 64 << 10;
 
 const MAX_LINES: usize = 64;
+
+/// Most fields that an error names.
+const MAX_SHOWN_FIELDS: usize = 8;
 
 /// The format of a file that begins with `head`, of which [`HEAD_BYTES`] are enough.
 ///
@@ -35,7 +39,8 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
     let found = match first {
         None => "no JSON object".to_owned(),
         Some(shape) => {
-            let names: Vec<_> = shape.fields.iter().map(|(name, _)| *name).take(8).collect();
+            let names = shape.fields.iter().map(|(name, _)| json::plain(name));
+            let names: Vec<_> = names.take(MAX_SHOWN_FIELDS).collect();
             format!("a JSON object with the fields {}", names.join(", "))
         }
     };

@@ -11,10 +11,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::error::Error;
 use crate::object::Time;
 
 /// Most characters of a line made by [`first_line`].
 pub(crate) const SUMMARY_CHARS: usize = 100;
+
+/// Longest name that [`plain`] gives.
+const MAX_NAME_BYTES: usize = 40;
 
 /// Deepest nesting of arrays and objects that is read. The parser's own limit is 128.
 pub(crate) const MAX_DEPTH: usize = 127;
@@ -98,6 +102,18 @@ pub(crate) fn iso_time(text: &str) -> Option<Time> {
 pub(crate) fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(SUMMARY_CHARS).collect()
+}
+
+/// The name of a type or field that is not known, if it is like those that formats have: what else
+/// stands there may be anything, and is not for messages.
+pub(super) fn plain(name: &str) -> &str {
+    let is_plain = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | '.' | '/' | ':');
+    if name.len() <= MAX_NAME_BYTES && name.chars().all(is_plain) { name } else { "..." }
+}
+
+/// `error`, which `source` caused. What would quote a value is left out: it may be a secret.
+pub(super) fn refused(error: Error, source: serde_json::Error) -> Error {
+    if source.is_data() { error } else { error.with_source(source) }
 }
 
 /// Whether arrays and objects in `text`, which is JSON, are nested deeper than [`MAX_DEPTH`].

@@ -1,5 +1,6 @@
 //! Pieces: a transcript cut into stretches whose bytes, one after the other, are the file.
 
+use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use crate::error::Result;
 pub type Pieces<'r> = Box<dyn Iterator<Item = Result<Piece>> + 'r>;
 
 /// A stretch of a transcript: the unit that is stored and, for records, understood.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Piece {
     /// What it is.
     pub kind: PieceKind,
@@ -23,6 +24,14 @@ pub struct Piece {
     pub offset: u64,
     /// Line on which `bytes` starts, from 1.
     pub line: u64,
+}
+
+/// What ends in logs by accident must not be what somebody said.
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, bytes, offset, line, .. } = self;
+        write!(f, "Piece({kind:?}, {} bytes at {offset}, line {line})", bytes.len())
+    }
 }
 
 impl Piece {

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::json;
 use super::source::SOURCE;
 use crate::context::{Builder, FileMode, MessageEntry, Role, Shape, agent_section};
 use crate::error::{Error, Result};
@@ -37,8 +38,8 @@ type Fields<'a> = BTreeMap<String, &'a RawValue>;
 pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]) -> Result<()> {
     let document: &RawValue = serde_json::from_slice(json).map_err(|source| {
         let (line, column) = (source.line(), source.column());
-        Error::invalid(format!("state, line {line}, column {column}: expected a JSON object"))
-            .with_source(source)
+        let place = format!("state, line {line}, column {column}");
+        json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
     })?;
     for (name, value) in fields("state", document)? {
         match name.as_str() {
@@ -104,8 +105,8 @@ fn apply_messages(
             role: Option<String>,
         }
         let spoken: Spoken = serde_json::from_str(message.get()).map_err(|source| {
-            Error::invalid(format!("{section}/{index}: expected a message object"))
-                .with_source(source)
+            let message = format!("{section}/{index}: expected a message object");
+            json::refused(Error::invalid(message), source)
         })?;
         let role = spoken.role.as_deref().map_or(Role::Other, Role::from_name);
         let blob = sink.write(Kind::Blob, raw(message))?;
@@ -138,7 +139,7 @@ fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValu
             Some(content) => (content, FileMode::Regular),
             None => {
                 let file: File = serde_json::from_str(value.get())
-                    .map_err(|source| expected().with_source(source))?;
+                    .map_err(|source| json::refused(expected(), source))?;
                 let mode = match file.mode.as_deref() {
                     None | Some("regular") => FileMode::Regular,
                     Some("executable") => FileMode::Executable,
@@ -204,13 +205,13 @@ fn raw(value: &RawValue) -> Bytes {
 
 fn fields<'a>(place: &str, value: &'a RawValue) -> Result<Fields<'a>> {
     serde_json::from_str(value.get()).map_err(|source| {
-        Error::invalid(format!("{place}: expected a JSON object")).with_source(source)
+        json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
     })
 }
 
 fn array<'a>(place: &str, value: &'a RawValue) -> Result<Vec<&'a RawValue>> {
     serde_json::from_str(value.get()).map_err(|source| {
-        Error::invalid(format!("{place}: expected a JSON array")).with_source(source)
+        json::refused(Error::invalid(format!("{place}: expected a JSON array")), source)
     })
 }
 
@@ -297,7 +298,7 @@ mod tests {
             (r#"{"agents":{"main":{"messages":[1]}}}"#, "agents/main/messages/0"),
             (r#"{"agents":{"a/b":{"state":{}}}}"#, "'a/b'"),
             (r#"{"files":{"a":{"content":"x","mode":"odd"}}}"#, "files.a"),
-            (r#"{"scratchpad":{"":1}}"#, "key ''"),
+            (r#"{"scratchpad":{"":1}}"#, "a key of scratchpad has 0 bytes"),
             (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
             (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
             (r#"{"source":["x"]}"#, "state: 'source'"),

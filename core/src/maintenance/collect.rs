@@ -162,6 +162,7 @@ pub fn collect(
         let collection = repo.store().collect()?;
         let survey = Survey::new(collection.inventory(), purpose, now)?;
         if survey.plan.is_empty() {
+            collection.remove_unlisted()?;
             return Ok(collected);
         }
         before_step(&survey.plan);
@@ -170,7 +171,7 @@ pub fn collect(
         let inventory = collection.inventory();
         let mut arrived = |ids: &[ObjectId]| {
             marker.begin_round();
-            let added = marker.meet_closure(repo.store(), ids)?;
+            let added = marker.meet_arrived(repo.store(), ids)?;
             let lost = |id: &ObjectId| {
                 let file = inventory.find(id).and_then(|position| inventory.file_of(position));
                 file.is_some_and(|file| chosen.contains(&file))

@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, Result};
-use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
 use crate::store::Inventory;
 use crate::tree::{Child, children};
@@ -137,6 +137,33 @@ impl<'a> Marker<'a> {
         self.walk(open)
     }
 
+    /// Meets what was committed meanwhile, and everything that it refers to or puts a ref, a tag or a
+    /// pin on; gives what of it was there before and was not met.
+    ///
+    /// # Errors
+    /// `Corrupt` when something is missing or does not verify.
+    pub(super) fn meet_arrived(
+        &mut self,
+        source: &dyn ObjectSource,
+        ids: &[ObjectId],
+    ) -> Result<Vec<(ObjectId, Kind)>> {
+        let mut open = ids.to_vec();
+        for id in ids {
+            let object =
+                source.read(id)?.ok_or_else(|| missing(id, "what was committed meanwhile"))?;
+            open.extend(named(&object)?);
+        }
+        let mut added = Vec::new();
+        for id in open.iter().skip(ids.len()) {
+            if let Some(position) = self.inventory.find(id) {
+                added.extend(self.meet_object(position, *id)?);
+            }
+        }
+        // A turn that is named so stays whole, though its commit may have been met without its content.
+        added.extend(self.meet_closure(source, &open)?);
+        Ok(added)
+    }
+
     /// Meets objects and everything that they refer to, whatever they are.
     ///
     /// # Errors
@@ -157,15 +184,21 @@ impl<'a> Marker<'a> {
                     // It came after the inventory, so it is asked about on its own.
                     continue;
                 };
-                let (position, section) = (short(position)?, CONTEXT);
-                let (kind, round) = (link.kind, self.round());
-                if self.add(Met { position, round, section, kind, group: 0, versioned: false }) {
-                    added.push((link.id, link.kind));
+                if let Some(new) = self.meet_object(position, link.id)? {
+                    added.push(new);
                     open.push(link.id);
                 }
             }
         }
         Ok(added)
+    }
+
+    /// Meets one object; gives it when it was not met before.
+    fn meet_object(&mut self, position: usize, id: ObjectId) -> Result<Option<(ObjectId, Kind)>> {
+        let kind = self.inventory.entry(position).map_or(Kind::Blob, |entry| entry.kind);
+        let (position, section, round) = (short(position)?, CONTEXT, self.round());
+        let met = Met { position, round, section, kind, group: 0, versioned: false };
+        Ok(self.add(met).then_some((id, kind)))
     }
 
     fn walk(&mut self, mut open: Vec<Open>) -> Result<()> {
@@ -237,6 +270,22 @@ impl<'a> Marker<'a> {
     fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<u32> {
         short(self.inventory.find(id).ok_or_else(|| missing(id, &from()))?)
     }
+}
+
+/// What an object gives a name to: an operation the new values of refs, a tag or pin its target.
+fn named(object: &Object) -> Result<Vec<ObjectId>> {
+    Ok(match object.kind {
+        Kind::Operation => {
+            let changes = Operation::decode(&object.bytes)?.changes.into_iter();
+            let values = changes.filter_map(|change| match change.new {
+                Some(RefValue::Object(id)) => Some(id),
+                _ => None,
+            });
+            values.collect()
+        }
+        Kind::Tag => vec![Tag::decode(&object.bytes)?.target],
+        _ => Vec::new(),
+    })
 }
 
 /// What versions of the same thing have in common: their section and, if there is one, their key.

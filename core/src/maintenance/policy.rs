@@ -124,9 +124,8 @@ impl Policy {
     /// write: what a policy does not say clearly must not decide what is dropped.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "retention policy";
-        let not_json = |source: serde_json::Error| {
-            Error::corrupt(WHAT, "a policy in JSON", "something else").with_source(source)
-        };
+        // The cause would quote bytes that may be anything.
+        let not_json = |_| Error::corrupt(WHAT, "a policy in JSON", "something else");
         let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
         if version > VERSION {
             let message =

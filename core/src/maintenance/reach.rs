@@ -44,6 +44,8 @@ pub(super) struct Reach<'a> {
     seen: Bits,
     trees: Vec<Tree>,
     known_commits: HashSet<ObjectId>,
+    /// What was followed from outside of contexts.
+    known_objects: HashSet<ObjectId>,
     sections: Sections,
 }
 
@@ -85,6 +87,7 @@ impl<'a> Reach<'a> {
             seen: Bits::new(inventory.positions()),
             trees: Vec::new(),
             known_commits: HashSet::new(),
+            known_objects: HashSet::new(),
             sections: Sections::new("the context itself"),
         };
         reach.check_refs();
@@ -243,27 +246,35 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Reaches an object that something outside of contexts holds.
+    /// Reaches an object that something outside of contexts holds, through tags however many.
     fn follow_object(&mut self, id: ObjectId, place: &str) {
-        let object = match self.read(&id) {
-            Ok(Some(object)) => object,
-            Ok(None) => return,
-            Err(why) => return self.lose(&id, Kind::Blob, place.to_owned(), &why),
-        };
-        match object.kind {
-            Kind::Commit => self.follow_commits(id, place),
-            Kind::Tag => match Tag::decode(&object.bytes) {
-                Ok(tag) if tag.has_expired(self.now) => {}
-                Ok(tag) => self.follow_object(tag.target, place),
-                Err(error) => {
-                    self.add(FsckKind::Malformed, place.to_owned(), error.to_string(), Some(id));
+        let mut next = Some(id);
+        while let Some(id) = next.take().filter(|id| self.known_objects.insert(*id)) {
+            let object = match self.read(&id) {
+                Ok(Some(object)) => object,
+                Ok(None) => return,
+                Err(why) => return self.lose(&id, Kind::Blob, place.to_owned(), &why),
+            };
+            match object.kind {
+                Kind::Commit => self.follow_commits(id, place),
+                Kind::Tag => match Tag::decode(&object.bytes) {
+                    Ok(tag) if tag.has_expired(self.now) => {}
+                    Ok(tag) => next = Some(tag.target),
+                    Err(error) => {
+                        self.add(
+                            FsckKind::Malformed,
+                            place.to_owned(),
+                            error.to_string(),
+                            Some(id),
+                        );
+                    }
+                },
+                Kind::Node => {
+                    let session = place.to_owned();
+                    self.trees.push(Tree { session, turn: None, root: id, dropped: false });
                 }
-            },
-            Kind::Node => {
-                let session = place.to_owned();
-                self.trees.push(Tree { session, turn: None, root: id, dropped: false });
+                Kind::Blob | Kind::Operation => {}
             }
-            Kind::Blob | Kind::Operation => {}
         }
     }
 

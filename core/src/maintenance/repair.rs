@@ -227,6 +227,7 @@ fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
         actor: stamp.actor.clone(),
         reason: "repair: what these refs held is lost".to_owned(),
         changes: changes.collect(),
+        undoes: None,
     };
     match store.commit(Vec::new(), &draft) {
         Err(error) if error.kind() == ErrorKind::Conflict => {

@@ -38,6 +38,7 @@ impl World {
             actor: String::new(),
             reason: String::new(),
             changes: vec![RefChange { name: name.to_owned(), old, new: new.clone() }],
+            undoes: None,
         };
         let id = self.objects.write(Kind::Operation, operation.encode().into()).unwrap();
         self.refs.operation = Some(id);

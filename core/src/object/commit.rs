@@ -166,7 +166,7 @@ impl Commit {
             time: read_time(&mut reader)?,
             trigger: {
                 let name = reader.text()?;
-                name.parse().map_err(|_| reader.refuse("a known trigger", name))?
+                name.parse().map_err(|_| reader.refuse("a known trigger", "another"))?
             },
             message: reader.text()?.to_owned(),
             metadata: read_metadata(&mut reader)?,
@@ -194,7 +194,7 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     for _ in 0..items / 2 {
         let (name, value) = (reader.text()?, reader.text()?);
         if metadata.last_key_value().is_some_and(|(last, _): (&String, _)| last.as_str() >= name) {
-            return Err(reader.refuse("names in rising order", name));
+            return Err(reader.refuse("names in rising order", "another order"));
         }
         metadata.insert(name.to_owned(), value.to_owned());
     }
@@ -309,6 +309,20 @@ mod tests {
         fn a_cut_commit_is_an_error(commit in any_commit(), at: prop::sample::Index) {
             let bytes = commit.encode();
             prop_assert!(Commit::decode(&bytes[..at.index(bytes.len())]).is_err());
+        }
+    }
+
+    #[test]
+    fn every_name_in_metadata_is_there_once_and_in_order() {
+        for (names, accepted) in [(["a", "b"], true), (["b", "a"], false), (["a", "a"], false)] {
+            let mut writer = Writer::new();
+            writer.array(4);
+            for name in names {
+                writer.text(name).text("value");
+            }
+            let bytes = writer.finish();
+            let decoded = read_metadata(&mut Reader::new("commit", &bytes));
+            assert_eq!(decoded.is_ok(), accepted, "{names:?}");
         }
     }
 

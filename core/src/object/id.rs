@@ -228,6 +228,16 @@ mod tests {
     }
 
     #[test]
+    fn other_bytes_and_another_kind_do_not_verify() {
+        let id = ObjectId::of(Kind::Blob, b"some");
+        verify(Kind::Blob, b"some", &id).unwrap();
+        for (kind, bytes) in [(Kind::Blob, &b"same"[..]), (Kind::Blob, b""), (Kind::Node, b"some")]
+        {
+            assert_eq!(verify(kind, bytes, &id).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+
+    #[test]
     fn a_prefix_matches_its_ids_and_starts_at_the_smallest() {
         let id = ObjectId::of(Kind::Blob, b"x");
         for digits in MIN_PREFIX_DIGITS..=ID_HEX_DIGITS {

@@ -113,12 +113,19 @@ impl fmt::Display for Kind {
 }
 
 /// An object as it is stored: a kind and verified bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Object {
     /// What the bytes are.
     pub kind: Kind,
     /// The bytes, shared with whoever else holds them.
     pub bytes: Bytes,
+}
+
+/// What ends in logs by accident must not be what somebody stored: kind and length only.
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Object({}, {} bytes)", self.kind, self.bytes.len())
+    }
 }
 
 /// Where objects are read from.
@@ -143,8 +150,13 @@ pub trait ObjectSource {
         match self.read(id)? {
             Some(object) if object.kind == kind => Ok(object.bytes),
             Some(object) => Err(Error::corrupt(id, kind, object.kind)),
-            None => Err(Error::not_found(format!("{kind} {id} is not in the store"))),
+            None => Err(self.missing(kind, id)),
         }
+    }
+
+    /// What reading an object that is not there fails with.
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        Error::not_found(format!("{kind} {id} is not in the store"))
     }
 
     /// The bytes of many objects, in the order of `ids`: what [`ObjectSource::read_as`] gives for each.

@@ -5,7 +5,11 @@ use super::codec::{Reader, Writer};
 use super::commit::{open_structure, read_id, read_ids, write_ids};
 use crate::error::Result;
 
-const VERSION: u64 = 1;
+/// One that takes another back has a version of its own, with one more field.
+const VERSION_PLAIN: u64 = 1;
+const VERSION_UNDOING: usize = 2;
+const FIELDS: [u64; 2] = [7, 8];
+
 const MAX_PARENTS: usize = 64;
 const MAX_CHANGES: u64 = 1 << 16;
 
@@ -27,6 +31,8 @@ pub struct Operation {
     pub reason: String,
     /// What changed, in rising order of names, each name once.
     pub changes: Vec<RefChange>,
+    /// The operation that this one takes back, if it does.
+    pub undoes: Option<ObjectId>,
 }
 
 /// How one ref changed.
@@ -54,7 +60,10 @@ impl Operation {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.array(7).uint(VERSION);
+        match self.undoes {
+            None => writer.array(7).uint(VERSION_PLAIN),
+            Some(_) => writer.array(8).uint(VERSION_UNDOING as u64),
+        };
         write_ids(&mut writer, &self.parents);
         writer.uint(self.sequence).int(self.time_micros).text(&self.actor).text(&self.reason);
         writer.array(3 * self.changes.len());
@@ -62,6 +71,9 @@ impl Operation {
             writer.text(&change.name);
             write_value(&mut writer, change.old.as_ref());
             write_value(&mut writer, change.new.as_ref());
+        }
+        if let Some(undone) = &self.undoes {
+            writer.bytes(undone.as_bytes());
         }
         writer.finish()
     }
@@ -73,7 +85,7 @@ impl Operation {
     /// a newer version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new("operation", bytes);
-        open_structure(&mut reader, "operation", &[7])?;
+        let version = open_structure(&mut reader, "operation", &FIELDS)?;
         let operation = Self {
             parents: read_ids(&mut reader, MAX_PARENTS)?,
             sequence: reader.uint()?,
@@ -81,6 +93,10 @@ impl Operation {
             actor: reader.text()?.to_owned(),
             reason: reader.text()?.to_owned(),
             changes: read_changes(&mut reader)?,
+            undoes: match version {
+                VERSION_UNDOING => Some(read_id(&mut reader)?),
+                _ => None,
+            },
         };
         reader.finish()?;
         Ok(operation)
@@ -117,7 +133,7 @@ fn read_changes(reader: &mut Reader<'_>) -> Result<Vec<RefChange>> {
     for _ in 0..items / 3 {
         let name = reader.text()?;
         if changes.last().is_some_and(|last| last.name.as_str() >= name) {
-            return Err(reader.refuse("names in rising order", name));
+            return Err(reader.refuse("names in rising order", "another order"));
         }
         let (old, new) = (read_value(reader)?, read_value(reader)?);
         changes.push(RefChange { name: name.to_owned(), old, new });
@@ -143,8 +159,10 @@ mod tests {
         let changes =
             prop::collection::btree_map(any::<String>(), (any_value(), any_value()), 0..4);
         let parents = prop::collection::vec(any::<[u8; 32]>(), 0..3);
-        (parents, any::<u64>(), any::<i64>(), any::<String>(), any::<String>(), changes).prop_map(
-            |(parents, sequence, time_micros, actor, reason, changes)| Operation {
+        let undoes = prop::option::of(any::<[u8; 32]>());
+        let texts = (any::<String>(), any::<String>());
+        (parents, any::<u64>(), any::<i64>(), texts, changes, undoes).prop_map(
+            |(parents, sequence, time_micros, (actor, reason), changes, undoes)| Operation {
                 parents: parents.into_iter().map(ObjectId::from_bytes).collect(),
                 sequence,
                 time_micros,
@@ -154,6 +172,7 @@ mod tests {
                     .into_iter()
                     .map(|(name, (old, new))| RefChange { name, old, new })
                     .collect(),
+                undoes: undoes.map(ObjectId::from_bytes),
             },
         )
     }
@@ -174,6 +193,23 @@ mod tests {
             if let Ok(decoded) = Operation::decode(&bytes) {
                 prop_assert_eq!(decoded.encode(), bytes);
             }
+        }
+    }
+
+    #[test]
+    fn every_ref_is_changed_once_and_in_order() {
+        let change = |name: &str| RefChange { name: name.into(), old: None, new: None };
+        for (names, accepted) in [(["a", "b"], true), (["b", "a"], false), (["a", "a"], false)] {
+            let operation = Operation {
+                parents: Vec::new(),
+                sequence: 1,
+                time_micros: 0,
+                actor: String::new(),
+                reason: String::new(),
+                changes: names.map(change).to_vec(),
+                undoes: None,
+            };
+            assert_eq!(Operation::decode(&operation.encode()).is_ok(), accepted, "{names:?}");
         }
     }
 }

@@ -117,6 +117,11 @@ pub fn pin_name(full: &str) -> Option<&str> {
     full.strip_prefix(PINS)
 }
 
+/// The name of the tag whose full name is `full`, if it is one.
+pub(super) fn tag_name(full: &str) -> Option<&str> {
+    full.strip_prefix(TAGS)
+}
+
 /// Refuses what is neither HEAD nor `refs/<kind>/<name>`.
 ///
 /// # Errors

@@ -30,13 +30,16 @@
 
 mod availability;
 mod branch;
+mod divergence;
 mod grafts;
 mod history;
 mod links;
 mod operations;
 mod pin;
 mod revision;
+mod tag;
 mod transaction;
+mod undo;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -46,13 +49,16 @@ pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,
 };
+pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
+pub use undo::UndoPlan;
 
 use self::transaction::Known;
 
@@ -78,6 +84,8 @@ pub struct Stamp {
 pub struct Repository {
     store: Store,
     known: Mutex<Known>,
+    /// The refs of a moment in the past, when it is looked at as it was then.
+    past: Option<Arc<RefTable>>,
 }
 
 /// What HEAD says.
@@ -106,7 +114,7 @@ impl Repository {
     /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
     /// read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        Ok(Self { store: Store::open(io, dir, options)?, known: Mutex::default() })
+        Ok(Self { store: Store::open(io, dir, options)?, known: Mutex::default(), past: None })
     }
 
     /// The store below.
@@ -115,10 +123,11 @@ impl Repository {
         &self.store
     }
 
-    /// Refs as this handle last saw them. [`Store::refresh`] looks for what others did.
+    /// Refs as this handle last saw them, or as they were at [`Repository::at_operation`].
+    /// [`Store::refresh`] looks for what others did.
     #[must_use]
     pub fn refs(&self) -> Arc<RefTable> {
-        self.store.refs()
+        self.past.clone().unwrap_or_else(|| self.store.refs())
     }
 
     /// Begins a change.
@@ -191,7 +200,7 @@ impl Repository {
         let mut at = *id;
         for _ in 0..MAX_INDIRECTIONS {
             match self.store.read(&at)? {
-                None => return Err(Error::not_found(format!("object {at} is not in the store"))),
+                None => return Err(self.store.missing(Kind::Commit, &at)),
                 Some(Object { kind: Kind::Commit, .. }) => return Ok(at),
                 Some(Object { kind: Kind::Tag, bytes }) => at = Tag::decode(&bytes)?.target,
                 Some(Object { kind, .. }) => {

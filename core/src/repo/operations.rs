@@ -1,8 +1,11 @@
 //! The operation log: every change of refs, newest first.
 
+use std::sync::Arc;
+
 use super::{HEAD, Repository};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, ObjectId, ObjectSource, Operation, RefValue};
+use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
+use crate::store::RefTable;
 
 /// An operation with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +35,59 @@ impl Repository {
             }
             Some(operation.map(|operation| OperationEntry { id, operation }))
         })
+    }
+
+    /// The same store as it was after an operation: every ref is what it was then. What has been
+    /// dropped since cannot be read, and nothing can be changed.
+    ///
+    /// # Errors
+    /// `NotFound` when the operation is not kept, else what reading operations reports.
+    pub fn at_operation(mut self, id: &ObjectId) -> Result<Self> {
+        self.past = Some(Arc::new(self.refs_after(id)?));
+        Ok(self)
+    }
+
+    fn refs_after(&self, id: &ObjectId) -> Result<RefTable> {
+        let mut refs = (*self.refs()).clone();
+        for entry in self.operations() {
+            let OperationEntry { id: at, operation } = entry?;
+            if at == *id {
+                (refs.operation, refs.sequence) = (Some(at), operation.sequence);
+                return Ok(refs);
+            }
+            for RefChange { name, old, .. } in operation.changes {
+                match old {
+                    Some(value) => refs.values.insert(name, value),
+                    None => refs.values.remove(&name),
+                };
+            }
+        }
+        Err(Error::not_found(format!("operation {id} is not kept")))
+    }
+
+    /// The operation that a person names: by its number, or by at least 4 digits of its id.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is neither, `NotFound` when none that is kept has it, `Ambiguous` when
+    /// several begin with the digits.
+    pub fn find_operation(&self, name: &str) -> Result<OperationEntry> {
+        let number = name.parse::<u64>().ok();
+        let prefix = number.map_or_else(|| name.parse().map(Some), |_| Ok(None))?;
+        let mut found: Option<OperationEntry> = None;
+        for entry in self.operations() {
+            let entry = entry?;
+            if number == Some(entry.operation.sequence) {
+                return Ok(entry);
+            }
+            if prefix.as_ref().is_some_and(|prefix: &IdPrefix| prefix.matches(&entry.id)) {
+                if found.is_some() {
+                    let message = format!("several operations begin with {name}");
+                    return Err(Error::new(ErrorKind::Ambiguous, message));
+                }
+                found = Some(entry);
+            }
+        }
+        found.ok_or_else(|| Error::not_found(format!("no operation {name} is kept")))
     }
 
     /// The value a ref had `n` changes ago: 0 is the present one.

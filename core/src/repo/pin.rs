@@ -4,9 +4,10 @@
 //! look among pins, so a name for people is a tag.
 
 use super::branch::pin_name;
+use super::tag::read_tag;
 use super::{Repository, Stamp, Transaction, pin_ref};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::store::Expected;
 
 /// Hex digits of a commit's id that name its pin when nobody else does.
@@ -119,24 +120,10 @@ impl Transaction<'_> {
     }
 }
 
-/// The pin `name`, whose ref holds `id`: a tag, or from plumbing a bare commit.
+/// The pin `name`, whose ref holds `id`.
 fn read_pin(source: &dyn ObjectSource, name: &str, id: &ObjectId) -> Result<Pin> {
-    let read = || match source.read(id)? {
-        Some(Object { kind: Kind::Tag, bytes }) => {
-            Ok(pin_of(name.to_owned(), Tag::decode(&bytes)?))
-        }
-        Some(Object { kind: Kind::Commit, .. }) => Ok(Pin {
-            name: name.to_owned(),
-            commit: *id,
-            reason: String::new(),
-            actor: String::new(),
-            time_micros: 0,
-            expires_micros: None,
-        }),
-        Some(Object { kind, .. }) => Err(Error::corrupt(id, "a tag or a commit", kind)),
-        None => Err(Error::not_found(format!("object {id} is not in the store"))),
-    };
-    read().map_err(|error| error.at(format_args!("pin '{name}'")))
+    let tag = read_tag(source, name, id).map_err(|error| error.at(format_args!("pin '{name}'")))?;
+    Ok(pin_of(name.to_owned(), tag))
 }
 
 fn pin_of(name: String, tag: Tag) -> Pin {

@@ -1,6 +1,7 @@
 //! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub struct Transaction<'r> {
     /// What staged objects may refer to though it is not there any more.
     elided: HashSet<ObjectId>,
     lease: Lease<'r>,
+    /// The operation that it takes back.
+    undoes: Option<ObjectId>,
 }
 
 /// What a commit says besides its parents, session and turn, which follow from its branch.
@@ -88,7 +91,7 @@ impl<'r> Transaction<'r> {
         let (lease, refs) = (repo.store.lease(), repo.refs());
         let (staged, updates) = (Memory::new(), BTreeMap::new());
         let elided = HashSet::new();
-        Self { repo, refs, staged, updates, appended_bytes: 0, elided, lease }
+        Self { repo, refs, staged, updates, appended_bytes: 0, elided, lease, undoes: None }
     }
 
     /// The newest commit of a branch, as this transaction would leave it.
@@ -137,6 +140,25 @@ impl<'r> Transaction<'r> {
         self.set_ref(&branch.full(), expected, to.map(RefValue::Object));
     }
 
+    /// Gives a branch another name; HEAD goes with it. Returns where it is.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no branch `from`, `InvalidInput` when there is a branch `to`.
+    pub fn rename_branch(&mut self, from: &BranchName, to: &BranchName) -> Result<ObjectId> {
+        let Some(tip) = self.tip(from) else {
+            return Err(Error::not_found(format!("there is no branch {from}")));
+        };
+        if self.tip(to).is_some() {
+            return Err(Error::invalid(format!("branch {to} exists already")));
+        }
+        self.move_branch(from, None);
+        self.move_branch(to, Some(tip));
+        if self.repo.head()?.branch == *from {
+            self.switch(to);
+        }
+        Ok(tip)
+    }
+
     /// What it changes.
     pub(super) fn repo(&self) -> &'r Repository {
         self.repo
@@ -174,6 +196,11 @@ impl<'r> Transaction<'r> {
         self.elided.insert(id);
     }
 
+    /// Says that this change takes the operation `id` back.
+    pub(super) fn undo(&mut self, id: ObjectId) {
+        self.undoes = Some(id);
+    }
+
     /// Bytes staged in memory.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
@@ -188,7 +215,7 @@ impl<'r> Transaction<'r> {
     pub fn flush(&mut self) -> Result<()> {
         let staged = std::mem::take(&mut self.staged);
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
-        let check = LinkCheck { repo, staged: &staged, elided, lease };
+        let check = LinkCheck { repo, staged: &staged, refs: &BTreeMap::new(), elided, lease };
         let objects = objects_of(&staged);
         let written = self.repo.store.append_checked(objects, &mut || check.run())?;
         self.appended_bytes += written.stored_bytes;
@@ -203,16 +230,21 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// `NotFound` when a staged object refers to one that is not there: nothing has changed.
     /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
-    /// made again on the new value. `Io` when it cannot be written: nothing has changed.
+    /// made again on the new value. `InvalidInput` at [`Repository::at_operation`]. `Io` when it cannot
+    /// be written: nothing has changed.
     pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
+        if self.repo.past.is_some() {
+            return Err(Error::invalid("the past can be looked at and not changed"));
+        }
         let draft = OperationDraft {
             time_micros: stamp.time.micros,
             actor: stamp.actor.clone(),
             reason: reason.to_owned(),
-            changes: self.updates.into_values().collect(),
+            changes: self.updates.values().cloned().collect(),
+            undoes: self.undoes,
         };
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
-        let check = LinkCheck { repo, staged: &self.staged, elided, lease };
+        let check = LinkCheck { repo, staged: &self.staged, refs: &self.updates, elided, lease };
         let objects = objects_of(&self.staged);
         let mut committed = self.repo.store.commit_checked(objects, &draft, &mut || check.run())?;
         committed.written.stored_bytes += self.appended_bytes;
@@ -224,61 +256,70 @@ fn objects_of(staged: &Memory) -> Vec<(ObjectId, Object)> {
     staged.iter().map(|(id, object)| (*id, object.clone())).collect()
 }
 
-/// Finds out whether everything that staged objects refer to is there.
+/// Finds out whether everything that staged objects and new values of refs refer to is there.
 struct LinkCheck<'a> {
     repo: &'a Repository,
     staged: &'a Memory,
+    refs: &'a BTreeMap<String, RefUpdate>,
     elided: &'a HashSet<ObjectId>,
     lease: &'a Lease<'a>,
 }
 
 impl LinkCheck<'_> {
-    /// Refuses staged objects that refer to what is neither staged nor stored. What a collection
-    /// has taken away since the transaction began is given back, to be stored again.
+    /// Refuses what refers to something that is neither staged nor stored. What a collection has
+    /// taken away since the transaction began is given back, to be stored again.
     fn run(&self) -> Result<Vec<(ObjectId, Object)>> {
         let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.prepare(self.repo.store.epoch());
         let mut rescued = Vec::new();
+        for update in self.refs.values() {
+            if let Some(RefValue::Object(target)) = &update.new {
+                self.rely_on(target, &update.name, &mut known, &mut rescued)?;
+            }
+        }
         for (id, object) in self.staged.iter() {
-            self.follow(id, object, &mut known, &mut rescued)?;
+            for Link { id: target, .. } in links(object)? {
+                let from = format_args!("{} {id}", object.kind);
+                self.rely_on(&target, &from, &mut known, &mut rescued)?;
+            }
         }
         let mut at = 0;
         while let Some((id, object)) = rescued.get(at).cloned() {
-            self.follow(&id, &object, &mut known, &mut rescued)?;
+            for Link { id: target, .. } in links(&object)? {
+                // What had expired before need not come back.
+                if self.repo.store.gone(&target) != Some(Gone::Elided) {
+                    let from = format_args!("{} {id}", object.kind);
+                    self.rely_on(&target, &from, &mut known, &mut rescued)?;
+                }
+            }
             at += 1;
         }
         Ok(rescued)
     }
 
-    fn follow(
+    fn rely_on(
         &self,
-        id: &ObjectId,
-        object: &Object,
+        target: &ObjectId,
+        from: &dyn fmt::Display,
         known: &mut Known,
         rescued: &mut Vec<(ObjectId, Object)>,
     ) -> Result<()> {
-        for Link { id: target, .. } in links(object)? {
-            let known_to_be_there = known.ids.contains(&target) || self.staged.contains(&target)?;
-            if known_to_be_there || self.elided.contains(&target) {
-                continue;
-            }
-            if !self.repo.store.contains(&target)? {
-                let kind = object.kind;
-                let missing = || {
-                    Error::not_found(format!(
-                        "{kind} {id} refers to {target}, which was never stored"
-                    ))
-                };
-                if self.repo.store.gone(&target) == Some(Gone::Redacted) {
-                    let message = format!("{kind} {id} refers to {target}, which was redacted");
-                    return Err(Error::new(ErrorKind::Redacted, message));
-                }
-                if !rescued.iter().any(|(id, _)| *id == target) {
-                    rescued.push((target, self.lease.read(&target)?.ok_or_else(missing)?));
-                }
-                continue;
-            }
-            known.ids.insert(target);
+        let is_there = known.ids.contains(target) || self.staged.contains(target)?;
+        if is_there || self.elided.contains(target) {
+            return Ok(());
+        }
+        if self.repo.store.contains(target)? {
+            known.ids.insert(*target);
+            return Ok(());
+        }
+        if self.repo.store.gone(target) == Some(Gone::Redacted) {
+            let message = format!("{from} refers to {target}, which was redacted");
+            return Err(Error::new(ErrorKind::Redacted, message));
+        }
+        if !rescued.iter().any(|(id, _)| id == target) {
+            let missing =
+                || Error::not_found(format!("{from} refers to {target}, which was never stored"));
+            rescued.push((*target, self.lease.read(target)?.ok_or_else(missing)?));
         }
         Ok(())
     }

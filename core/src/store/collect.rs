@@ -24,9 +24,10 @@ use std::time::Duration;
 
 use super::inventory::{Found, Inventory};
 use super::io::{Access, IoFile};
+use super::load::{holds_unknown, unlisted_packs};
 use super::manifest::Manifest;
 use super::ownership::Owned;
-use super::pack::{Gone, Item, Pack, PackDraft, PackId, Tier};
+use super::pack::{Gone, Item, PackDraft, PackId, Tier};
 use super::scan::Depth;
 use super::segment::SegmentId;
 use super::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
@@ -53,7 +54,7 @@ pub struct Collection<'s> {
     inventory: Inventory<'s>,
     /// Idle and sealed segments, locked so that nobody takes them over.
     _segments: Vec<Arc<dyn IoFile>>,
-    _collector: Arc<dyn IoFile>,
+    pub(super) collector: Arc<dyn IoFile>,
 }
 
 /// Files to be replaced by a pack.
@@ -125,7 +126,7 @@ impl Store {
         };
         segments.extend(idle.into_iter().map(|owned| owned.file));
         let inventory = Inventory::new(self, found);
-        Ok(Collection { store: self, inventory, _segments: segments, _collector: collector })
+        Ok(Collection { store: self, inventory, _segments: segments, collector })
     }
 
     /// What there is now, to look at: takes no lock that lasts, writes nothing, and works while a
@@ -168,6 +169,7 @@ impl Store {
         }
     }
 
+    /// Takes the collector's lock; what was published under it before is durable then.
     pub(super) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.dir.join(COLLECTOR_FILE);
         let failed = |source| Error::io(format!("lock {}", path.display()), source);
@@ -182,10 +184,32 @@ impl Store {
         };
         let file = file.map_err(failed)?;
         if file.lock(Duration::ZERO).map_err(failed)? {
+            self.check_collector(&*file)?;
+            // Whoever had it before may have died just after a manifest got its name. What that one
+            // replaced must not go before the name is durable.
+            let synced = self.io.sync_dir(&self.dir);
+            synced.map_err(|e| Error::io(format!("sync {}", self.dir.display()), e))?;
             return Ok(file);
         }
         let message = format!("{}: another collection or repack goes on", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Fails unless the lock of a collection still excludes others: whoever deletes its file lets
+    /// them in, and to them its pack is a leftover.
+    pub(super) fn check_collector(&self, file: &dyn IoFile) -> Result<()> {
+        let path = self.dir.join(COLLECTOR_FILE);
+        let failed = |source| Error::io(format!("look at {}", path.display()), source);
+        let locked = file.identity().map_err(failed)?;
+        match self.io.identity(&path) {
+            Ok(identity) if identity == locked => Ok(()),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => {
+                let message =
+                    format!("{} was removed or replaced since it was locked", path.display());
+                Err(Error::new(ErrorKind::Locked, message))
+            }
+        }
     }
 
     /// Refuses when what the store seems to hold may be less than what it does: whatever is not
@@ -203,44 +227,11 @@ impl Store {
         }
         let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
         let known = read(&self.view).refs.sequence.max(manifest.refs.sequence);
-        for id in self.list_packs()?.into_iter().filter(|id| !manifest.packs.contains(id)) {
-            let path = self.dir.join(PACKS_DIR).join(id.file_name());
-            let failed = |source| Error::io(format!("open {}", path.display()), source);
-            let file = self.io.open(&path, Access::Read).map_err(failed)?;
-            // One that was never published may be anything.
-            let Ok(pack) = Pack::open(&file, id, self.superblock.store) else { continue };
-            let newest = pack.newest_operation(&self.blocks);
-            if newest.is_some_and(|(sequence, _)| sequence > known) {
+        for id in unlisted_packs(&*self.io, &self.dir, &manifest)? {
+            if holds_unknown(&*self.io, &self.dir, id, &self.superblock, &|at, _| at <= known) {
                 let place = format!("{PACKS_DIR}/{}", id.file_name());
                 return refuse(&place, "holds operations that no manifest knows");
             }
-        }
-        Ok(())
-    }
-
-    fn list_packs(&self) -> Result<Vec<PackId>> {
-        let packs = self.dir.join(PACKS_DIR);
-        let names = self.io.list(&packs);
-        let names = names.map_err(|e| Error::io(format!("list {}", packs.display()), e))?;
-        Ok(names.iter().filter_map(|name| PackId::from_file_name(name)).collect())
-    }
-
-    /// Removes what earlier collections have left: files that were replaced, and packs that were
-    /// never published. Only the holder of the collector's lock makes packs.
-    fn remove_leftovers(&self) -> Result<()> {
-        let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
-        let packs = self.dir.join(PACKS_DIR);
-        let names = self.io.list(&packs);
-        let names = names.map_err(|e| Error::io(format!("list {}", packs.display()), e))?;
-        let listed: HashSet<String> = manifest.packs.iter().map(|id| id.file_name()).collect();
-        for name in names.iter().filter(|name| !listed.contains(*name)) {
-            let leftover = name.ends_with(".tmp") || PackId::from_file_name(name).is_some();
-            if leftover {
-                self.remove(&packs.join(name))?;
-            }
-        }
-        for segment in &manifest.retired {
-            self.remove(&self.dir.join(JOURNAL_DIR).join(segment.file_name()))?;
         }
         Ok(())
     }
@@ -328,7 +319,7 @@ impl<'s> Collection<'s> {
             };
             replaced.freed_bytes += file.bytes;
         }
-        store.remove_leftovers()?;
+        self.remove_unlisted()?;
         self.check_room(replacement)?;
         let mut packs = Vec::new();
         if !replacement.items.is_empty() || !replacement.gone.is_empty() {
@@ -422,6 +413,7 @@ impl<'s> Collection<'s> {
         }
         let published = {
             let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
+            store.check_collector(&*self.collector)?;
             let needed = arrived(&store.arrivals()?)?;
             if !needed.is_empty() {
                 prepared.discard(io)?;

@@ -263,6 +263,7 @@ impl Store {
             return Ok(None);
         }
         let mut journal = lock(&self.journal);
+        self.check_named(&journal, owned)?;
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
         journal.close_orphaned();
         let operation = draft.map(|draft| self.operation(draft)).transpose()?;

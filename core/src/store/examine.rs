@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::index::Sealed;
 use super::inventory::{Found as Listed, Inventory};
-use super::io::Access;
+use super::io::{Access, is_passing};
 use super::load;
 use super::manifest::{self, Manifest};
 use super::pack::{BlockCache, Pack, PackId};
@@ -123,7 +123,7 @@ impl Store {
             examiner.segment(sealed.file(), Some(sealed))?;
         }
         for pack in &files.packs {
-            examiner.pack(pack);
+            examiner.pack(pack)?;
         }
         examiner.other_files(&journal.segments)?;
         let Examiner { findings, bad, damaged, .. } = examiner;
@@ -199,7 +199,7 @@ impl Examiner<'_, '_> {
                 },
             );
             let bad: Vec<_> = bad.collect();
-            self.bad_objects(&format!("journal/{}", file.id.file_name()), bad, is_damaged);
+            self.bad_objects(&format!("journal/{}", file.id.file_name()), bad, is_damaged)?;
         }
         let place = format!("journal/{} ", file.id.file_name());
         let damaged = |f: &Finding| f.kind == FindingKind::Damage && f.place.starts_with(&place);
@@ -247,7 +247,7 @@ impl Examiner<'_, '_> {
         }
     }
 
-    fn pack(&mut self, pack: &Pack) {
+    fn pack(&mut self, pack: &Pack) -> Result<()> {
         let before = self.findings.len();
         let place = format!("packs/{}", pack.id().file_name());
         let stray = pack.misindexed();
@@ -262,13 +262,14 @@ impl Examiner<'_, '_> {
             let is_damaged = !damage.is_empty();
             self.findings.extend(damage);
             let bad = pack.verify_objects(&self.blocks);
-            self.bad_objects(&place, bad, is_damaged);
+            self.bad_objects(&place, bad, is_damaged)?;
             self.operations_of(pack, &place);
         }
         if self.findings.len() > before {
             self.damaged.packs.push(pack.id());
         }
         self.pass(pack.file_bytes());
+        Ok(())
     }
 
     /// Whether a pack holds operations that the refs do not know.
@@ -285,9 +286,17 @@ impl Examiner<'_, '_> {
 
     /// Notes copies that do not verify. They are the consequence of damage that was found before, or
     /// each is a finding of its own.
-    fn bad_objects(&mut self, place: &str, bad: Vec<(ObjectId, Error)>, explained: bool) {
+    fn bad_objects(
+        &mut self,
+        place: &str,
+        mut bad: Vec<(ObjectId, Error)>,
+        explained: bool,
+    ) -> Result<()> {
+        if let Some(at) = bad.iter().position(|(_, error)| is_passing(error)) {
+            return Err(bad.swap_remove(at).1);
+        }
         if bad.is_empty() {
-            return;
+            return Ok(());
         }
         if explained {
             let message = match bad.len() {
@@ -301,6 +310,7 @@ impl Examiner<'_, '_> {
             }
         }
         self.bad.extend(bad.into_iter().map(|(id, _)| id));
+        Ok(())
     }
 
     /// What is in the directories beside the files of the store.
@@ -368,7 +378,7 @@ impl Examiner<'_, '_> {
                 self.damaged.spare_packs.push(id);
                 self.leftover(place, "a pack that no manifest lists; 'gc' removes it");
             }
-            Err(_) => self.leftover(place, "no pack of this store; 'gc' removes it"),
+            Err(_) => self.leftover(place, "no whole pack of this store, and in nobody's way"),
         }
     }
 

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
@@ -23,7 +25,8 @@ const LOCK_PAUSE_MAX: Duration = Duration::from_millis(2);
 
 /// A file system, as far as a store needs one.
 pub trait Io: Debug + Send + Sync {
-    /// Opens an existing file to read, or to read and write.
+    /// Opens an existing regular file to read, or to read and write. Links are not followed, and
+    /// nothing is waited for.
     ///
     /// # Errors
     /// `NotFound` when there is none.
@@ -161,7 +164,14 @@ pub struct RealIo;
 
 impl Io for RealIo {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn IoFile>> {
-        let file = OpenOptions::new().read(true).write(access == Access::Write).open(path)?;
+        // Not waiting for whoever has the other end of a pipe, nor led out of the store by a link.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
+        let mut options = OpenOptions::new();
+        options.read(true).write(access == Access::Write).custom_flags(flags);
+        let file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+        }
         Ok(Arc::new(RealFile(file)))
     }
 
@@ -204,7 +214,7 @@ impl Io for RealIo {
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
-        Ok(identity_of(&fs::metadata(path)?))
+        Ok(identity_of(&fs::symlink_metadata(path)?))
     }
 }
 
@@ -271,6 +281,24 @@ impl IoFile for RealFile {
         let map = unsafe { memmap2::Mmap::map(&self.0)? };
         Ok(Bytes::from_owner(map))
     }
+}
+
+/// Whether an error is about the moment and not about the file: too many open files, no memory, no
+/// permission. What cannot be read for such a reason is not damaged.
+pub(super) fn is_passing(error: &crate::Error) -> bool {
+    let passing = [
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::NOMEM,
+        Errno::INTR,
+        Errno::AGAIN,
+        Errno::ACCESS,
+        Errno::PERM,
+    ];
+    let source =
+        std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    let code = source.and_then(io::Error::raw_os_error);
+    code.is_some_and(|code| passing.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 fn identity_of(metadata: &fs::Metadata) -> Identity {

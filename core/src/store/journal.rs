@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use super::io::{Access, Io};
+use super::load::LOCK_TIMEOUT;
 use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
 use super::segment::{SegmentFile, SegmentId};
+use super::superblock::Superblock;
 use super::view::View;
 use super::{Finding, FindingKind, write};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
 
 /// The active segments, and how far each has been read.
@@ -77,14 +79,28 @@ impl Journal {
 
     /// Reads everything there is, as a store is opened: afterwards damage is known, and so is what
     /// was never acknowledged.
-    pub(super) fn open(&mut self, io: &dyn Io, view: &RwLock<View>) -> Result<()> {
+    pub(super) fn open(
+        &mut self,
+        io: &dyn Io,
+        view: &RwLock<View>,
+        superblock: &Superblock,
+    ) -> Result<()> {
         self.catch_up(io, view, Depth::Whole)?;
-        if !self.waiting.is_empty() {
-            // A parent may have been written after its segment was read, never after its child.
-            self.catch_up(io, view, Depth::Next)?;
+        if self.waiting.is_empty() {
+            return Ok(());
         }
-        self.settle(view);
-        Ok(())
+        // A parent may have been written after its segment was read, and its child before that of the
+        // child was. Only while nobody writes is a parent that is not found nowhere.
+        match superblock.lock(io, LOCK_TIMEOUT) {
+            Ok(_ref_lock) => {
+                self.catch_up(io, view, Depth::Next)?;
+                self.settle(view);
+                Ok(())
+            }
+            // Whoever has it for so long is stopped; the next to commit decides.
+            Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads what others have written since the last time.
@@ -96,14 +112,16 @@ impl Journal {
     ) -> Result<()> {
         self.find_segments(io)?;
         let mut found = Found::default();
+        let mut scanned = Ok(());
         for segment in &mut self.segments {
             let ended = segment.closed || segment.tail.end == End::Index;
-            if !segment.owned && !ended {
-                scan(&segment.file, &mut segment.tail, depth, &mut found)?;
+            if !segment.owned && !ended && scanned.is_ok() {
+                scanned = scan(&segment.file, &mut segment.tail, depth, &mut found);
             }
         }
+        // Also after an error: the tails are behind what was found, so nobody reads it again.
         self.apply(view, found);
-        Ok(())
+        scanned
     }
 
     /// Makes what a scan found visible.
@@ -117,7 +135,7 @@ impl Journal {
             arrivals.extend(objects.iter().map(|(id, _)| *id));
         }
         let mut view = write(view);
-        view.active.extend(objects);
+        view.add_active(objects);
         for finding in findings {
             view.add_finding(finding);
         }

@@ -6,13 +6,13 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind as IoErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::io::Access;
 use super::manifest::{self, Manifest};
-use super::ownership::NEW_SEGMENT_BYTES;
-use super::pack::PackId;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentId};
+use super::pack::{Pack, PackId};
+use super::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentId};
+use super::superblock;
 use super::{Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, StoredFile};
 use crate::error::{Error, Result};
 
@@ -54,6 +54,40 @@ impl Collection<'_> {
         Ok(found)
     }
 
+    /// Removes what killed processes have left and nobody can use any more: packs that were never
+    /// published, segments that were replaced, and files that never got their names.
+    ///
+    /// # Errors
+    /// `Io`, naming the file that cannot be removed.
+    pub fn remove_unlisted(&self) -> Result<()> {
+        let store = self.store;
+        let (newest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
+        let listed: HashSet<String> = newest.packs.iter().map(|id| id.file_name()).collect();
+        let (packs, others) = (self.names(PACKS_DIR)?, self.names("")?);
+        // Only the holder of the collector's lock makes packs: if it still excludes others, what was
+        // there just now is not a pack that somebody else is about to publish.
+        store.check_collector(&*self.collector)?;
+        for name in packs.iter().filter(|name| !listed.contains(*name)) {
+            let path = self.folder(PACKS_DIR).join(name);
+            if name.ends_with(TEMPORARY) || self.is_own_pack(&path, name)? {
+                store.remove(&path)?;
+            }
+        }
+        for segment in &newest.retired {
+            store.remove(&self.folder(JOURNAL_DIR).join(segment.file_name()))?;
+        }
+        for name in others {
+            let Some(stem) = name.strip_suffix(TEMPORARY) else { continue };
+            let generation = stem.split('.').next().and_then(manifest::generation);
+            // Others publish manifests too; one of a later generation may be about to get its name.
+            let is_late = generation.is_some_and(|at| at <= newest.generation);
+            if is_late || stem.starts_with(superblock::FILE_NAME) {
+                store.remove(&store.dir.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes the leftovers and every manifest of before, and says how many files went.
     ///
     /// # Errors
@@ -61,6 +95,7 @@ impl Collection<'_> {
     pub fn remove_leftovers(&self) -> Result<usize> {
         let store = self.store;
         let leftovers = self.leftovers(&|_| true)?;
+        store.check_collector(&*self.collector)?;
         for name in &leftovers {
             store.remove(&store.dir.join(name))?;
         }
@@ -96,6 +131,14 @@ impl Collection<'_> {
         let bytes = manifest::read(&*store.io, &path)?;
         let decode = |bytes: Vec<u8>| Manifest::decode(&bytes, store.superblock.store, generation);
         Ok(bytes.and_then(decode).map(|manifest| manifest.refs))
+    }
+
+    /// Whether a file is a whole pack of this store. What somebody else has put there is not.
+    fn is_own_pack(&self, path: &Path, name: &str) -> Result<bool> {
+        let Some(id) = PackId::from_file_name(name) else { return Ok(false) };
+        let file = self.store.io.open(path, Access::Read);
+        let file = file.map_err(|e| Error::io(format!("open {}", path.display()), e))?;
+        Ok(Pack::open(&file, id, self.store.superblock.store).is_ok())
     }
 
     fn names(&self, folder: &str) -> Result<Vec<String>> {

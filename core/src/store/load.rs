@@ -12,22 +12,26 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use super::index::Sealed;
-use super::io::{Access, Io, IoFile};
+use super::io::{Access, Io, IoFile, is_passing};
 use super::journal::Journal;
 use super::manifest::Manifest;
-use super::pack::{Pack, PackId};
+use super::pack::{BlockCache, Pack, PackId};
 use super::scan::Depth;
 use super::segment::{SegmentFile, SegmentId};
 use super::superblock::Superblock;
-use super::view::{Files, Location, View};
+use super::view::{Files, View};
 use super::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
 use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectId;
 
 /// Times that opening begins again because files were replaced meanwhile.
 const MAX_ATTEMPTS: usize = 16;
 
+/// Unpacked blocks that are kept while a pack is looked through.
+const CACHE_BYTES: usize = 8 << 20;
+
 /// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the newest manifest says, with its files open.
 struct Loaded {
@@ -36,8 +40,8 @@ struct Loaded {
     /// The epoch before any of it was looked at.
     epoch: u64,
     findings: Vec<Finding>,
-    /// Whether packs are there that only a damaged manifest can have listed.
-    incomplete: bool,
+    /// Packs that are there and not listed, as of before the journal was read.
+    unlisted: Vec<PackId>,
 }
 
 /// The view and the journal of a store, read from disk.
@@ -49,11 +53,26 @@ pub(super) fn open(
     for _ in 0..MAX_ATTEMPTS {
         let loaded = load(io, dir, superblock, &Files::default())?;
         let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.settled());
-        let Loaded { manifest, files, epoch, findings, incomplete } = loaded;
+        let incomplete = loaded.is_incomplete();
+        let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
+        let generation = manifest.generation;
         let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
         let view = View { files, epoch, refs, findings, incomplete, ..View::default() };
         let view = RwLock::new(view);
-        journal.open(io, &view)?;
+        journal.open(io, &view, superblock)?;
+        let is_incomplete = {
+            let view = read(&view);
+            // Beside a manifest an unlisted pack may be one that was replaced.
+            let is_known = |sequence: u64, id: &ObjectId| match generation {
+                0 => view.contains(id),
+                _ => sequence <= view.refs.sequence,
+            };
+            let holds_unknown = |id: &PackId| holds_unknown(io, dir, *id, superblock, &is_known);
+            unlisted.iter().any(holds_unknown)
+        };
+        if is_incomplete {
+            write(&view).incomplete = true;
+        }
         // Otherwise a segment may have gone before it was read.
         if superblock.epoch()? == epoch {
             return Ok((view, journal));
@@ -67,12 +86,19 @@ impl Store {
     /// active segment; after a collection, opening the files it made.
     ///
     /// # Errors
-    /// `Io` when the journal cannot be read.
+    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast.
     pub fn refresh(&self) -> Result<()> {
-        if self.superblock.epoch()? != read(&self.view).epoch {
-            self.reload()?;
+        for _ in 0..MAX_ATTEMPTS {
+            if self.superblock.epoch()? != read(&self.view).epoch {
+                self.reload()?;
+            }
+            lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)?;
+            // Otherwise a segment may have gone before it was seen, and with it what was committed.
+            if self.superblock.epoch()? == read(&self.view).epoch {
+                return Ok(());
+            }
         }
-        lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)
+        Err(restless(&self.dir))
     }
 
     /// A number that changes when this handle sees that a collection has taken files away: what was
@@ -100,7 +126,8 @@ impl Store {
 
     fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
         let mut settled = loaded.settled();
-        let Loaded { manifest, mut files, epoch, findings, incomplete } = loaded;
+        let incomplete = loaded.is_incomplete();
+        let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
         // Sealed by another thread since the manifest was read.
         for sealed in &view.files.sealed {
@@ -113,8 +140,7 @@ impl Store {
         settled
             .extend(journal.segments.iter().map(|s| s.file.id).filter(|id| !present.contains(id)));
         journal.settle_segments(settled);
-        let is_settled = |location: &Location| journal.is_settled(location.segment.id);
-        let replaced = view.active.extract_if(|_, location| is_settled(location)).collect();
+        let replaced = view.release(|id| journal.is_settled(id));
         self.keep_replaced(replaced);
         // What has gone must not be answered from memory.
         self.cache.clear();
@@ -138,8 +164,8 @@ impl Store {
             return Ok(());
         }
         let message = format!(
-            "{}: the newest manifest is damaged, and packs are there that only it listed: run \
-             'turntree repair' before anything is written",
+            "{}: the newest manifest is damaged or missing, and packs are there that only it listed: \
+             run 'turntree repair' before anything is written",
             self.dir.display()
         );
         Err(Error::new(ErrorKind::Corrupt, message))
@@ -147,6 +173,11 @@ impl Store {
 }
 
 impl Loaded {
+    /// Whether packs are there that only a damaged manifest can have listed.
+    fn is_incomplete(&self) -> bool {
+        !self.findings.is_empty() && !self.unlisted.is_empty()
+    }
+
     /// Segments that need no reading: their index is open, or packs have replaced them.
     fn settled(&self) -> HashSet<SegmentId> {
         let sealed = self.files.sealed.iter().map(|sealed| sealed.segment().id);
@@ -172,28 +203,44 @@ fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Resu
             continue;
         }
         drop(lock);
-        let incomplete = !findings.is_empty() && has_unlisted_packs(io, dir, &manifest)?;
+        let unlisted = unlisted_packs(io, dir, &manifest)?;
         // The same manifest twice: what is missing was not replaced but lost.
         let settled = last == Some(manifest.generation);
         last = Some(manifest.generation);
         let opening = Opening { io, dir, superblock, known };
         if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
-            return Ok(Loaded { manifest, files, epoch, findings, incomplete });
+            return Ok(Loaded { manifest, files, epoch, findings, unlisted });
         }
     }
     Err(restless(dir))
 }
 
-/// Whether there are packs that a manifest does not list. Beside a damaged newer one they hold what
-/// only that one knew.
-fn has_unlisted_packs(io: &dyn Io, dir: &Path, manifest: &Manifest) -> Result<bool> {
+/// Packs that a manifest does not list: a collection is at work or was killed, or they hold what
+/// only a manifest knew that is damaged or gone.
+pub(super) fn unlisted_packs(io: &dyn Io, dir: &Path, manifest: &Manifest) -> Result<Vec<PackId>> {
     let packs = dir.join(PACKS_DIR);
     let names = match io.list(&packs) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(false),
+        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed.map_err(|e| Error::io(format!("list {}", packs.display()), e))?,
     };
-    let mut there = names.iter().filter_map(|name| PackId::from_file_name(name));
-    Ok(there.any(|id| !manifest.packs.contains(&id)))
+    let there = names.iter().filter_map(|name| PackId::from_file_name(name));
+    Ok(there.filter(|id| !manifest.packs.contains(id)).collect())
+}
+
+/// Whether a pack holds an operation that is not known, by its sequence and id.
+pub(super) fn holds_unknown(
+    io: &dyn Io,
+    dir: &Path,
+    id: PackId,
+    superblock: &Superblock,
+    is_known: &dyn Fn(u64, &ObjectId) -> bool,
+) -> bool {
+    let Ok(file) = io.open(&dir.join(PACKS_DIR).join(id.file_name()), Access::Read) else {
+        return false;
+    };
+    let Ok(pack) = Pack::open(&file, id, superblock.store) else { return false };
+    let cache = BlockCache::new(CACHE_BYTES);
+    pack.operations(&cache).any(|(sequence, id)| !is_known(sequence, &id))
 }
 
 fn restless(dir: &Path) -> Error {
@@ -230,9 +277,11 @@ impl Opening<'_> {
                 Ok(Some(file)) => {
                     match Sealed::open(Arc::new(SegmentFile { id: *id, file }), *index) {
                         Ok(opened) => files.sealed.push(Arc::new(opened)),
+                        Err(error) if is_passing(&error) => return Err(error),
                         Err(error) => findings.push(damage(id.file_name(), &error)),
                     }
                 }
+                Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => findings.push(damage(id.file_name(), &error)),
             }
         }
@@ -245,8 +294,10 @@ impl Opening<'_> {
                 Ok(None) => return Ok(None),
                 Ok(Some(file)) => match Pack::open(&file, *id, self.superblock.store) {
                     Ok(opened) => files.packs.push(Arc::new(opened)),
+                    Err(error) if is_passing(&error) => return Err(error),
                     Err(error) => findings.push(damage(id.file_name(), &error)),
                 },
+                Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => findings.push(damage(id.file_name(), &error)),
             }
         }

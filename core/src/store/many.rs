@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::view::Place;
 use super::{Store, read};
 use crate::error::{Error, Result};
-use crate::object::{Kind, Object, ObjectId, verify};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
 
 /// Fewer objects than this are not worth waking another thread for.
 const OBJECTS_FOR_THREADS: usize = 64;
@@ -27,7 +27,7 @@ impl Store {
                 Some(object) => *slot = of_kind(kind, id, object)?,
                 None => {
                     let place = read(&self.view).place(id);
-                    let absent = || Error::not_found(format!("{kind} {id} is not in the store"));
+                    let absent = || self.missing(kind, id);
                     missing.push((at, *id, place.ok_or_else(absent)?));
                 }
             }

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind as IoErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,11 +25,11 @@ use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
 use super::segment::{SegmentFile, SegmentId};
 use super::view::{Location, Place};
-use super::{JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, lock};
+use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, quarantine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, verify};
 
-/// Times that publishing is tried while others publish, and numbers that a name in quarantine gets.
+/// Times that publishing is tried while others publish.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Unpacked blocks that are kept.
@@ -41,7 +41,7 @@ pub struct Mending<'s> {
     store: &'s Store,
     /// What is there, and what is wrong with it.
     pub examination: Examination<'s>,
-    _collector: Arc<dyn IoFile>,
+    collector: Arc<dyn IoFile>,
 }
 
 /// What would be done to the files, and what they have that verifies.
@@ -123,7 +123,7 @@ impl Store {
         }
         drop(writer);
         let examination = self.examine(Thoroughness::Full, progress)?;
-        Ok(Mending { store: self, examination, _collector: collector })
+        Ok(Mending { store: self, examination, collector })
     }
 }
 
@@ -197,7 +197,9 @@ impl Mending<'_> {
                 }
             })?;
         }
-        self.move_files(salvage)?;
+        let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
+        let moved: Vec<PathBuf> = moved.map(|file| store.dir.join(&file.name)).collect();
+        quarantine::move_files(&*store.io, &store.dir, &moved)?;
         let moved = &salvage.moved;
         if !moved.packs.is_empty() || !moved.segments.is_empty() {
             self.publish(&mut |manifest| {
@@ -398,6 +400,7 @@ impl Mending<'_> {
             let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { continue };
             let published = {
                 let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
+                store.check_collector(&*self.collector)?;
                 prepared.link_announced(io, &store.superblock)?
             };
             if published {
@@ -408,55 +411,6 @@ impl Mending<'_> {
         }
         let message = format!("{}: others keep publishing manifests", store.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
-    }
-
-    /// Puts the damaged files into quarantine. Each has its new name, durable, before it loses the
-    /// old one.
-    fn move_files(&self, salvage: &Salvage) -> Result<()> {
-        let (io, dir) = (&*self.store.io, &self.store.dir);
-        let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
-        let moved: Vec<PathBuf> = moved.map(|file| dir.join(&file.name)).collect();
-        if moved.is_empty() {
-            return Ok(());
-        }
-        let quarantine = dir.join(QUARANTINE_DIR);
-        match io.create_dir(&quarantine) {
-            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-                return Err(Error::io(format!("create {}", quarantine.display()), source));
-            }
-            _ => {}
-        }
-        for path in &moved {
-            self.link_into(&quarantine, path)?;
-        }
-        let sync = |dir: &Path| {
-            io.sync_dir(dir).map_err(|e| Error::io(format!("sync {}", dir.display()), e))
-        };
-        sync(dir)?;
-        sync(&quarantine)?;
-        for path in &moved {
-            self.store.remove(path)?;
-        }
-        [dir.join(JOURNAL_DIR), dir.join(PACKS_DIR), dir.clone()]
-            .iter()
-            .try_for_each(|dir| sync(dir))
-    }
-
-    /// Gives a file a name in quarantine: its own, and a number.
-    fn link_into(&self, quarantine: &Path, path: &Path) -> Result<()> {
-        let base = path.file_name().unwrap_or_default().to_string_lossy();
-        for number in 0..MAX_ATTEMPTS {
-            match self.store.io.link(path, &quarantine.join(format!("{base}.{number}"))) {
-                Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
-                // An old manifest, which whoever published a new one has removed.
-                Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(()),
-                linked => {
-                    return linked.map_err(|e| Error::io(format!("move {}", path.display()), e));
-                }
-            }
-        }
-        let message = format!("{}: too many files of this name", quarantine.display());
-        Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 }
 

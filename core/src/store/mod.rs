@@ -48,6 +48,7 @@
 //!     actor: "someone".into(),
 //!     reason: "an example".into(),
 //!     changes: vec![update],
+//!     undoes: None,
 //! };
 //! store.commit(vec![(id, hello)], &draft)?;
 //!
@@ -72,8 +73,10 @@ mod load;
 mod manifest;
 mod many;
 mod mend;
+mod orphan;
 mod ownership;
 mod pack;
+mod quarantine;
 mod refs;
 mod scan;
 mod seal;
@@ -248,8 +251,10 @@ impl Store {
     /// Makes a new store in `dir`, which is made too. After a crash there is a whole store or none.
     ///
     /// # Errors
-    /// `InvalidInput` when there is a store in `dir` already, `Io` when the disk refuses.
+    /// `InvalidInput` when there is a store in `dir` already, `Corrupt` when there was one that lost its
+    /// superblock, `Io` when the disk refuses.
     pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
+        orphan::check_not_lost(io, dir)?;
         for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
             match io.create_dir(dir) {
                 Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
@@ -376,6 +381,15 @@ impl ObjectSource for Store {
 
     fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         self.read_many(kind, ids)
+    }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        // It may have been in what cannot be read: that it never was there is more than we know.
+        let findings = self.findings();
+        match findings.iter().find(|finding| finding.kind == FindingKind::Damage) {
+            Some(damage) => Error::corrupt(&damage.place, format_args!("{kind} {id}"), "damage"),
+            None => Error::not_found(format!("{kind} {id} is not in the store")),
+        }
     }
 }
 

@@ -12,7 +12,9 @@ use std::time::Duration;
 use super::io::{Access, IoFile};
 use super::journal::{Journal, Segment, Undurable};
 use super::scan::{Depth, End, Found, Tail, scan};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, encode_segment_header};
+use super::segment::{
+    NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, encode_segment_header,
+};
 use super::{Durability, Store, lock};
 use crate::error::{Error, Result};
 use crate::object::Checksum;
@@ -21,9 +23,6 @@ use crate::object::Checksum;
 /// of the file nor its extents, and its fsync needs no journal of the file system.
 pub(super) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
 pub(super) const RESERVE_MAX_BYTES: u64 = 4 << 20;
-
-/// Bytes of a new segment, all of them written.
-pub(super) const NEW_SEGMENT_BYTES: usize = 64 << 10;
 
 /// A segment with more than this is sealed: opening a store reads the directories of what is not.
 pub(super) const SEAL_BYTES: u64 = 8 << 20;
@@ -152,15 +151,17 @@ impl Store {
         let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
         let Some(segment) = journal.segment(file) else { return Ok(None) };
         let mut found = Found::default();
+        let mut scanned = Ok(());
         if segment.tail.end != End::Index {
             // The last owner may have died in the middle of a batch.
-            scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found)?;
+            scanned = scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found);
         }
         let ended = matches!(segment.tail.end, End::Clean | End::Index);
         let usable = ended && !segment.tail.damaged;
-        segment.closed |= !usable;
+        segment.closed |= !usable && scanned.is_ok();
+        // Also after an error: the tail is behind what was found, so nobody reads it again.
         journal.apply(&self.view, found);
-        Ok(Some((owned, usable)))
+        scanned.map(|()| Some((owned, usable)))
     }
 
     /// The segment, locked, unless somebody owns it or it is no longer in the journal.
@@ -181,15 +182,31 @@ impl Store {
             Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(failed(source)),
         }
-        // Without a whole header its creation was never completed, or it is damaged.
+        // Without a whole header and all its zeros its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
         let mut header = [0; SEGMENT_HEADER_BYTES];
         let read = file.read_at(&mut header, 0).map_err(failed)?;
-        if header.get(..read) != Some(&*expected) {
+        let reserved = file.size().map_err(failed)?;
+        if header.get(..read) != Some(&*expected) || reserved < NEW_SEGMENT_BYTES as u64 {
             return Ok(None);
         }
-        let reserved = file.size().map_err(failed)?;
         Ok(Some(Owned { segment: Arc::clone(segment), file, reserved }))
+    }
+
+    /// Fails when a segment has lost its name: nobody else would find what is written to it, and it
+    /// would end with this process.
+    pub(super) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
+        let path = journal.path(owned.segment.id);
+        let failed = |source| Error::io(format!("look at {}", path.display()), source);
+        let identity = owned.file.identity().map_err(failed)?;
+        match self.io.identity(&path) {
+            Ok(named) if named == identity => Ok(()),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => {
+                let message = "was removed or replaced since it was opened";
+                Err(Error::not_found(format!("{} {message}", path.display())))
+            }
+        }
     }
 
     /// Makes what the last owner wrote durable before anything follows it: then a segment never

@@ -56,6 +56,8 @@ pub struct OperationDraft {
     pub reason: String,
     /// The changes, each ref at most once; all of them happen, or none.
     pub changes: Vec<RefUpdate>,
+    /// The operation that it takes back, if it does.
+    pub undoes: Option<ObjectId>,
 }
 
 impl RefTable {
@@ -96,6 +98,7 @@ impl RefTable {
             actor: draft.actor.clone(),
             reason: draft.reason.clone(),
             changes,
+            undoes: draft.undoes,
         })
     }
 
@@ -192,7 +195,8 @@ mod tests {
     use crate::object::Kind;
 
     fn draft(changes: Vec<RefUpdate>) -> OperationDraft {
-        OperationDraft { time_micros: 0, actor: String::new(), reason: String::new(), changes }
+        let (actor, reason) = (String::new(), String::new());
+        OperationDraft { time_micros: 0, actor, reason, changes, undoes: None }
     }
 
     fn update(name: &str, expected: Expected, new: Option<RefValue>) -> RefUpdate {
@@ -222,6 +226,18 @@ mod tests {
         let twice = vec![update("a", Expected::Any, None), update("a", Expected::Any, None)];
         let error = RefTable::default().operation(&draft(twice)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_table_has_each_name_once_and_in_order() {
+        for names in [["b", "a"], ["a", "a"]] {
+            let mut writer = Writer::new();
+            writer.array(4);
+            for name in names {
+                writer.text(name).array(2).uint(1).text("HEAD");
+            }
+            assert!(RefTable::decode_values(&writer.finish()).is_err(), "{names:?}");
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::segment::{
-    ALIGNMENT, CHECKSUM_BYTES, Digest, HEADER_BYTES, Header, RECORD_MAGIC, RecordType,
-    SEGMENT_HEADER_BYTES, SegmentFile, Stored, decode_directory, trailer_checksum,
+    ALIGNMENT, CHECKSUM_BYTES, Digest, HEADER_BYTES, Header, NEW_SEGMENT_BYTES, RECORD_MAGIC,
+    RecordType, SEGMENT_HEADER_BYTES, SegmentFile, Stored, decode_directory, trailer_checksum,
 };
 use super::{Finding, FindingKind, Location, codec};
 use crate::error::{Error, Result};
@@ -258,6 +258,7 @@ impl Scan<'_> {
             self.accept_last();
             if self.tail.end != End::Index {
                 self.tail.end = end;
+                self.check_length()?;
             }
         } else if end != End::Unknown {
             self.tail.end = End::Torn;
@@ -270,6 +271,19 @@ impl Scan<'_> {
                 place,
                 message: message.into(),
             });
+        }
+        Ok(())
+    }
+
+    /// Reports a file that is shorter than any segment with a record ever was: what was cut off may
+    /// have ended exactly where a record does.
+    fn check_length(&mut self) -> Result<()> {
+        if self.depth != Depth::Next && self.tail.sequence > 0 {
+            let size = self.window.size()?;
+            if size < NEW_SEGMENT_BYTES as u64 {
+                let message = format!("cut here: a segment has at least {NEW_SEGMENT_BYTES} bytes");
+                self.report(size, message);
+            }
         }
         Ok(())
     }
@@ -426,17 +440,19 @@ fn trailer_verifies(window: &mut Window<'_>, record: &Record) -> Result<bool> {
 struct Window<'a> {
     segment: &'a SegmentFile,
     offset: u64,
-    bytes: Vec<u8>,
+    buffer: Vec<u8>,
+    /// Bytes at the beginning of the buffer that are those of the file.
+    filled: usize,
     size: Option<u64>,
 }
 
 impl<'a> Window<'a> {
     fn new(segment: &'a SegmentFile) -> Self {
-        Self { segment, offset: 0, bytes: Vec::new(), size: None }
+        Self { segment, offset: 0, buffer: Vec::new(), filled: 0, size: None }
     }
 
     fn forget(&mut self) {
-        self.bytes.clear();
+        self.filled = 0;
         self.size = None;
     }
 
@@ -465,20 +481,22 @@ impl<'a> Window<'a> {
     /// Up to `len` bytes at `offset`, or `None` at the end of the file.
     fn some(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
         self.fill(offset, len)?;
-        Ok(Some(&*self.bytes).filter(|bytes| !bytes.is_empty()))
+        Ok(self.buffer.get(..self.filled).filter(|bytes| !bytes.is_empty()))
     }
 
     fn kept(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(start..start.checked_add(len)?)
+        self.buffer.get(..self.filled)?.get(start..start.checked_add(len)?)
     }
 
     fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
-        self.bytes.resize(len, 0);
-        self.offset = offset;
-        let read = self.segment.file.read_at(&mut self.bytes, offset);
-        let read = read.map_err(|source| self.failed(offset, source))?;
-        self.bytes.truncate(read);
+        if self.buffer.len() < len {
+            self.buffer = vec![0; len];
+        }
+        (self.offset, self.filled) = (offset, 0);
+        let room = self.buffer.get_mut(..len).unwrap_or_default();
+        let read = self.segment.file.read_at(room, offset);
+        self.filled = read.map_err(|source| self.failed(offset, source))?;
         Ok(())
     }
 

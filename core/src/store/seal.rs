@@ -42,7 +42,7 @@ impl Store {
             if !files.sealed.iter().any(|known| known.segment().id == owned.segment.id) {
                 files.sealed.push(sealed);
             }
-            view.active.retain(|_, location| !Arc::ptr_eq(&location.segment, &owned.segment));
+            view.release(|id| id == owned.segment.id);
             journal.seal(&owned.segment);
         }
         self.keep_locked(owned);

@@ -33,6 +33,8 @@ use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 
 /// Bytes before the first record.
 pub(super) const SEGMENT_HEADER_BYTES: usize = 80;
+/// Bytes of a new segment, all of them written and synced before the first record.
+pub(super) const NEW_SEGMENT_BYTES: usize = 64 << 10;
 /// Bytes of the header of a record.
 pub(super) const HEADER_BYTES: usize = 120;
 /// Bytes of a trailer, and of every checksum.

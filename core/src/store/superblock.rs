@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::io::{Access, Identity, Io, IoFile};
+use super::orphan::check_not_lost;
 use super::segment::hex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Checksum;
@@ -78,12 +79,13 @@ impl Superblock {
     /// Reads the superblock in `dir`.
     pub(super) fn open(io: &dyn Io, dir: &Path) -> Result<Self> {
         let path = dir.join(FILE_NAME);
-        let file = io.open(&path, Access::Read).map_err(|source| match source.kind() {
-            IoErrorKind::NotFound => {
-                Error::not_found(format!("there is no store in {}", dir.display()))
+        let file = match io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => {
+                check_not_lost(io, dir)?;
+                return Err(Error::not_found(format!("there is no store in {}", dir.display())));
             }
-            _ => Error::io(format!("open {}", path.display()), source),
-        })?;
+            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        };
         let failed = |source| Error::io(format!("read {}", path.display()), source);
         let mut bytes = [0; BYTES];
         let read = file.read_at(&mut bytes, 0).map_err(failed)?;
@@ -251,6 +253,64 @@ fn unsupported(path: &Path, what: &str, bits: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::io::RealIo;
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    fn opened(dir: &Path) -> Superblock {
+        Superblock::open(&RealIo, dir).unwrap()
+    }
+
+    fn lock_error(superblock: &Superblock) -> ErrorKind {
+        superblock.lock(&RealIo, Duration::ZERO).unwrap_err().kind()
+    }
+
+    #[test]
+    fn only_one_handle_has_the_lock_and_none_once_the_file_was_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        create(&RealIo, dir, STORE).unwrap();
+        let (first, second) = (opened(dir), opened(dir));
+        let held = first.lock(&RealIo, Duration::ZERO).unwrap();
+        assert_eq!(lock_error(&second), ErrorKind::Locked);
+        drop(held);
+        drop(second.lock(&RealIo, Duration::ZERO).unwrap());
+
+        RealIo.remove(&dir.join(FILE_NAME)).unwrap();
+        assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
+        create(&RealIo, dir, STORE).unwrap();
+        assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
+        drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
+    }
+
+    #[test]
+    fn the_epoch_is_odd_in_a_change_and_another_one_after_each() {
+        let folder = tempfile::tempdir().unwrap();
+        create(&RealIo, folder.path(), STORE).unwrap();
+        let (superblock, reader) = (opened(folder.path()), opened(folder.path()));
+        assert_eq!(reader.epoch().unwrap(), 0);
+        let mut seen = vec![0];
+        for change in 0..4 {
+            superblock.begin_change(&RealIo).unwrap();
+            seen.push(reader.epoch().unwrap());
+            assert_eq!(seen.last().unwrap() % 2, 1, "in a change");
+            // Whoever makes the second one dies in it.
+            if change != 1 {
+                superblock.end_change(&RealIo).unwrap();
+                seen.push(reader.epoch().unwrap());
+                assert_eq!(seen.last().unwrap() % 2, 0, "after a change");
+            }
+        }
+        let different: std::collections::HashSet<u64> = seen.iter().copied().collect();
+        assert_eq!(different.len(), seen.len(), "{seen:?}");
+        assert_eq!(
+            decode(
+                &std::fs::read(folder.path().join(FILE_NAME)).unwrap()[..BYTES].try_into().unwrap()
+            )
+            .unwrap(),
+            (STORE, 0)
+        );
+    }
 
     #[test]
     fn a_superblock_round_trips_and_every_flipped_bit_is_noticed() {

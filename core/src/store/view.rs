@@ -1,5 +1,6 @@
 //! What a store shows: where every object lies, the refs, and what was found to be wrong.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub(super) struct Files {
 pub(super) struct View {
     /// Objects in active segments.
     pub(super) active: HashMap<ObjectId, Location>,
+    /// Where else some of these lie: two writers may store the same before they see each other.
+    pub(super) copies: Vec<(ObjectId, Location)>,
     /// Searched after the active segments.
     pub(super) files: Arc<Files>,
     /// The epoch of the store when these files were opened.
@@ -128,6 +131,38 @@ impl View {
         let active = self.active.iter().filter(|(id, _)| prefix.matches(id));
         found.extend(active.map(|(id, location)| (*id, location.stored.kind)));
         found.into_iter().take(limit).collect()
+    }
+
+    /// Adds what was found in active segments.
+    pub(super) fn add_active(&mut self, objects: Vec<(ObjectId, Location)>) {
+        self.active.reserve(objects.len());
+        for (id, location) in objects {
+            let segment = location.segment.id;
+            let before = self.active.insert(id, location);
+            self.copies.extend(
+                before.filter(|before| before.segment.id != segment).map(|before| (id, before)),
+            );
+        }
+    }
+
+    /// Takes out what lies in segments that are no longer read as active ones. What has a copy in
+    /// another one is read from there: whoever takes a segment away relies on that.
+    pub(super) fn release(
+        &mut self,
+        is_released: impl Fn(SegmentId) -> bool,
+    ) -> Vec<(ObjectId, Location)> {
+        let released = self.active.extract_if(|_, location| is_released(location.segment.id));
+        let released: Vec<_> = released.collect();
+        self.copies.retain(|(_, location)| !is_released(location.segment.id));
+        for (id, location) in std::mem::take(&mut self.copies) {
+            match self.active.entry(id) {
+                Entry::Vacant(entry) => {
+                    entry.insert(location);
+                }
+                Entry::Occupied(_) => self.copies.push((id, location)),
+            }
+        }
+        released
     }
 
     /// Notes what is wrong, once: files are looked at again and again.

@@ -174,9 +174,25 @@ const MAP_THRESHOLDS: [u32; 31] = [
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::object::{Kind, ObjectId};
+    use crate::tree::{Item, Link};
 
     const SPEC: &str = include_str!("../../../format-spec/tree.md");
+
+    #[test]
+    fn every_level_takes_another_word_of_the_digest_until_there_are_no_more() {
+        let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap());
+        let link = Link { kind: Kind::Blob, id: ObjectId::from_bytes(bytes) };
+        let entry = Entry::leaf(Bytes::new(), Item { link, meta: Bytes::new() });
+        for level in 0..16 {
+            let at = 4 * (level % 8);
+            let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            assert_eq!(Shape::List.word(level, &entry), word, "level {level}");
+        }
+    }
 
     #[test]
     fn the_thresholds_are_those_of_the_specification() {

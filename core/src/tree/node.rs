@@ -406,6 +406,44 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_the_rule_would_have_cut_elsewhere_is_refused() {
+        for shape in [Shape::List, Shape::Map] {
+            let run: Vec<_> = (0..100).map(|n| entry(&format!("{n:03}"), n)).collect();
+            let mut boundary = Boundary::new(shape, 0);
+            let end = 1 + run.iter().position(|entry| boundary.ends_with(entry)).unwrap();
+            let is_read = |run: &[Entry], closed: bool| {
+                let mut objects = Memory::new();
+                if closed {
+                    write_node(&mut objects, shape, 0, run).unwrap();
+                } else {
+                    let runs = vec![run.to_vec().into()];
+                    Root { shape, runs }.write(&mut objects).unwrap();
+                }
+                let (_, object) = objects.into_objects().remove(0);
+                links(&object.bytes).is_ok()
+            };
+            for len in 0..=(end + 2).min(shape.max_entries()) {
+                assert_eq!(is_read(&run[..len], true), len == end, "{shape:?}: {len} of {end}");
+                assert_eq!(is_read(&run[..len], false), len < end, "{shape:?}: {len} of {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_rise_from_the_top_level_of_a_root_to_its_leaves() {
+        let root = |upper: &str, lower: &str| {
+            let runs = [upper, lower].map(|key| vec![entry(key, 1)]);
+            let [mut upper, lower] = runs;
+            upper[0].item =
+                Item { link: Link { kind: Kind::Node, ..upper[0].item.link }, meta: Bytes::new() };
+            let root = Root { shape: Shape::Map, runs: vec![lower.into(), upper.into()] };
+            links(&root.encode().into()).is_ok()
+        };
+        assert!(root("a", "b"));
+        assert!(!root("b", "a") && !root("a", "a"));
+    }
+
+    #[test]
     fn a_node_that_is_not_what_its_parent_says_is_corruption() {
         let mut objects = Memory::new();
         let run: Vec<_> = (0..).map(|n| entry(&format!("{n:03}"), n)).take(32).collect();

@@ -1,14 +1,19 @@
 //! A directory becomes the `files` section of a context.
 //!
-//! The rules of `.gitignore` and `.turntreeignore` hold; `.git` and stores are never captured.
+//! The rules of `.gitignore` and `.turntreeignore` hold; `.git`, stores under any name, and what a
+//! killed restore left are never captured.
 
 use std::collections::BTreeSet;
 use std::fs::{self, FileType};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use ignore::WalkBuilder;
+use ignore::{DirEntry, WalkBuilder};
+use rustix::fs::{Mode, OFlags};
 
+use super::part;
+use super::target::is_store;
 use crate::context::{Builder, Context, FileMode};
 use crate::error::{Error, Result};
 use crate::object::ObjectSink;
@@ -18,6 +23,8 @@ pub const MAX_FILE_BYTES: u64 = 100 << 20;
 
 /// Folders that are never captured.
 const NEVER: [&str; 2] = [".git", ".turntree"];
+
+const NOT_A_FILE: &str = "it is neither a file nor a link";
 
 /// What a capture found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -108,9 +115,18 @@ fn walk(dir: &Path) -> ignore::Walk {
         .git_exclude(false)
         .parents(false)
         .add_custom_ignore_filename(".turntreeignore")
-        .filter_entry(|entry| !NEVER.iter().any(|name| entry.file_name() == *name))
+        .filter_entry(|entry| !is_left_out(entry))
         .sort_by_file_name(Ord::cmp)
         .build()
+}
+
+/// Whether an entry is never captured: folders of git, stores, and what a killed restore left.
+fn is_left_out(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+    NEVER.iter().any(|never| name == *never)
+        || name.as_encoded_bytes().starts_with(part::PREFIX.as_bytes())
+        || (is_folder && is_store(entry.path()))
 }
 
 /// The key, mode and content of a file, or why it is left out.
@@ -123,13 +139,21 @@ fn read(path: &Path, relative: &Path, kind: FileType) -> Result<(String, FileMod
         return Ok((key, FileMode::Symlink, target));
     }
     if !kind.is_file() {
-        return Err("it is neither a file nor a link".to_owned());
+        return Err(NOT_A_FILE.to_owned());
     }
-    let found = fs::metadata(path).map_err(failed)?;
-    if found.len() > MAX_FILE_BYTES {
-        return Err(format!("{} bytes are over the limit of {MAX_FILE_BYTES}", found.len()));
+    // It may have become a link or a pipe since it was listed: neither is followed or waited for.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = fs::File::from(opened.map_err(|error| failed(error.into()))?);
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(NOT_A_FILE.to_owned());
     }
-    let content = fs::read(path).map_err(failed)?;
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
+    if content.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("it has more bytes than the limit of {MAX_FILE_BYTES}"));
+    }
     Ok((key, mode_of(&found), content.into()))
 }
 

@@ -1,44 +1,78 @@
 //! Names of sections and keys as paths in a directory.
 //!
-//! A key may hold anything; a path component may not. What no file system takes, or what would lead
-//! out of the directory, is percent-coded, so every key has a place inside.
+//! A key may hold anything; a path component may not. What the system does not take, what would lead
+//! out of the directory, and what belongs to git or to turntree itself is percent-coded, so every key
+//! has a place inside. Every other name stays as it is, for a file comes back under its own name:
+//! what other systems reserve (`aux.c`, `a:b`, a dot or a space at the end) is an ordinary name here.
 
 use std::path::PathBuf;
 
+use super::part;
 use crate::error::{Error, Result};
 
 /// Longest component of a path, in bytes, that common file systems take.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Names that some file systems reserve, whatever their extension.
-const RESERVED: [&str; 4] = ["con", "prn", "aux", "nul"];
+/// Longest path below the directory, in bytes: a longer one could be made, and no program could open
+/// it by its name.
+const MAX_PATH_BYTES: usize = 4095;
+
+/// Characters of a name that is too long, as an error shows it.
+const SHOWN_CHARS: usize = 40;
+
+/// What git and turntree call the folders that are theirs, and the short name of the first that
+/// file systems of DOS make up.
+const OF_OTHERS: [&str; 3] = [".git", "git~1", ".turntree"];
 
 /// The relative path of a section.
 ///
 /// # Errors
-/// `LimitExceeded` for a name with a component that is too long for a file name.
+/// `LimitExceeded` for a name that is too long for a path.
 pub(super) fn section_path(section: &str) -> Result<PathBuf> {
-    section.split('/').map(safe_component).collect()
+    path(section.split('/'))
 }
 
 /// The relative path of `key` in the folder of `section`.
 ///
 /// # Errors
-/// `LimitExceeded` for a key with a component that is too long for a file name.
+/// `LimitExceeded` for a key that is too long for a path.
 pub(super) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
-    section.split('/').chain(key.split('/')).map(safe_component).collect()
+    path(section.split('/').chain(key.split('/')))
 }
 
-fn safe_component(component: &str) -> Result<String> {
-    if component.is_empty() {
-        return Ok("%2F".to_owned());
+fn path<'n>(components: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
+    let mut path = PathBuf::new();
+    for component in components {
+        let name = safe_component(component);
+        limit("bytes of the file name", &name, name.len(), MAX_COMPONENT_BYTES)?;
+        path.push(name);
+        let length = path.as_os_str().len();
+        limit(
+            "bytes of the path that begins with",
+            &path.to_string_lossy(),
+            length,
+            MAX_PATH_BYTES,
+        )?;
     }
-    let stem = component.split('.').next().unwrap_or_default().to_ascii_lowercase();
-    let whole = matches!(component, "." | "..") || RESERVED.contains(&stem.as_str());
+    Ok(path)
+}
+
+fn limit(what: &str, name: &str, found: usize, limit: usize) -> Result<()> {
+    if found <= limit {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(SHOWN_CHARS).collect();
+    Err(Error::limit(format_args!("{what} '{shown}...'"), limit as u64, found as u64))
+}
+
+fn safe_component(component: &str) -> String {
+    if component.is_empty() {
+        return "%2F".to_owned();
+    }
+    let whole = matches!(component, "." | "..") || belongs_to_others(component);
     let mut name = String::with_capacity(component.len());
     for (at, c) in component.chars().enumerate() {
-        let unsafe_char = c.is_control() || matches!(c, '\\' | ':');
-        if unsafe_char || (whole && at == 0) {
+        if c == '\0' || (whole && at == 0) {
             let mut buffer = [0; 4];
             for byte in c.encode_utf8(&mut buffer).bytes() {
                 name.push_str(&format!("%{byte:02X}"));
@@ -47,11 +81,27 @@ fn safe_component(component: &str) -> Result<String> {
             name.push(c);
         }
     }
-    if name.len() > MAX_COMPONENT_BYTES {
-        let (limit, found) = (MAX_COMPONENT_BYTES as u64, name.len() as u64);
-        return Err(Error::limit(format_args!("bytes of the file name '{name}'"), limit, found));
-    }
-    Ok(name)
+    name
+}
+
+/// Whether some file system takes `name` for a folder of git or turntree, or it looks like what a
+/// restore that was killed left behind.
+///
+/// File systems that fold case do, those of Apple skip characters that are not seen, and those of
+/// Windows drop dots and spaces at the end and what stands after a colon.
+fn belongs_to_others(name: &str) -> bool {
+    let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
+    let folded = seen.to_lowercase();
+    let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    OF_OTHERS.contains(&stem) || folded.starts_with(part::PREFIX)
+}
+
+/// Characters that file systems of Apple skip when they compare names.
+fn is_skipped(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'
+    )
 }
 
 #[cfg(test)]
@@ -64,11 +114,10 @@ mod tests {
             ("src/main.rs", "files/src/main.rs"),
             ("../../etc/passwd", "files/%2E./%2E./etc/passwd"),
             ("/etc/passwd", "files/%2F/etc/passwd"),
-            ("a//b", "files/a/%2F/b"),
-            ("context://vfs/x", "files/context%3A/%2F/vfs/x"),
-            ("NUL.txt", "files/%4EUL.txt"),
-            ("a\\..\\b", "files/a%5C..%5Cb"),
+            ("a//b/", "files/a/%2F/b/%2F"),
+            ("context://vfs/x", "files/context:/%2F/vfs/x"),
             (".", "files/%2E"),
+            ("a\0b", "files/a%00b"),
         ] {
             let path = entry_path("files", key).unwrap();
             assert_eq!(path, PathBuf::from(expected), "{key}");
@@ -77,8 +126,45 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_no_file_system_takes_is_refused() {
+    fn a_file_keeps_a_name_that_only_other_systems_reserve() {
+        for key in ["NUL.txt", "aux.c", "a:b", "a\\..\\b", "dot.", "space ", "%41", "line\nend"] {
+            assert_eq!(entry_path("files", key).unwrap(), PathBuf::from("files").join(key));
+        }
+    }
+
+    #[test]
+    fn folders_of_git_and_stores_are_nobodys_to_write() {
+        for name in [
+            ".git",
+            ".GIT",
+            ".Git.",
+            ".git. .",
+            ".git::$INDEX_ALLOCATION",
+            "git~1",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".turntree",
+            ".TurnTree ",
+            ".turntree-part-0123456789abcdef",
+        ] {
+            let path = entry_path("files", &format!("{name}/hooks")).unwrap();
+            let written = path.iter().nth(1).unwrap().to_string_lossy();
+            assert!(written.starts_with('%'), "{name}: {written}");
+            assert!(!belongs_to_others(&written), "{name}: {written}");
+        }
+        for name in [".gitignore", ".github", "git", "x.git", ".turntreeignore", "git~10"] {
+            assert_eq!(entry_path("files", name).unwrap(), PathBuf::from("files").join(name));
+        }
+    }
+
+    #[test]
+    fn a_name_or_path_that_no_program_could_open_is_refused() {
         assert!(entry_path("files", &"x".repeat(255)).is_ok());
         assert!(entry_path("files", &"x".repeat(256)).is_err());
+        let deep = "d/".repeat(10_000);
+        let error = entry_path("files", &deep).unwrap_err();
+        assert!(error.to_string().len() < 200, "{error}");
+        assert!(entry_path("files", &deep[..4089]).is_ok());
+        assert!(entry_path("files", &deep[..4091]).is_err());
     }
 }

@@ -1,13 +1,30 @@
 //! Between contexts and directories: a workspace goes in, a context comes out as files.
 //!
 //! [`capture`] makes the `files` section of a context what a directory holds. [`plan`] says what
-//! laying a context out in a directory would write, and [`RestorePlan::apply`] does it. Nothing is
-//! ever written outside the directory or through a link, and nothing that is there is overwritten
-//! unless the caller says so.
+//! laying a context out in a directory would write, and [`RestorePlan::apply`] does it. [`save`] writes
+//! one file with the same care.
+//!
+//! A context may come from anybody, and other processes may work in the directory meanwhile. So:
+//!
+//! - Every key has a place inside the directory, and none in a folder of git or of a store.
+//! - No link is followed below the directory, and what is checked is what is written to: directories
+//!   are held open and gone through one name at a time.
+//! - What is there is overwritten only if the caller says so, and only if it is still what the plan
+//!   saw. A directory, pipe, socket or device is never replaced.
+//! - A file has its name only when it is whole, on disk, and was read back. What a killed restore
+//!   leaves has a name of its own, `.turntree-part-` and 16 hex digits, and the next one removes it.
+//! - Permissions are those the user's umask leaves of 666, or 777 for what can be executed, and never
+//!   more than those of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
 mod capture;
+mod content;
+mod folder;
 mod layout;
+mod part;
+mod plan;
 mod restore;
+mod target;
 
 pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
-pub use restore::{Action, PlannedFile, RestorePlan, Restored, plan};
+pub use plan::{Action, PlannedFile, RestorePlan, plan};
+pub use restore::{Restored, save};

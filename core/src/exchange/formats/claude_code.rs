@@ -138,7 +138,7 @@ impl Parser for ClaudeCode {
             "system" => {}
             quiet if QUIET.contains(&quiet) => {}
             other => {
-                let what = format!("a line of type '{}'", json::first_line(other));
+                let what = format!("a line of type '{}'", json::plain(other));
                 events.push(Event::Unknown { what });
             }
         }

@@ -144,7 +144,7 @@ impl Parser for Codex {
             "event_msg" => self.event(payload, events),
             "compacted" => self.compacted(piece, &line, time, events),
             other => {
-                let what = format!("a line of type '{}'", json::first_line(other));
+                let what = format!("a line of type '{}'", json::plain(other));
                 events.push(Event::Unknown { what });
             }
         }

@@ -121,7 +121,7 @@ impl Parser for CopilotCli {
             other => {
                 let group = other.split('.').next().unwrap_or_default();
                 if !GROUPS.contains(&group) {
-                    let what = format!("an event of type '{}'", json::first_line(other));
+                    let what = format!("an event of type '{}'", json::plain(other));
                     events.push(Event::Unknown { what });
                 }
             }

@@ -92,7 +92,7 @@ impl Parser for Pi {
                 self.session.fact("thinking_level", level, events);
             }
             other => {
-                let what = format!("an entry of type '{}'", json::first_line(other));
+                let what = format!("an entry of type '{}'", json::plain(other));
                 events.push(Event::Unknown { what });
             }
         }

@@ -191,7 +191,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Red
         if !search.reached().is_empty() || names_match {
             rewrite::rewrite(repo, &search, pattern, &stamp)?;
             redacted.rewritten.add(Rewritten::of(&search));
-            log_begin = Some(begin_log(repo, &stamp)?);
+            log_begin = Some(begin_log(repo, pattern, &stamp)?);
             continue;
         }
         if let Some(first) = log_begin {
@@ -206,7 +206,7 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Red
                 return Ok(redacted);
             }
         }
-        log_begin = Some(begin_log(repo, &stamp)?);
+        log_begin = Some(begin_log(repo, pattern, &stamp)?);
     }
     let message = "others keep committing what shall be removed: run the redaction again";
     Err(Error::new(ErrorKind::Conflict, message))
@@ -236,9 +236,10 @@ impl Rewritten {
 }
 
 /// The operation that the log begins with from now on: it changes nothing, since what moved the refs
-/// holds what they were, and perhaps names that are to be removed.
-fn begin_log(repo: &Repository, stamp: &Stamp) -> Result<ObjectId> {
-    Ok(repo.begin().finish(stamp, "redact")?.operation)
+/// holds what they were, and perhaps names that are to be removed. Its own words are hidden like
+/// all others: whoever removes "red" would otherwise find it again and again.
+fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<ObjectId> {
+    Ok(repo.begin().finish(stamp, &pattern.hide("redact"))?.operation)
 }
 
 /// Whether anything in the store matches.

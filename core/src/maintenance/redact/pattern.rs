@@ -2,6 +2,7 @@
 //! its place.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use regex::bytes::{NoExpand, Regex, RegexBuilder};
 
@@ -27,11 +28,18 @@ const MAX_ROUNDS: usize = 32;
 const NOT_IN_NAMES: &str = "[]~^:?*\\/";
 
 /// Something that must not be in a store, and what stands there instead.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Pattern {
     regex: Regex,
     replacement: String,
     name_replacement: String,
+}
+
+/// What is searched for is a secret, which no log shows.
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pattern")
+    }
 }
 
 /// Where in some bytes a match begins.
@@ -69,8 +77,11 @@ impl Pattern {
             return Err(Error::limit("bytes to search for", limit, bytes as u64));
         }
         let regex = RegexBuilder::new(expression).size_limit(MAX_COMPILED_BYTES).build();
-        let regex = regex.map_err(|source| {
-            Error::invalid("expected a regular expression").with_source(source)
+        let regex = regex.map_err(|error| {
+            // The error shows the whole expression; its last line says what is wrong with it.
+            let text = error.to_string();
+            let fault = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Error::invalid(format!("expected a regular expression: {fault}"))
         })?;
         if regex.is_match(b"") {
             return Err(Error::invalid("what is searched for must not match the empty string"));

@@ -64,7 +64,7 @@ impl<'a> Removal<'a> {
         let mut arrived = |ids: &[ObjectId]| {
             check_arrivals(store, ids, pattern)?;
             marker.begin_round();
-            let needed = marker.meet_closure(store, ids)?;
+            let needed = marker.meet_arrived(store, ids)?;
             if needed.iter().any(|(id, _)| search.is_tainted(id)) {
                 return Err(written_meanwhile());
             }

@@ -60,7 +60,7 @@ pub(super) fn rewrite(
         }
     }
     rewriter.move_refs()?;
-    rewriter.change.finish(stamp, "redact: move refs")?;
+    rewriter.change.finish(stamp, &pattern.hide("redact: move refs"))?;
     Ok(())
 }
 
@@ -95,7 +95,7 @@ impl Rewriter<'_, '_> {
             }
             Kind::Node => self.tree(id, tree)?,
             Kind::Commit => self.commit(Commit::decode(&bytes)?)?,
-            Kind::Tag => self.tag(Tag::decode(&bytes)?)?,
+            Kind::Tag => self.tags(Tag::decode(&bytes)?)?,
             Kind::Operation => *id,
         };
         self.new.insert((*id, tree), new);
@@ -127,6 +127,26 @@ impl Rewriter<'_, '_> {
         }
         commit.metadata = metadata;
         self.change.write(Kind::Commit, commit.encode().into())
+    }
+
+    /// A tag, after those that it leads to: there may be any number of them.
+    fn tags(&mut self, outer: Tag) -> Result<ObjectId> {
+        let (mut inner, mut target) = (Vec::new(), outer.target);
+        while self.search.is_tainted(&target)
+            && !self.new.contains_key(&(target, Tree::Context))
+            && self.search.inventory.find(&target).is_some()
+            && let Some(Object { kind: Kind::Tag, bytes }) = self.change.read(&target)?
+        {
+            let tag = Tag::decode(&bytes)?;
+            let next = tag.target;
+            inner.push((target, tag));
+            target = next;
+        }
+        for (id, tag) in inner.into_iter().rev() {
+            let new = self.tag(tag)?;
+            self.new.insert((id, Tree::Context), new);
+        }
+        self.tag(outer)
     }
 
     fn tag(&mut self, mut tag: Tag) -> Result<ObjectId> {
@@ -218,7 +238,8 @@ impl Rewriter<'_, '_> {
 
     fn move_refs(&mut self) -> Result<()> {
         let mut taken: HashSet<String> = HashSet::new();
-        for (name, value) in &self.search.inventory.refs().values {
+        let refs = self.search.inventory.refs();
+        for (name, value) in &refs.values {
             let new_value = match value {
                 RefValue::Object(_) if name == GRAFTS_REF => RefValue::Object(self.grafts()?),
                 RefValue::Object(id) => RefValue::Object(self.object(id)?),
@@ -233,7 +254,7 @@ impl Rewriter<'_, '_> {
                 continue;
             }
             self.change.set_ref(name, expected, None);
-            if !taken.insert(new_name.clone()) {
+            if !taken.insert(new_name.clone()) || refs.values.contains_key(&new_name) {
                 let message = format!(
                     "two refs would be named {new_name}: delete one of them, or choose another replacement"
                 );

@@ -1,4 +1,5 @@
-//! A disk that refuses a call: what fails leaves nothing, and can be tried again.
+//! A disk that refuses a call, or writes other bytes: what fails leaves nothing, and can be tried
+//! again.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +13,22 @@ use super::tests::{SALT, STORE, Sample, noise, open};
 use super::*;
 use crate::store::io::{Access, Identity, Io, RealIo};
 
-/// The real disk, which refuses one of the calls that come.
+/// The real disk, which refuses one of the calls that come, or changes what one of them writes.
 #[derive(Debug, Clone)]
 struct Failing {
     before: Arc<AtomicUsize>,
+    writes_before: Arc<AtomicUsize>,
 }
 
 impl Failing {
+    fn refusing(call: usize) -> Self {
+        Self { before: Arc::new(call.into()), writes_before: Arc::new(usize::MAX.into()) }
+    }
+
+    fn changing(write: usize) -> Self {
+        Self { before: Arc::new(usize::MAX.into()), writes_before: Arc::new(write.into()) }
+    }
+
     fn call(&self) -> io::Result<()> {
         match self.before.fetch_sub(1, Ordering::Relaxed) {
             0 => Err(io::Error::other("refused")),
@@ -93,7 +103,12 @@ impl IoFile for FailingFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.disk.call()?;
-        self.file.write_at(bytes, offset)
+        let mut bytes = bytes.to_vec();
+        if self.disk.writes_before.fetch_sub(1, Ordering::Relaxed) == 0 {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        }
+        self.file.write_at(&bytes, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -135,7 +150,7 @@ fn a_refused_call_leaves_nothing_and_the_next_attempt_succeeds() {
     let mut refused = 0;
     loop {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Failing { before: Arc::new(AtomicUsize::new(refused)) };
+        let disk = Failing::refusing(refused);
         let written = draft.write(&disk, dir.path());
         let left = RealIo.list(dir.path()).unwrap();
         if let Ok(written) = written {
@@ -148,4 +163,28 @@ fn a_refused_call_leaves_nothing_and_the_next_attempt_succeeds() {
         refused += 1;
     }
     assert!(refused > 10, "{refused} calls were refused");
+}
+
+#[test]
+fn a_pack_that_the_disk_did_not_keep_as_it_was_written_gets_no_name() {
+    let mut sample = Sample::default();
+    sample.push(Kind::Blob, noise(1, 300), 0);
+    sample.push(Kind::Tag, noise(2, 300), 0);
+    let (items, source) = (&sample.items, &sample.objects);
+    let draft = PackDraft { store: STORE, salt: SALT, tier: Tier::Hot, items, gone: &[], source };
+    let mut changed = 0;
+    loop {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Failing::changing(changed);
+        let written = draft.write(&disk, dir.path());
+        let writes = changed.wrapping_sub(disk.writes_before.load(Ordering::Relaxed));
+        if writes <= changed {
+            written.unwrap();
+            break;
+        }
+        assert_eq!(written.unwrap_err().kind(), crate::ErrorKind::Corrupt, "write {changed}");
+        assert_eq!(RealIo.list(dir.path()).unwrap(), Vec::<String>::new(), "write {changed}");
+        changed += 1;
+    }
+    assert!(changed > 2, "{changed} writes were changed");
 }

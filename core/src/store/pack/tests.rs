@@ -246,6 +246,23 @@ fn the_same_pack_written_twice_is_one() {
 }
 
 #[test]
+fn a_damaged_file_that_has_the_name_of_a_pack_is_not_taken_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut sample = Sample::default();
+    sample.push(Kind::Blob, b"x".to_vec(), 0);
+    let first = sample.write(dir.path(), Tier::Hot).unwrap();
+    let path = dir.path().join(first.id.file_name());
+    let whole = std::fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let error = sample.write(dir.path(), Tier::Hot).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Corrupt, "byte {at}");
+    }
+}
+
+#[test]
 fn threads_that_share_a_cache_read_the_same() {
     let mut sample = Sample::default();
     for n in 0..200_u32 {

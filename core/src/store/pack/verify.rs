@@ -45,11 +45,18 @@ impl Pack {
 
     /// The newest operation in the pack: its sequence and id. One that cannot be read is not seen.
     pub(in crate::store) fn newest_operation(&self, cache: &BlockCache) -> Option<(u64, ObjectId)> {
-        let operations = self.of_kind(Kind::Operation).filter_map(|(ordinal, id)| {
+        self.operations(cache).max()
+    }
+
+    /// The operations in the pack that can be read: their sequences and ids.
+    pub(in crate::store) fn operations(
+        &self,
+        cache: &BlockCache,
+    ) -> impl Iterator<Item = (u64, ObjectId)> {
+        self.of_kind(Kind::Operation).filter_map(|(ordinal, id)| {
             let bytes = self.read(ordinal, cache).ok()?;
             verify(Kind::Operation, &bytes, &id).ok()?;
             Operation::decode(&bytes).ok().map(|operation| (operation.sequence, id))
-        });
-        operations.max()
+        })
     }
 }

@@ -1,0 +1,130 @@
+//! `op`: the log of operations.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use turntree::ErrorKind;
+use turntree::object::Time;
+use turntree::repo::OperationEntry;
+
+use super::undo::line;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, Palette};
+use crate::render::{ID_DIGITS, one_line};
+use crate::{clock, json};
+
+/// Characters of a reason on a line.
+const REASON_WIDTH: usize = 60;
+
+/// Show what changed branches, tags, pins, policies and HEAD, and who did it
+///
+/// Every command that changes a ref is one operation. 'turntree undo' takes one back, and --at-op shows
+/// the store as it was after one.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree op log -n 10
+  turntree op log --ref refs/heads/nightly/main
+  turntree op show 41
+  turntree log --at-op 41
+  turntree op log --json | jq 'select(.in_force | not)'")]
+pub(crate) struct Op {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Log(Log),
+    Show(Show),
+}
+
+/// List operations, newest first
+#[derive(Debug, Args)]
+struct Log {
+    /// Stop after this many
+    #[arg(short = 'n', long, value_name = "N")]
+    max_count: Option<usize>,
+    /// Only those that changed this ref, by its full name
+    #[arg(long = "ref", value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Show one operation with every ref that it changed
+#[derive(Debug, Args)]
+struct Show {
+    /// Its number, or at least 4 digits of its id
+    #[arg(value_name = "OP")]
+    operation: String,
+}
+
+impl Op {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Log(log) => log.run(run),
+            Action::Show(show) => show.run(run),
+        }
+    }
+}
+
+impl Log {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let undone = repo.undone_operations()?;
+        let now = clock::now()?;
+        run.out.page();
+        let mut left = self.max_count.unwrap_or(usize::MAX);
+        for entry in repo.operations() {
+            let entry = entry?;
+            let touches = |name: &String| entry.operation.changes.iter().any(|c| c.name == *name);
+            if !self.name.as_ref().is_none_or(touches) {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(1) else { break };
+            left = rest;
+            let in_force = !undone.contains(&entry.id);
+            if run.out.json {
+                run.out.record(&json::Operation::new(&entry, in_force))?;
+            } else {
+                let line = head(run.out.paint, &entry, in_force, now);
+                writeln!(run.out, "{line}")?;
+            }
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Show {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let entry = repo
+            .find_operation(&self.operation)
+            .hint(ErrorKind::NotFound, "'turntree op log' shows the operations that are kept")?;
+        let in_force = !repo.undone_operations()?.contains(&entry.id);
+        if run.out.json {
+            run.out.record(&json::Operation::new(&entry, in_force))?;
+            return Ok(Answer::Yes);
+        }
+        let (paint, now) = (run.out.paint, clock::now()?);
+        writeln!(run.out, "{}", head(paint, &entry, in_force, now))?;
+        for change in &entry.operation.changes {
+            writeln!(run.out, "{}", line(paint, change))?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// An operation on one line.
+fn head(paint: Palette, entry: &OperationEntry, in_force: bool, now: Time) -> String {
+    let OperationEntry { id, operation } = entry;
+    let time = Time { micros: operation.time_micros, offset_minutes: 0 };
+    let line = format!(
+        "{:>5} {} {}  {}  {}",
+        operation.sequence,
+        paint.paint(ID, id.short(ID_DIGITS)),
+        paint.paint(FAINT, format!("{:<14}", clock::relative(time, now))),
+        one_line(&operation.actor, 20),
+        one_line(&operation.reason, REASON_WIDTH),
+    );
+    if in_force { line } else { format!("{line}  {}", paint.paint(FAINT, "(taken back)")) }
+}

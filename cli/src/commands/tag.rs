@@ -1,0 +1,147 @@
+//! `tag`: names for snapshots that do not move.
+
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
+use turntree::object::{ObjectId, Time};
+use turntree::repo::{NamedTag, Repository};
+
+use crate::complete::{revisions, tags};
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::output::{FAINT, ID, NAME};
+use crate::render::{ID_DIGITS, one_line};
+use crate::revision::resolve;
+use crate::{clock, json};
+
+/// List tags, or give a snapshot a name that does not move
+///
+/// Without a name, lists tags. What a tag is on stays, whatever the policy of its session says.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree tag
+  turntree tag tests-pass HEAD -m 'all 400 of them'
+  turntree log tests-pass..
+  turntree tag --delete tests-pass")]
+pub(crate) struct Tag {
+    /// The name
+    #[arg(value_name = "NAME", conflicts_with = "delete")]
+    name: Option<String>,
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// What the name is for
+    #[arg(short, long, value_name = "TEXT", default_value = "", requires = "name")]
+    message: String,
+    /// Delete tags; the snapshots stay as long as something else leads to them
+    #[arg(short, long, num_args = 1.., value_name = "NAME", add = ArgValueCandidates::new(tags))]
+    delete: Vec<String>,
+}
+
+impl Tag {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        match (&self.name, &*self.delete) {
+            (Some(name), _) => self.create(run, &repo, name),
+            (None, []) => list(run, &repo),
+            (None, names) => delete(run, &repo, names),
+        }
+    }
+
+    fn create(&self, run: &mut Invocation, repo: &Repository, name: &str) -> Result<Answer> {
+        let id = resolve(repo, &self.revision)?.commit;
+        let stamp = stamp()?;
+        let mut change = repo.begin();
+        change.tag(name, &id, self.message.clone(), &stamp).hint(
+            ErrorKind::InvalidInput,
+            "choose another name, or delete the old one with 'turntree tag --delete'",
+        )?;
+        change.finish(&stamp, &format!("tag {name}"))?;
+        if run.out.json {
+            let named = repo.tags()?.into_iter().find(|tag| tag.name == name);
+            if let Some(tag) = named {
+                run.out.record(&record_of(repo, &tag)?)?;
+            }
+            return Ok(Answer::Yes);
+        }
+        let commit = repo.commit(&id)?;
+        let paint = run.out.paint;
+        let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id.short(ID_DIGITS)));
+        writeln!(run.out, "{name} is {id}, turn {} of {}", commit.turn, commit.session)?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn list(run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+    let tags = repo.tags()?;
+    if run.out.json {
+        let tags = tags.iter().map(|tag| record_of(repo, tag)).collect::<Result<_>>()?;
+        run.out.record(&json::Tags { tags })?;
+        return Ok(Answer::Yes);
+    }
+    let width = tags.iter().map(|tag| tag.name.chars().count()).max().unwrap_or(0);
+    let now = clock::now()?;
+    for NamedTag { name, tag } in &tags {
+        let paint = run.out.paint;
+        let commit = repo.commit(&repo.peel(&tag.target)?)?;
+        let time = match tag.time_micros {
+            0 => commit.time,
+            micros => Time { micros, offset_minutes: 0 },
+        };
+        let line = format!(
+            "{} {}  turn {:<5} of {}  {}  {}",
+            paint.paint(NAME, format_args!("{name:<width$}")),
+            paint.paint(ID, tag.target.short(ID_DIGITS)),
+            commit.turn,
+            commit.session,
+            paint.paint(FAINT, format!("{:<14}", clock::relative(time, now))),
+            one_line(&tag.message, 60),
+        );
+        writeln!(run.out, "{}", line.trim_end())?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<Answer> {
+    let tags = repo.tags()?;
+    let target = |name: &String| tags.iter().find(|tag| tag.name == *name).map(|t| t.tag.target);
+    let mut change = repo.begin();
+    for name in names {
+        change.untag(name).hint(ErrorKind::NotFound, "'turntree tag' lists them")?;
+    }
+    change.finish(&stamp()?, &format!("delete tag {}", names.join(", ")))?;
+    let deleted: Vec<(&String, ObjectId)> =
+        names.iter().filter_map(|name| Some((name, target(name)?))).collect();
+    if run.out.json {
+        let record = |(name, id): &(&String, ObjectId)| json::DeletedTag {
+            tag: (*name).clone(),
+            id: id.to_string(),
+        };
+        let deleted = deleted.iter().map(record).collect();
+        run.out.record(&json::DeletedTags { deleted })?;
+        return Ok(Answer::Yes);
+    }
+    for (name, id) in deleted {
+        let paint = run.out.paint;
+        let (name, id) = (paint.paint(NAME, name), paint.paint(ID, id.short(ID_DIGITS)));
+        writeln!(run.out, "deleted {name}, which was {id}; 'turntree undo' brings it back")?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn record_of(repo: &Repository, NamedTag { name, tag }: &NamedTag) -> Result<json::Tag> {
+    let id = repo.peel(&tag.target)?;
+    let commit = repo.commit(&id)?;
+    let utc = |micros| clock::rfc3339(Time { micros, offset_minutes: 0 });
+    Ok(json::Tag {
+        tag: name.clone(),
+        id: id.to_string(),
+        session: commit.session,
+        turn: commit.turn,
+        message: tag.message.clone(),
+        actor: tag.tagger.clone(),
+        time: (tag.time_micros != 0).then(|| utc(tag.time_micros)),
+    })
+}

@@ -1,0 +1,73 @@
+//! Records of branches and tags.
+
+use serde::Serialize;
+
+/// `branch`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Branches {
+    pub(crate) branches: Vec<Branch>,
+}
+
+/// One branch.
+#[derive(Debug, Serialize)]
+pub(crate) struct Branch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) message: String,
+    /// Whether HEAD is on it.
+    pub(crate) head: bool,
+    /// The turn at which it left the main branch of its session.
+    pub(crate) fork_turn: Option<u64>,
+    /// Snapshots of its own since then; `null` for a main branch.
+    pub(crate) own_turns: Option<u64>,
+}
+
+/// `branch --delete`.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeletedBranches {
+    pub(crate) deleted: Vec<DeletedBranch>,
+}
+
+/// A branch that was deleted, and where it was.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeletedBranch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    pub(crate) id: String,
+}
+
+/// `tag` without a name.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tags {
+    pub(crate) tags: Vec<Tag>,
+}
+
+/// One tag.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tag {
+    pub(crate) tag: String,
+    /// The commit.
+    pub(crate) id: String,
+    pub(crate) session: String,
+    pub(crate) turn: u64,
+    pub(crate) message: String,
+    pub(crate) actor: String,
+    /// When it was made, where that is known.
+    pub(crate) time: Option<String>,
+}
+
+/// `tag --delete`.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeletedTags {
+    pub(crate) deleted: Vec<DeletedTag>,
+}
+
+/// A tag that was deleted, and what it was on.
+#[derive(Debug, Serialize)]
+pub(crate) struct DeletedTag {
+    pub(crate) tag: String,
+    pub(crate) id: String,
+}

@@ -1,0 +1,105 @@
+//! Tags: names for snapshots that do not move.
+//!
+//! A tag is the ref `refs/tags/<name>`, which leads to a [`Tag`] with who gave the name, when and
+//! why; plumbing may also set it to a bare commit. What a tag leads to stays, like what a branch does.
+
+use super::branch::tag_name;
+use super::{Repository, Stamp, Transaction, tag_ref};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
+use crate::store::Expected;
+
+/// A tag with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTag {
+    /// The name, without `refs/tags/`.
+    pub name: String,
+    /// What it says.
+    pub tag: Tag,
+}
+
+impl Repository {
+    /// Every tag, in order of names. One object read for each.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a tag that cannot be read.
+    pub fn tags(&self) -> Result<Vec<NamedTag>> {
+        let refs = self.refs();
+        let named = refs.values.iter().filter_map(|(full, value)| match (tag_name(full), value) {
+            (Some(name), RefValue::Object(id)) => Some((name, id)),
+            _ => None,
+        });
+        let read = |(name, id): (&str, &ObjectId)| {
+            let tag = read_tag(self.store(), name, id)
+                .map_err(|error| error.at(format_args!("tag '{name}'")))?;
+            Ok(NamedTag { name: name.to_owned(), tag })
+        };
+        named.map(read).collect()
+    }
+}
+
+impl Transaction<'_> {
+    /// Gives a commit a name that does not move.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that is not allowed or taken; `NotFound` when there is no such
+    /// commit; `Expired`, as of [`Repository::context`], when retention has dropped its content.
+    pub fn tag(
+        &mut self,
+        name: &str,
+        commit: &ObjectId,
+        message: String,
+        stamp: &Stamp,
+    ) -> Result<()> {
+        let full = tag_ref(name)?;
+        if self.begun_with(&full).is_some() {
+            return Err(Error::invalid(format!("tag '{name}' exists already")));
+        }
+        let tagged = self.commit(commit)?;
+        self.read_as(Kind::Node, &tagged.tree)
+            .map_err(|error| self.repo().explain(&tagged, error))?;
+        let tag = Tag {
+            target: *commit,
+            target_kind: Kind::Commit,
+            name: name.to_owned(),
+            tagger: stamp.actor.clone(),
+            time_micros: stamp.time.micros,
+            message,
+            expires_micros: None,
+        };
+        let id = self.write(Kind::Tag, tag.encode().into())?;
+        self.set_ref(&full, Expected::Absent, Some(RefValue::Object(id)));
+        Ok(())
+    }
+
+    /// Removes a tag.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no tag of this name.
+    pub fn untag(&mut self, name: &str) -> Result<()> {
+        let full = tag_ref(name)?;
+        let Some(value) = self.begun_with(&full).cloned() else {
+            return Err(Error::not_found(format!("there is no tag '{name}'")));
+        };
+        self.set_ref(&full, Expected::Value(value), None);
+        Ok(())
+    }
+}
+
+/// The tag `id`; a bare commit is one that says nothing.
+pub(super) fn read_tag(source: &dyn ObjectSource, name: &str, id: &ObjectId) -> Result<Tag> {
+    match source.read(id)? {
+        Some(Object { kind: Kind::Tag, bytes }) => Tag::decode(&bytes),
+        Some(Object { kind: Kind::Commit, .. }) => Ok(Tag {
+            target: *id,
+            target_kind: Kind::Commit,
+            name: name.to_owned(),
+            tagger: String::new(),
+            time_micros: 0,
+            message: String::new(),
+            expires_micros: None,
+        }),
+        Some(Object { kind, .. }) => Err(Error::corrupt(id, "a tag or a commit", kind)),
+        None => Err(Error::not_found(format!("object {id} is not in the store"))),
+    }
+}

@@ -1,0 +1,213 @@
+//! Undo and redo: an operation is taken back by another operation, so nothing is ever lost by either.
+//!
+//! ```text
+//! 5 fork   6 snapshot   7 undo 6   8 undo 5   9 redo (undo 8)
+//!                                              in force: 5, 7, 9; the next undo takes 5 back
+//! ```
+//!
+//! An operation is in force unless one that takes it back is in force. Undo takes back what was made,
+//! or made again, last; redo takes back the newest undo that is in force.
+//! Taking an operation back gives each ref that it changed its old value, and is refused when a later
+//! operation has changed one of them, so nobody's work is undone by chance.
+//!
+//! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
+//! not what somebody wanted.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{OperationEntry, Repository, Stamp};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
+use crate::store::{Committed, Expected};
+
+/// Refs of maintenance.
+const MAINTENANCE: &str = "refs/maintenance/";
+
+/// Undos of undos of undos that are followed.
+const MAX_DEPTH: usize = 1 << 12;
+
+/// What taking an operation back changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoPlan {
+    /// The operation that is taken back.
+    pub undone: OperationEntry,
+    /// The refs that change: what they hold, and what they will hold.
+    pub changes: Vec<RefChange>,
+}
+
+/// The operation log, as far as undo needs it.
+struct Log {
+    /// Newest first.
+    entries: Vec<OperationEntry>,
+    /// What is taken back by an operation in force.
+    undone: HashSet<ObjectId>,
+    /// What each takes back that takes something back.
+    undoes: HashMap<ObjectId, ObjectId>,
+}
+
+impl Log {
+    fn read(repo: &Repository) -> Result<Self> {
+        let (mut entries, mut undone, mut undoes) = (Vec::new(), HashSet::new(), HashMap::new());
+        for entry in repo.operations() {
+            let entry = entry?;
+            if let Some(target) = entry.operation.undoes {
+                undoes.insert(entry.id, target);
+                if !undone.contains(&entry.id) {
+                    undone.insert(target);
+                }
+            }
+            entries.push(entry);
+        }
+        Ok(Self { entries, undone, undoes })
+    }
+
+    /// From an operation over what it takes back to the one that all of it is about.
+    fn chain(&self, id: ObjectId) -> impl Iterator<Item = ObjectId> {
+        std::iter::successors(Some(id), |id| self.undoes.get(id).copied()).take(MAX_DEPTH)
+    }
+
+    /// Operations in force of `actor`, or of anybody, newest first.
+    fn in_force(&self, actor: Option<&str>) -> impl Iterator<Item = &OperationEntry> {
+        let is_own =
+            move |entry: &&OperationEntry| actor.is_none_or(|a| a == entry.operation.actor);
+        self.entries.iter().filter(is_own).filter(|entry| !self.undone.contains(&entry.id))
+    }
+}
+
+impl Repository {
+    /// Operations that are not in force: one in force takes each back. Reads the whole log.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn undone_operations(&self) -> Result<HashSet<ObjectId>> {
+        Log::read(self).map(|log| log.undone)
+    }
+
+    /// What an undo would take back: of the operations of `actor`, or of anybody, that are in force,
+    /// changed a ref and are no undo, the one that was made, or made again, last. `None` when there is
+    /// none among those that are kept.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn undoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
+        let log = Log::read(self)?;
+        for entry in log.in_force(actor) {
+            let chain: Vec<ObjectId> = log.chain(entry.id).collect();
+            // The undo of an undo has made something again.
+            let made = chain.last().filter(|_| chain.len() % 2 == 1);
+            let Some(made) = made.filter(|id| !log.undone.contains(id)) else { continue };
+            let found = log.entries.iter().find(|entry| entry.id == *made);
+            let found = found.filter(|entry| !reversed(&entry.operation).is_empty());
+            if found.is_some() {
+                return Ok(found.cloned());
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a redo would take back: the newest undo of `actor`, or of anybody, that is in force.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn redoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
+        let log = Log::read(self)?;
+        let found = log.in_force(actor).find(|entry| log.chain(entry.id).count() % 2 == 0);
+        Ok(found.cloned())
+    }
+
+    /// The operation that an undo, or an undo of undos, is about in the end; itself when it is none.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not kept any more, `Corrupt` when it does not verify.
+    pub fn undo_subject(&self, entry: &OperationEntry) -> Result<OperationEntry> {
+        let mut at = entry.clone();
+        for _ in 0..MAX_DEPTH {
+            let Some(id) = at.operation.undoes else { break };
+            let bytes = self.store().read_as(Kind::Operation, &id)?;
+            let operation = Operation::decode(&bytes).map_err(|error| error.at(id))?;
+            at = OperationEntry { id, operation };
+        }
+        Ok(at)
+    }
+
+    /// Plans to take an operation back.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it changed nothing that can be taken back, or is taken back already,
+    /// `Conflict` when a later operation has changed one of its refs, which the error names, and
+    /// `Expired` or `NotFound` when what a ref held is not kept any more.
+    pub fn plan_undo(&self, undone: OperationEntry) -> Result<UndoPlan> {
+        let number = undone.operation.sequence;
+        let changes = reversed(&undone.operation);
+        if changes.is_empty() {
+            return Err(Error::invalid(format!("operation {number} changed no ref")));
+        }
+        if self.undone_operations()?.contains(&undone.id) {
+            return Err(Error::invalid(format!("operation {number} is taken back already")));
+        }
+        let refs = self.refs();
+        for change in &changes {
+            if refs.value(&change.name) != change.old.as_ref() {
+                return Err(self.changed_since(&change.name, number));
+            }
+            if let Some(RefValue::Object(id)) = &change.new {
+                self.check_kept(&change.name, id)?;
+            }
+        }
+        Ok(UndoPlan { undone, changes })
+    }
+
+    /// Takes an operation back, as an operation.
+    ///
+    /// # Errors
+    /// `Conflict` when a ref was changed since it was planned; then nothing has changed. Those of
+    /// writing.
+    pub fn undo(&self, plan: &UndoPlan, stamp: &Stamp, reason: &str) -> Result<Committed> {
+        let mut change = self.begin();
+        for RefChange { name, old, new } in &plan.changes {
+            let expected = old.clone().map_or(Expected::Absent, Expected::Value);
+            change.set_ref(name, expected, new.clone());
+        }
+        change.undo(plan.undone.id);
+        change.finish(stamp, reason)
+    }
+
+    fn changed_since(&self, name: &str, number: u64) -> Error {
+        let later = self.operations().map_while(Result::ok).find(|entry| {
+            entry.operation.sequence > number
+                && entry.operation.changes.iter().any(|c| c.name == name)
+        });
+        let later = later.map_or_else(
+            || "since".to_owned(),
+            |OperationEntry { operation, .. }| {
+                format!("by operation {} ({})", operation.sequence, operation.reason)
+            },
+        );
+        let message = format!("{name} was changed {later}, after operation {number}");
+        Error::new(ErrorKind::Conflict, message)
+    }
+
+    /// Refuses a value whose content retention has dropped.
+    fn check_kept(&self, name: &str, id: &ObjectId) -> Result<()> {
+        match self.store().read(id)? {
+            None => Err(Error::not_found(format!("{id}, which {name} held, is not kept any more"))),
+            Some(Object { kind: Kind::Commit, .. }) => {
+                self.context(id).map(drop).map_err(|error| error.at(name))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// The changes that take an operation back.
+fn reversed(operation: &Operation) -> Vec<RefChange> {
+    let changes = operation.changes.iter();
+    let real = changes.filter(|change| change.old != change.new);
+    let own = real.filter(|change| !change.name.starts_with(MAINTENANCE));
+    own.map(|RefChange { name, old, new }| RefChange {
+        name: name.clone(),
+        old: new.clone(),
+        new: old.clone(),
+    })
+    .collect()
+}

@@ -1,0 +1,153 @@
+//! What a file of a context holds: written out, counted, and compared with what is there.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+
+use bytes::Bytes;
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{export_messages, export_source};
+use crate::object::{Checksum, Kind, ObjectId, ObjectSource};
+
+/// A key of its own for what is written and read back.
+const CHECKSUM: &str = "turntree v1 restored file";
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Where the bytes of a file come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    Blob(ObjectId),
+    /// The conversation of this agent.
+    Messages(String),
+    /// The transcript.
+    Transcript,
+}
+
+impl Content {
+    /// The bytes of a blob, which are few when it is the target of a link.
+    pub(super) fn bytes(&self, source: &dyn ObjectSource) -> Result<Bytes> {
+        match self {
+            Self::Blob(id) => source.read_as(Kind::Blob, id),
+            Self::Messages(_) | Self::Transcript => Ok(Bytes::new()),
+        }
+    }
+
+    /// Writes it out.
+    pub(super) fn write(
+        &self,
+        source: &dyn ObjectSource,
+        context: &Context,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        match self {
+            Self::Blob(id) => out
+                .write_all(&source.read_as(Kind::Blob, id)?)
+                .map_err(|error| Error::io("write the content", error)),
+            Self::Messages(agent) => export_messages(source, context, agent, out).map(drop),
+            Self::Transcript => export_source(source, context, out).map(drop),
+        }
+    }
+
+    /// Whether `file` holds just this.
+    pub(super) fn is_in(
+        &self,
+        source: &dyn ObjectSource,
+        context: &Context,
+        file: File,
+    ) -> Result<bool> {
+        let mut comparing = Comparing { file: BufReader::new(file), same: true };
+        self.write(source, context, &mut comparing)?;
+        comparing.ends_here().map_err(|error| Error::io("read", error))
+    }
+}
+
+/// Writes to a new, empty `file` what `write` writes, makes it durable, and reads it back to be sure.
+/// Returns its bytes.
+///
+/// # Errors
+/// `Io` when the file does not take it, or does not give it back as it was.
+pub(super) fn store(
+    file: &mut File,
+    write: impl FnOnce(&mut dyn Write) -> Result<()>,
+) -> Result<u64> {
+    let checksum = Checksum::new(CHECKSUM);
+    let mut out = Hashing { out: BufWriter::new(&*file), checksum, bytes: 0 };
+    write(&mut out)?;
+    out.flush().map_err(|error| Error::io("write the content", error))?;
+    let (written, bytes) = (out.checksum.finish(), out.bytes);
+    drop(out);
+    file.sync_all().map_err(|error| Error::io("sync the content", error))?;
+    let found = digest(file).map_err(|error| Error::io("read the content back", error))?;
+    if found != written {
+        let other = "what was written does not read back: the disk or another process changed it";
+        return Err(Error::new(ErrorKind::Io, other));
+    }
+    Ok(bytes)
+}
+
+fn digest(file: &mut File) -> io::Result<[u8; 32]> {
+    file.rewind()?;
+    let mut checksum = Checksum::new(CHECKSUM);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(checksum.finish()),
+            Ok(read) => drop(checksum.update(chunk.get(..read).unwrap_or_default())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Counts and digests what passes through.
+struct Hashing<W> {
+    out: W,
+    checksum: Checksum,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.checksum.update(bytes.get(..written).unwrap_or_default());
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Compares what is written with a file, without holding either in memory.
+struct Comparing<R> {
+    file: R,
+    same: bool,
+}
+
+impl<R: Read> Comparing<R> {
+    fn ends_here(mut self) -> io::Result<bool> {
+        Ok(self.same && self.file.read(&mut [0])? == 0)
+    }
+}
+
+impl<R: Read> Write for Comparing<R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.same {
+            let mut found = vec![0; bytes.len()];
+            self.same = match self.file.read_exact(&mut found) {
+                Ok(()) => found == bytes,
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! Directories held open, so that the check of a path and what is done there are one.
+//!
+//! A path is a promise about names, and another process may change names between a check and a
+//! write. So nothing here takes a path: from the directory on that the user named, one name at a
+//! time is opened below the handle of the directory before it, and a name that is not a real
+//! directory is refused by the very call that opens it. A name is never `..` and never holds a `/`,
+//! so no step leads up or out. This is what `openat2` with `RESOLVE_BENEATH` does for whole paths,
+//! in a way that every Unix has; whole paths are no use here, since directories are made on the way.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+
+/// What an entry of a directory may be made with; the user's umask takes from it.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
+
+/// An open directory. It stays the same one, whatever becomes of its name.
+#[derive(Debug)]
+pub(super) struct Folder(OwnedFd);
+
+impl Folder {
+    /// Opens the directory that the user named, through links if it must be.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(fs::open(
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?))
+    }
+
+    /// The same directory, open once more.
+    pub(super) fn again(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
+    /// Opens the directory `name`; `NotADirectory` for anything else, a link to one included.
+    pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match fs::openat(&self.0, name, flags, Mode::empty()) {
+            // Which of the two comes for a link differs between systems.
+            Err(Errno::LOOP | Errno::MLINK) => Err(Errno::NOTDIR.into()),
+            opened => Ok(Self(opened?)),
+        }
+    }
+
+    /// Makes the directory `name`; `AlreadyExists` when anything has that name.
+    pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::mkdirat(&self.0, name, DIRECTORY_MODE)?)
+    }
+
+    /// What has the name `name`, if anything: of a link, the link itself.
+    pub(super) fn find(&self, name: &OsStr) -> io::Result<Option<Found>> {
+        match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Found::from(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens the file `name` to read. Never waits for whoever writes to a pipe.
+    pub(super) fn read(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(fs::openat(&self.0, name, flags, Mode::empty())?.into())
+    }
+
+    /// Makes the new file `name`, open to read and write; `AlreadyExists` when anything has that
+    /// name. Its permissions are those of `mode` that the user's umask leaves.
+    pub(super) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        // Permissions only: whoever restores gets no setuid program out of it.
+        let mode = Mode::from_raw_mode(mode & 0o777);
+        Ok(fs::openat(&self.0, name, flags | OFlags::CLOEXEC, mode)?.into())
+    }
+
+    /// Where the link `name` leads.
+    pub(super) fn read_link(&self, name: &OsStr) -> io::Result<Vec<u8>> {
+        Ok(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
+    }
+
+    /// Makes the new link `name`; `AlreadyExists` when anything has that name.
+    pub(super) fn link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(fs::symlinkat(target, &self.0, name)?)
+    }
+
+    /// Gives `from` the name `to`; `AlreadyExists` when anything has that name, or one that this
+    /// file system cannot tell from it.
+    pub(super) fn publish(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        match fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
+            // A file system that cannot do that in one step has links, which refuse a taken name too.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?;
+                self.remove(from)
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    /// Gives `from` the name `to`, in place of what has it.
+    pub(super) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Removes the name of a file or a link.
+    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Makes the names in it durable, where the file system can.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match fs::fsync(&self.0) {
+            // Some file systems of networks and cameras keep no promises about names.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            synced => Ok(synced?),
+        }
+    }
+}
+
+/// Something that has a name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) kind: EntryKind,
+    /// Its permissions.
+    pub(super) mode: u32,
+    /// Which it is: device and number there.
+    pub(super) identity: (i128, i128),
+    /// How many names it has.
+    pub(super) names: i128,
+    /// Its length, and when its content was changed last.
+    content: [i128; 3],
+    /// When anything of it was changed last.
+    changed: [i128; 2],
+}
+
+/// What restoring makes of an entry that is in its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    File,
+    Link,
+    Folder,
+    /// A pipe, a socket, a device.
+    Special,
+}
+
+impl Found {
+    /// What an open file is.
+    pub(super) fn of(file: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from(&fs::fstat(file)?))
+    }
+
+    /// What is left of the permissions `wanted` for a file that comes in its place: nobody may read
+    /// or write that who could not read or write this.
+    pub(super) fn narrow(&self, wanted: u32) -> u32 {
+        let readers = self.mode & 0o444;
+        match self.kind {
+            EntryKind::File => wanted & (0o700 | self.mode & 0o066 | readers >> 2),
+            _ => wanted,
+        }
+    }
+
+    /// Whether it is what `before` was, and unchanged.
+    pub(super) fn is_still(&self, before: &Self) -> bool {
+        // Replacing one name of a file changes the file behind its other names.
+        let is_unchanged = self.changed == before.changed || before.names > 1;
+        self.identity == before.identity && self.content == before.content && is_unchanged
+    }
+}
+
+/// The fields have other widths on every system, which 128 bits hold all.
+impl From<&Stat> for Found {
+    fn from(stat: &Stat) -> Self {
+        let kind = match fs::FileType::from_raw_mode(stat.st_mode) {
+            fs::FileType::RegularFile => EntryKind::File,
+            fs::FileType::Symlink => EntryKind::Link,
+            fs::FileType::Directory => EntryKind::Folder,
+            _ => EntryKind::Special,
+        };
+        Self {
+            kind,
+            mode: Mode::from_raw_mode(stat.st_mode).bits(),
+            identity: (stat.st_dev.into(), stat.st_ino.into()),
+            names: stat.st_nlink.into(),
+            content: [stat.st_size.into(), stat.st_mtime.into(), stat.st_mtime_nsec.into()],
+            changed: [stat.st_ctime.into(), stat.st_ctime_nsec.into()],
+        }
+    }
+}

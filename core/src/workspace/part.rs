@@ -1,0 +1,143 @@
+//! The temporary name under which a file is written, before it gets its own.
+//!
+//! The name follows from the file's own name, and whoever writes holds a lock on the file that dies
+//! with the process. So what a killed restore left is found and removed by the next one that writes
+//! the same file, and never taken for that of a restore that still runs.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, TryLockError};
+use std::io;
+
+use super::folder::{EntryKind, Folder, Found};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId};
+
+/// How every temporary name begins. Nothing of a context is restored under such a name, and nothing
+/// with such a name is captured.
+pub(super) const PREFIX: &str = ".turntree-part-";
+
+/// Hex digits of the name's hash that follow.
+const DIGITS: usize = 16;
+
+/// A file, or a link, that does not have its own name yet. When it is dropped before, it is removed.
+#[derive(Debug)]
+pub(super) struct Part<'f> {
+    folder: &'f Folder,
+    name: OsString,
+    is_named: bool,
+}
+
+impl<'f> Part<'f> {
+    /// A new, empty file that is to be named `name`, open and locked.
+    ///
+    /// # Errors
+    /// `Locked` when another restore writes the same file right now.
+    pub(super) fn file(folder: &'f Folder, name: &OsStr, mode: u32) -> Result<(Self, File)> {
+        let name = vacant(folder, name)?;
+        let file = folder.create(&name, mode).map_err(|error| not_made(&name, error))?;
+        lock(&file)?;
+        // Before it was locked, it looked like something left behind.
+        let failed = |error| Error::io(format!("look at {}", name.display()), error);
+        let mine = Found::of(&file).map_err(failed)?.identity;
+        if folder.find(&name).map_err(failed)?.is_none_or(|found| found.identity != mine) {
+            return Err(in_use());
+        }
+        Ok((Self { folder, name, is_named: false }, file))
+    }
+
+    /// A new link to `target` that is to be named `name`.
+    ///
+    /// # Errors
+    /// `Io` when the system refuses.
+    pub(super) fn link(folder: &'f Folder, name: &OsStr, target: &OsStr) -> Result<Self> {
+        let name = vacant(folder, name)?;
+        folder.link(target, &name).map_err(|error| not_made(&name, error))?;
+        Ok(Self { folder, name, is_named: false })
+    }
+
+    /// Gives it its own name, in place of `before`, or of nothing.
+    ///
+    /// # Errors
+    /// `Conflict` when something else has that name by now, which stays.
+    pub(super) fn name(mut self, name: &OsStr, before: Option<&Found>) -> Result<()> {
+        let Some(before) = before else {
+            self.folder.publish(&self.name, name).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => conflict(
+                    "something has this name since it was looked at, or one that this file \
+                     system cannot tell from it: it was left as it is",
+                ),
+                _ => Error::io("rename", error),
+            })?;
+            self.is_named = true;
+            return Ok(());
+        };
+        let now = self.folder.find(name).map_err(|error| Error::io("look at it", error))?;
+        if !now.is_some_and(|now| now.is_still(before)) {
+            return Err(conflict("it changed since it was looked at, and was left as it is"));
+        }
+        self.folder.replace(&self.name, name).map_err(|error| Error::io("rename", error))?;
+        self.is_named = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if !self.is_named {
+            // An error is on its way already; what is left is removed by the next restore.
+            let _ = self.folder.remove(&self.name);
+        }
+    }
+}
+
+/// The temporary name for `name`, which nothing has any more.
+fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
+    let digits = ObjectId::of(Kind::Blob, name.as_encoded_bytes()).short(DIGITS);
+    let part = OsString::from(format!("{PREFIX}{digits}"));
+    let failed = |error| Error::io(format!("remove {}", part.display()), error);
+    let Some(left) = folder.find(&part).map_err(failed)? else { return Ok(part) };
+    match left.kind {
+        EntryKind::File => {
+            let file = folder.read(&part).map_err(failed)?;
+            lock(&file)?;
+            // Whoever had the lock until now may have given the file its own name.
+            if Found::of(&file).map_err(failed)?.identity != left.identity {
+                return Err(in_use());
+            }
+            if folder.find(&part).map_err(failed)?.is_some_and(|now| now.identity == left.identity)
+            {
+                folder.remove(&part).map_err(failed)?;
+            }
+        }
+        EntryKind::Link => folder.remove(&part).map_err(failed)?,
+        EntryKind::Folder | EntryKind::Special => {
+            let part = part.display();
+            return Err(Error::invalid(format!("{part} is in the way, and no restore made it")));
+        }
+    }
+    Ok(part)
+}
+
+/// Locks a file that this process made or means to remove.
+fn lock(file: &File) -> Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(in_use()),
+        // A file system without locks: two restores at once then fail when they name the file.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
+fn not_made(name: &OsStr, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return in_use();
+    }
+    Error::io(format!("make {}", name.display()), error)
+}
+
+fn conflict(message: &str) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn in_use() -> Error {
+    Error::new(ErrorKind::Locked, "another restore writes this file right now")
+}

@@ -1,0 +1,263 @@
+//! What laying a context out as files would do, file by file, before anything is written.
+//!
+//! ```text
+//! agents/<name>/messages.jsonl     the conversation, one record a line
+//! agents/<name>/system-prompt      a section that is one blob
+//! agents/<name>/state/<key>        a map: one file a key
+//! scratchpad/<key>  memory/<key>   likewise
+//! reasoning/000000                 a list: one file an item
+//! files/<path>                     the workspace
+//! source                           the transcript, byte for byte
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::content::Content;
+use super::folder::{EntryKind, Folder, Found};
+use super::layout::{entry_path, section_path};
+use super::target::Target;
+use crate::context::{Context, FileEntry, FileMode, Section, Shape, text_key};
+use crate::error::{Error, Result};
+use crate::object::ObjectSource;
+use crate::tree::{List, Map};
+
+/// What restoring would do, file by file, in order of paths.
+#[derive(Debug, Clone)]
+pub struct RestorePlan {
+    /// The directory.
+    pub target: PathBuf,
+    /// Every file of the context.
+    pub files: Vec<PlannedFile>,
+    pub(super) context: Context,
+}
+
+/// One file of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFile {
+    /// Path below the directory.
+    pub path: PathBuf,
+    /// What would be done.
+    pub action: Action,
+    /// What the file is.
+    pub mode: FileMode,
+    pub(super) content: Content,
+    /// What is there.
+    pub(super) found: Option<Found>,
+}
+
+/// What would be done with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is not there and would be written.
+    Create,
+    /// Another file or a link is there: it would be overwritten, which must be allowed.
+    Overwrite,
+    /// It is there just so.
+    Keep,
+}
+
+/// Plans to lay out `context` in `target`, which need not exist. `only` limits it to sections and
+/// paths that begin so (`files`, `agents/main`, `files/src`); empty means everything.
+///
+/// Reads every file that would be overwritten; writes nothing.
+///
+/// # Errors
+/// `NotFound` when nothing is under `only`; `InvalidInput` when two entries would be one file, when
+/// a path leads through a link or a file or into a store, or when a directory, pipe, socket or device
+/// is in the way of a file; `LimitExceeded` for a key that is too long for a path.
+pub fn plan(
+    source: &dyn ObjectSource,
+    context: &Context,
+    target: &Path,
+    only: &[String],
+) -> Result<RestorePlan> {
+    let mut wanted = BTreeMap::new();
+    for (name, section) in context.sections(source)? {
+        if selects_below(only, &name) {
+            add_section(source, &name, &section, only, &mut wanted)?;
+        }
+    }
+    if wanted.is_empty() && !only.is_empty() {
+        let only = only.join(", ");
+        return Err(Error::not_found(format!("nothing in this snapshot is under {only}")));
+    }
+    refuse_files_as_folders(wanted.keys())?;
+    let mut looking = Looking { source, context, target: Target::open(target)?, folder: None };
+    let mut files = Vec::with_capacity(wanted.len());
+    for (path, (mode, content)) in wanted {
+        let (action, found) = looking
+            .look(&path, mode, &content)
+            .map_err(|error| error.at(target.join(&path).display()))?;
+        files.push(PlannedFile { path, action, mode, content, found });
+    }
+    refuse_names_of_one_file(&files)?;
+    Ok(RestorePlan { target: target.to_owned(), files, context: context.clone() })
+}
+
+type Wanted = BTreeMap<PathBuf, (FileMode, Content)>;
+
+fn add_section(
+    source: &dyn ObjectSource,
+    name: &str,
+    section: &Section,
+    only: &[String],
+    wanted: &mut Wanted,
+) -> Result<()> {
+    let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
+    if let Some(agent) = agent {
+        let content = Content::Messages(agent.to_owned());
+        let path = section_path(name)?.with_extension("jsonl");
+        return add(wanted, path, FileMode::Regular, content);
+    }
+    match section.shape {
+        _ if name == "source" => {
+            add(wanted, PathBuf::from(name), FileMode::Regular, Content::Transcript)
+        }
+        Shape::Blob => {
+            add(wanted, section_path(name)?, FileMode::Regular, Content::Blob(section.id))
+        }
+        Shape::List => {
+            let list = List::open(source, &section.id)?;
+            for (index, item) in (0_u64..).zip(list.iter(source, 0..list.len())) {
+                let path = entry_path(name, &format!("{index:06}"))?;
+                add(wanted, path, FileMode::Regular, Content::Blob(item?.link.id))?;
+            }
+            Ok(())
+        }
+        Shape::Map => {
+            for entry in Map::open(source, &section.id)?.iter(source) {
+                let (key, item) = entry?;
+                let key = text_key(&key)?;
+                if !selects(only, name, &key) {
+                    continue;
+                }
+                let mode = match name {
+                    "files" => FileEntry::from_item(&item)?.mode,
+                    _ => FileMode::Regular,
+                };
+                add(wanted, entry_path(name, &key)?, mode, Content::Blob(item.link.id))?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn add(wanted: &mut Wanted, path: PathBuf, mode: FileMode, content: Content) -> Result<()> {
+    if wanted.contains_key(&path) {
+        return Err(Error::invalid(format!("two entries would be the file {}", path.display())));
+    }
+    wanted.insert(path, (mode, content));
+    Ok(())
+}
+
+/// Whether anything in `section` may be wanted.
+fn selects_below(only: &[String], section: &str) -> bool {
+    let related = |path: &String| {
+        let path = path.trim_end_matches('/');
+        is_under(section, path) || is_under(path, section)
+    };
+    only.is_empty() || only.iter().any(related)
+}
+
+/// Whether the entry `key` of `section` is wanted.
+fn selects(only: &[String], section: &str, key: &str) -> bool {
+    let full = format!("{section}/{key}");
+    only.is_empty() || only.iter().any(|path| is_under(&full, path.trim_end_matches('/')))
+}
+
+fn is_under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Refuses files that would also have to be folders. In order of paths, what is in a folder comes
+/// right behind it.
+fn refuse_files_as_folders<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone) -> Result<()> {
+    let mut neighbours = paths.clone().zip(paths.skip(1));
+    match neighbours.find(|(file, next)| next.starts_with(file)) {
+        Some((file, next)) => Err(clash(file, next)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses two names for what the file system takes for one entry, as where it folds case. Two links
+/// to one file are two entries.
+fn refuse_names_of_one_file(files: &[PlannedFile]) -> Result<()> {
+    let mut known: HashMap<_, &PlannedFile> = HashMap::new();
+    for file in files {
+        let Some(found) = &file.found else { continue };
+        let Some(other) = known.insert(found.identity, file) else { continue };
+        let folded = |file: &PlannedFile| file.path.to_string_lossy().to_lowercase();
+        if found.names == 1 || folded(file) == folded(other) {
+            return Err(clash(&other.path, &file.path));
+        }
+    }
+    Ok(())
+}
+
+fn clash(a: &Path, b: &Path) -> Error {
+    let (a, b) = (a.display(), b.display());
+    Error::invalid(format!(
+        "{a} and {b} cannot both be files here: restore one of them with --only"
+    ))
+}
+
+/// What is needed to look at one file after another.
+struct Looking<'a> {
+    source: &'a dyn ObjectSource,
+    context: &'a Context,
+    target: Option<Target<'a>>,
+    /// The folder that was looked into last.
+    folder: Option<(PathBuf, Option<Folder>)>,
+}
+
+impl Looking<'_> {
+    /// What is there now, and so what would be done.
+    fn look(
+        &mut self,
+        path: &Path,
+        mode: FileMode,
+        content: &Content,
+    ) -> Result<(Action, Option<Found>)> {
+        let (source, context) = (self.source, self.context);
+        let (Some(folder), Some(name)) = (self.enter(path)?, path.file_name()) else {
+            return Ok((Action::Create, None));
+        };
+        let failed = |error| Error::io("look at it", error);
+        let Some(found) = folder.find(name).map_err(failed)? else {
+            return Ok((Action::Create, None));
+        };
+        let same = match (mode, found.kind) {
+            (_, EntryKind::Folder) => {
+                return Err(Error::invalid("expected a file or nothing, found a directory"));
+            }
+            (_, EntryKind::Special) => {
+                let special = "expected a file or nothing, found a pipe, a socket or a device";
+                return Err(Error::invalid(special));
+            }
+            (FileMode::Symlink, EntryKind::Link) => {
+                folder.read_link(name).map_err(failed)? == content.bytes(source)?
+            }
+            (FileMode::Symlink, EntryKind::File) | (_, EntryKind::Link) => false,
+            (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
+                let executable = found.mode & 0o100 != 0;
+                executable == (mode == FileMode::Executable)
+                    && content.is_in(source, context, folder.read(name).map_err(failed)?)?
+            }
+        };
+        Ok((if same { Action::Keep } else { Action::Overwrite }, Some(found)))
+    }
+
+    /// The folder of `path`, if it is there.
+    fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
+            let folder = match &self.target {
+                Some(target) => target.enter(parent)?,
+                None => None,
+            };
+            self.folder = Some((parent.to_owned(), folder));
+        }
+        Ok(self.folder.as_ref().and_then(|(_, folder)| folder.as_ref()))
+    }
+}

@@ -1,0 +1,179 @@
+//! The directory that a restore writes to, and the folders below it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::folder::Folder;
+use crate::error::{Error, Result};
+
+/// Names that every store has in its directory.
+const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
+
+/// The target of a restore, open.
+#[derive(Debug)]
+pub(super) struct Target<'a> {
+    path: &'a Path,
+    folder: Folder,
+    /// Folders in which names were made, below the target.
+    touched: BTreeSet<PathBuf>,
+    /// Directories above the target in which names were made.
+    above: Vec<PathBuf>,
+}
+
+impl<'a> Target<'a> {
+    /// Opens the directory `path`, if it is there.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is something else, or belongs to a store.
+    pub(super) fn open(path: &'a Path) -> Result<Option<Self>> {
+        let folder = match Folder::open(path) {
+            Ok(folder) => folder,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(not_a_directory(path));
+            }
+            Err(error) => return Err(Error::io(format!("open {}", path.display()), error)),
+        };
+        let whole = fs::canonicalize(path)
+            .map_err(|error| Error::io(format!("find {}", path.display()), error))?;
+        if let Some(store) = whole.ancestors().find(|folder| is_store(folder)) {
+            return Err(Error::invalid(format!(
+                "{} belongs to the store {}: nothing is restored into a store",
+                path.display(),
+                store.display()
+            )));
+        }
+        Ok(Some(Self { path, folder, touched: BTreeSet::new(), above: Vec::new() }))
+    }
+
+    /// The same, and makes it if need be.
+    pub(super) fn open_or_create(path: &'a Path) -> Result<Self> {
+        if let Some(target) = Self::open(path)? {
+            return Ok(target);
+        }
+        let missing = path.ancestors().take_while(|folder| fs::symlink_metadata(folder).is_err());
+        let above = missing.filter_map(|folder| Some(parent_of(folder)?.to_owned())).collect();
+        fs::create_dir_all(path)
+            .map_err(|error| Error::io(format!("make {}", path.display()), error))?;
+        let target = Self::open(path)?.ok_or_else(|| {
+            Error::not_found(format!("{} is gone since it was made", path.display()))
+        })?;
+        Ok(Self { above, ..target })
+    }
+
+    /// The folder `path` below the target, if it is there.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the way leads through anything but real directories, or into a store.
+    pub(super) fn enter(&self, path: &Path) -> Result<Option<Folder>> {
+        self.walk(path, &mut |_, _| Ok(false))
+    }
+
+    /// The same, and makes what is missing.
+    pub(super) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
+        let mut touched = std::mem::take(&mut self.touched);
+        let entered = self.walk(path, &mut |parent, way| {
+            let failed =
+                |error| Error::io(format!("make {}", self.path.join(way).display()), error);
+            match parent.make(way.file_name().unwrap_or_default()) {
+                // Somebody else was faster: what it is, shows when it is entered.
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
+                _ => {
+                    touched.extend(way.parent().map(Path::to_owned));
+                    Ok(true)
+                }
+            }
+        });
+        touched.insert(path.to_owned());
+        self.touched = touched;
+        entered?.ok_or_else(|| {
+            Error::not_found(format!(
+                "{} is gone since it was made",
+                self.path.join(path).display()
+            ))
+        })
+    }
+
+    /// Goes down to `path`, one name at a time. What is missing, `missing` may make.
+    fn walk(
+        &self,
+        path: &Path,
+        missing: &mut dyn FnMut(&Folder, &Path) -> Result<bool>,
+    ) -> Result<Option<Folder>> {
+        let failed = |action: &str, way: &Path, error: io::Error| match error.kind() {
+            io::ErrorKind::NotADirectory => not_a_directory(&self.path.join(way)),
+            _ => Error::io(format!("{action} {}", self.path.join(way).display()), error),
+        };
+        let mut way = PathBuf::new();
+        let again = self.folder.again();
+        let mut folder = again.map_err(|error| failed("open", &way, error))?;
+        for name in path {
+            way.push(name);
+            let entered = match folder.enter(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if !missing(&folder, &way)? {
+                        return Ok(None);
+                    }
+                    folder.enter(name)
+                }
+                entered => entered,
+            };
+            folder = entered.map_err(|error| failed("open", &way, error))?;
+            let is_store =
+                is_store_at(&folder).map_err(|error| failed("look into", &way, error))?;
+            if is_store {
+                let path = self.path.join(&way);
+                let refused = format!("{} is a store: nothing is restored into it", path.display());
+                return Err(Error::invalid(refused));
+            }
+        }
+        Ok(Some(folder))
+    }
+
+    /// Makes every name durable that was made, each folder once.
+    ///
+    /// # Errors
+    /// `InvalidInput` when another process put something else in the place of a folder meanwhile.
+    pub(super) fn finish(self) -> Result<()> {
+        let failed = |path: &Path, error| Error::io(format!("sync {}", path.display()), error);
+        for path in self.touched.iter().rev() {
+            let full = self.path.join(path);
+            let folder = self.enter(path)?.ok_or_else(|| {
+                Error::not_found(format!("{} is gone since it was written to", full.display()))
+            })?;
+            folder.sync().map_err(|error| failed(&full, error))?;
+        }
+        for path in &self.above {
+            Folder::open(path)
+                .and_then(|folder| folder.sync())
+                .map_err(|error| failed(path, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the directory `path` is that of a store.
+pub(super) fn is_store(path: &Path) -> bool {
+    OF_A_STORE.iter().all(|name| fs::symlink_metadata(path.join(name)).is_ok())
+}
+
+fn is_store_at(folder: &Folder) -> io::Result<bool> {
+    for name in OF_A_STORE {
+        if folder.find(name.as_ref())?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn not_a_directory(path: &Path) -> Error {
+    let path = path.display();
+    Error::invalid(format!("{path} is not a directory: nothing is written through it"))
+}
+
+/// The directory that has the name of `path` in it.
+pub(super) fn parent_of(path: &Path) -> Option<&Path> {
+    path.parent().map(|parent| if parent == Path::new("") { Path::new(".") } else { parent })
+}

@@ -1,0 +1,75 @@
+//! Inputs that are too large for a corpus: made here, and given to the targets.
+
+use std::fs;
+use std::path::Path;
+
+use turntree_fuzz::{objects, policies, revision, state, transcript};
+
+/// Deeper than any stack would bear.
+const LEVELS: usize = 100_000;
+
+/// Every transcript of the corpus, which has one of each format.
+fn transcripts() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/transcript");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter_map(|path| fs::read_to_string(path).ok()).collect()
+}
+
+/// A value that is nested as deep as that.
+fn deep(open: &str, close: &str) -> String {
+    format!("{}1{}", open.repeat(LEVELS), close.repeat(LEVELS))
+}
+
+#[test]
+fn json_of_a_hundred_thousand_levels_is_kept_or_refused_by_every_importer() {
+    for value in [deep("[", "]"), deep("{\"a\":", "}"), "[".repeat(LEVELS)] {
+        transcript(value.as_bytes());
+        state(value.as_bytes());
+        state(format!("{{\"agents\":{{\"main\":{{\"messages\":{value}}}}}}}").as_bytes());
+    }
+    let value = deep("[", "]");
+    for text in transcripts() {
+        // As one more value in the middle of an object.
+        let colons: Vec<usize> = text.match_indices("\":").map(|(at, _)| at + 2).collect();
+        if let Some(at) = colons.get(colons.len() / 2) {
+            let (before, behind) = text.split_at(*at);
+            transcript(format!("{before}{value},\"deep\":{behind}").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn zeros_and_bytes_that_are_no_text_come_back_from_every_importer() {
+    let odd: [&[u8]; 5] =
+        [b"\0", b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"];
+    for text in transcripts() {
+        for bytes in odd {
+            for at in [0, text.len() / 2, text.len()] {
+                transcript(&[&text.as_bytes()[..at], bytes, &text.as_bytes()[at..]].concat());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_of_a_megabyte_is_a_line() {
+    let long = "x".repeat(1 << 20);
+    for text in transcripts().iter().filter(|text| text.len() > 40) {
+        let at = text.find("\": \"").map(|at| at + 4).or(text.find("\":\"").map(|at| at + 3));
+        if let Some((before, behind)) = at.map(|at| text.split_at(at)) {
+            transcript(format!("{before}{long}{behind}").as_bytes());
+        }
+    }
+}
+
+#[test]
+fn words_without_end_are_answered() {
+    for word in ["~", "^", "@{", "^{", "/", ":", "..", "~1^1", "\u{0}", "@{-1}", "99"] {
+        revision(word.repeat(LEVELS / word.len()).as_bytes());
+        revision(format!("one{}", word.repeat(LEVELS)).as_bytes());
+    }
+    for byte in 0..=255 {
+        objects(&vec![byte; LEVELS]);
+        policies(&vec![byte; LEVELS]);
+    }
+}

@@ -1,0 +1,184 @@
+//! Makes the checksums of changed files good again, as an attacker does who can compute them.
+
+use std::path::Path;
+
+use turntree::object::Checksum;
+use turntree::store::Io;
+
+use crate::sim::SimDisk;
+
+const SUPERBLOCK_BYTES: usize = 96;
+const SEGMENT_HEADER_BYTES: usize = 80;
+const RECORD_HEADER_BYTES: usize = 120;
+const PACK_HEADER_BYTES: usize = 128;
+const PACK_FOOTER_BYTES: usize = 216;
+const FRAME_HEADER_BYTES: usize = 120;
+const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
+const CHECKSUM_BYTES: usize = 32;
+
+/// Makes the checksum of a superblock good.
+pub fn mend_superblock(file: &mut [u8]) {
+    if let Some(block) = file.get_mut(..SUPERBLOCK_BYTES) {
+        mend_end(block, "turntree v1 superblock");
+    }
+}
+
+/// Makes the checksum of a manifest good.
+pub fn mend_manifest(file: &mut [u8]) {
+    mend_end(file, "turntree v1 manifest");
+}
+
+/// Makes every checksum of a segment good, and the chain of records, as far as their lengths lead.
+pub fn mend_segment(file: &mut [u8]) {
+    let Some(header) = file.get_mut(..SEGMENT_HEADER_BYTES) else { return };
+    mend_end(header, "turntree v1 segment header");
+    let (mut at, mut previous) = (SEGMENT_HEADER_BYTES, [0; CHECKSUM_BYTES]);
+    while let Some((next, trailer)) =
+        file.get_mut(at..).and_then(|rest| mend_record(rest, previous))
+    {
+        at += next;
+        previous = trailer;
+    }
+}
+
+/// Makes every checksum of a pack good, as far as its numbers lead; gives the name that it has then,
+/// without its ending. `None` when the numbers lead out of the file.
+#[must_use]
+pub fn mend_pack(pack: &mut [u8]) -> Option<String> {
+    let footer = pack.len().checked_sub(PACK_FOOTER_BYTES)?;
+    let (objects, gone, slots) = (word(pack, 48)?, word(pack, 52)?, word(pack, 56)?);
+    let all = objects.checked_add(gone)?;
+    let slot_bits = slots.checked_mul((usize::BITS - all.leading_zeros()) as usize)?;
+    let ids_bytes = all.checked_mul(32)?.checked_add(gone.checked_mul(2)?)?;
+    let frames = ids_bytes.checked_add(slot_bits.div_ceil(8))?.checked_add(PACK_HEADER_BYTES)?;
+    let ids = checksum("turntree v1 pack ids", pack.get(PACK_HEADER_BYTES..frames)?);
+    put(pack, 64, ids)?;
+    put(pack, footer.checked_add(56)?, ids)?;
+    mend_end(pack.get_mut(..PACK_HEADER_BYTES)?, "turntree v1 pack header");
+    let header: [u8; CHECKSUM_BYTES] = pack.get(96..128)?.try_into().ok()?;
+    put(pack, footer + 120, header)?;
+    let mut sums = Checksum::new("turntree v1 pack frames");
+    let mut at = frames;
+    while pack.get(at..footer)?.starts_with(&FRAME_MAGIC) {
+        let stored_at = at + FRAME_HEADER_BYTES;
+        let end = stored_at.checked_add(word(pack, at + 48)?)?;
+        let Some(stored) = pack.get(..footer).and_then(|pack| pack.get(stored_at..end)) else {
+            break;
+        };
+        let stored = checksum("turntree v1 pack frame", stored);
+        put(pack, at + 56, stored)?;
+        mend_end(pack.get_mut(at..stored_at)?, "turntree v1 pack frame header");
+        sums.update(pack.get(at + 88..stored_at)?);
+        at = end;
+    }
+    put(pack, footer + 152, sums.finish())?;
+    let table =
+        usize::try_from(u64::from_le_bytes(*pack.get(footer + 48..)?.first_chunk()?)).ok()?;
+    if let Some(table) = pack.get(table..footer) {
+        let table = checksum("turntree v1 pack table", table);
+        put(pack, footer + 88, table)?;
+    }
+    mend_end(pack.get_mut(footer..)?, "turntree v1 pack footer");
+    let name = pack.get(pack.len() - CHECKSUM_BYTES..)?;
+    Some(name.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Puts a changed pack in the place of another: under the name of its content, which manifests list
+/// from now on. When its numbers lead out of the file, only the bytes are replaced.
+///
+/// # Panics
+/// When there is no such file.
+pub fn replace_pack(disk: &SimDisk, path: &Path, mut bytes: Vec<u8>) {
+    let Some(name) = mend_pack(&mut bytes) else {
+        return disk.damage(path, bytes);
+    };
+    let old = path.file_stem().and_then(|stem| stem.to_str()).map(digits).unwrap_or_default();
+    for (manifest, mut content) in disk.files() {
+        let is_manifest = manifest.to_string_lossy().contains("/manifest-");
+        let listed = content.windows(CHECKSUM_BYTES).position(|window| window == old);
+        if let Some(at) = listed.filter(|_| is_manifest) {
+            content[at..at + CHECKSUM_BYTES].copy_from_slice(&digits(&name));
+            mend_manifest(&mut content);
+            disk.damage(&manifest, content);
+        }
+    }
+    let new = path.with_file_name(format!("{name}.pack"));
+    if new == path {
+        disk.damage(path, bytes);
+    } else {
+        disk.create(&new).unwrap();
+        disk.damage(&new, bytes);
+        disk.remove(path).unwrap();
+    }
+}
+
+fn digits(hex: &str) -> Vec<u8> {
+    let pairs = hex.as_bytes().chunks_exact(2);
+    pairs.filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// Mends the record at the beginning of `bytes`; gives its length and its trailer.
+fn mend_record(
+    bytes: &mut [u8],
+    previous: [u8; CHECKSUM_BYTES],
+) -> Option<(usize, [u8; CHECKSUM_BYTES])> {
+    let header = bytes.get_mut(..RECORD_HEADER_BYTES)?;
+    if header.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    header[56..88].copy_from_slice(&previous);
+    mend_end(header, "turntree v1 record header");
+    let length = |at: usize| usize::from_le_bytes(header[at..at + 8].try_into().unwrap());
+    let (directory, payload) = (length(40), length(48));
+    let payload_at = RECORD_HEADER_BYTES.checked_add(directory)?;
+    if directory > 0 {
+        mend_end(bytes.get_mut(..payload_at)?, "turntree v1 batch directory");
+    }
+    let trailer_at = payload_at.checked_add(payload)?.checked_next_multiple_of(8)?;
+    let end = trailer_at.checked_add(CHECKSUM_BYTES)?;
+    mend_end(bytes.get_mut(..end)?, "turntree v1 record trailer");
+    Some((end, bytes[trailer_at..end].try_into().ok()?))
+}
+
+/// The checksum at the end is that of everything before it.
+fn mend_end(bytes: &mut [u8], context: &str) {
+    let Some(end) = bytes.len().checked_sub(CHECKSUM_BYTES) else { return };
+    let (content, sum) = bytes.split_at_mut(end);
+    sum.copy_from_slice(&checksum(context, content));
+}
+
+fn checksum(context: &str, bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    Checksum::new(context).update(bytes).finish()
+}
+
+fn put(bytes: &mut [u8], at: usize, digest: [u8; CHECKSUM_BYTES]) -> Option<()> {
+    bytes.get_mut(at..)?.get_mut(..CHECKSUM_BYTES).map(|room| room.copy_from_slice(&digest))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+    usize::try_from(word).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_whole_file_is_as_it_was() {
+        let sample = Sample::small(6);
+        for (path, bytes) in sample.disk.files() {
+            let mut mended = bytes.clone();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            match name.rsplit_once('.') {
+                Some((stem, "pack")) => assert_eq!(mend_pack(&mut mended).as_deref(), Some(stem)),
+                Some((_, "seg")) => mend_segment(&mut mended),
+                _ if name.starts_with("manifest-") => mend_manifest(&mut mended),
+                _ if name == "superblock" => mend_superblock(&mut mended),
+                _ => {}
+            }
+            assert!(mended == bytes, "{name}");
+        }
+    }
+}

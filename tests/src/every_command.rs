@@ -1,0 +1,190 @@
+//! Every command of the program, in a folder whose messages, files, notes and states hold a secret.
+//!
+//! What is made by then, and what was said, is for tests to look at.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use crate::claude_code;
+
+/// What nobody but its owner is to see.
+pub const SECRET: &str = "sk-canary-7f3a9c51";
+
+/// A command for the shell.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// The line.
+    pub line: &'static str,
+    /// How it ends.
+    pub exit: i32,
+    /// Whether its output is what was stored.
+    pub shows_content: bool,
+}
+
+const fn step(line: &'static str) -> Step {
+    Step { line, exit: 0, shows_content: false }
+}
+
+const fn content(line: &'static str) -> Step {
+    Step { shows_content: true, ..step(line) }
+}
+
+/// A command that is refused, or whose answer is no.
+#[must_use]
+pub const fn failing(exit: i32, line: &'static str) -> Step {
+    Step { exit, ..step(line) }
+}
+
+/// Every command at least once, in an order that works.
+pub const STEPS: &[Step] = &[
+    step("turntree init"),
+    step("turntree import session.jsonl --session work"),
+    step("turntree import longer.jsonl --session work"),
+    step("turntree snapshot -m 'a note' --state state.json"),
+    step("turntree snapshot -m 'the files' --workspace project --pin"),
+    step("turntree fork plan-b HEAD~1"),
+    step("turntree switch plan-b"),
+    step("turntree snapshot -m 'another note' --state - < other.json"),
+    step("turntree branch"),
+    step("turntree tag first HEAD~1"),
+    step("turntree tag"),
+    step("turntree undo"),
+    step("turntree redo"),
+    step("turntree op log"),
+    step("turntree op show 1"),
+    step("turntree status"),
+    content("turntree log"),
+    content("turntree show HEAD"),
+    content("turntree show HEAD:scratchpad/login"),
+    step("turntree ls HEAD"),
+    step("turntree ls HEAD:files"),
+    content("turntree cat HEAD:agents/main/messages"),
+    content("turntree diff HEAD~1 HEAD"),
+    step("turntree stats"),
+    step("turntree pin HEAD~1 --name keep"),
+    step("turntree pins"),
+    step("turntree unpin keep"),
+    step("turntree retention set --keep-last 3 work"),
+    step("turntree retention show"),
+    step("turntree gc --dry-run"),
+    step("turntree gc"),
+    step("turntree retention unset work"),
+    step("turntree repack"),
+    step("turntree snapshot -m more --state state.json"),
+    step("turntree gc --auto"),
+    step("turntree fsck"),
+    step("turntree repair --dry-run"),
+    step("turntree repair"),
+    step("turntree hash-object state.json -w"),
+    content("turntree cat-object HEAD:scratchpad/login"),
+    step("turntree ls-tree HEAD"),
+    step("turntree rev-parse HEAD"),
+    step("turntree update-ref refs/tags/v1 HEAD"),
+    step("turntree show-ref"),
+    step("turntree restore HEAD --to out --dry-run"),
+    step("turntree restore HEAD --to out"),
+    step("turntree restore HEAD --to out --json"),
+    step("turntree export work --format source -o export.jsonl"),
+    content("turntree export work --format jsonl"),
+    step("turntree demo"),
+    step("turntree completions bash"),
+    step("turntree version"),
+    step("turntree help import"),
+    step("turntree redact - --dry-run < secret"),
+    failing(2, "turntree redact - < secret"),
+    step("turntree redact - --dry-run --json < secret"),
+    step("turntree redact --regex - --dry-run < secret"),
+    step("turntree redact - --yes < secret"),
+    failing(1, "turntree redact - --yes < secret"),
+    step("turntree fsck"),
+];
+
+/// A folder with something for every command to work on, and a shell in it.
+pub struct Shell {
+    root: tempfile::TempDir,
+    umask: &'static str,
+}
+
+impl Shell {
+    /// A new folder, and `program` in it as `turntree`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn new(program: &Path, umask: &'static str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["bin", "home", "work/project"] {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        symlink(program, root.path().join("bin/turntree")).unwrap();
+        let session = |turns| {
+            claude_code(turns)
+                .replace("say what", &format!("say {SECRET}"))
+                .replace("usize", SECRET)
+        };
+        let state = |note: &str| {
+            format!(
+                r#"{{"agents": {{"main": {{"messages": [{{"role": "user", "content": "use {SECRET}"}}]}}}},
+                     "scratchpad": {{"login": "{note} {SECRET}"}},
+                     "files": {{".env": "KEY={SECRET}\n"}}}}"#
+            )
+        };
+        for (name, text) in [
+            ("session.jsonl", session(8)),
+            ("longer.jsonl", session(12)),
+            ("state.json", state("this is")),
+            ("other.json", state("that was")),
+            ("secret", format!("{SECRET}\n")),
+            ("project/config", format!("token = {SECRET}\n")),
+        ] {
+            fs::write(root.path().join("work").join(name), text).unwrap();
+        }
+        Self { root, umask }
+    }
+
+    /// Where commands run.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// The store that they find there.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.work().join(".turntree")
+    }
+
+    /// Runs a line.
+    ///
+    /// # Panics
+    /// When there is no shell.
+    #[must_use]
+    pub fn run(&self, line: &str) -> Output {
+        let path = format!("{}:/usr/bin:/bin", self.root.path().join("bin").display());
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("umask {}\n{line}", self.umask)])
+            .current_dir(self.work())
+            .env_clear()
+            .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC")])
+            .env("HOME", self.root.path().join("home"))
+            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_ACTOR", "somebody")])
+            .env("TURNTREE_MAINTENANCE", "off")
+            .stdin(Stdio::null());
+        shell.output().unwrap()
+    }
+
+    /// Runs a step.
+    ///
+    /// # Panics
+    /// When it ends otherwise than it should.
+    #[must_use]
+    pub fn step(&self, step: &Step) -> Output {
+        let output = self.run(step.line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(step.exit), "{}: {said}", step.line);
+        output
+    }
+}

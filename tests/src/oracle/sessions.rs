@@ -1,0 +1,322 @@
+//! Runs of what users do: turns, forks, tags, pins, policies, collections, repairs, a redaction.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use turntree::context::{Builder, MessageEntry, Role};
+use turntree::maintenance::{
+    Loss, Pattern, Policy, Purpose, Scope, collect, redact, repair, set_policy,
+};
+use turntree::object::{Kind, ObjectSink, RefValue};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot, pin_ref, tag_ref};
+use turntree::store::{Expected, Io, NewStore, Store, Tier};
+
+use super::turns::{REDACTED, SECRET, tips};
+use super::{Attempt, DIR, Redaction, Target, Turn, Witness, options};
+use crate::sim::{Random, SimDisk};
+use crate::stamp;
+
+const SESSIONS: [&str; 2] = ["one", "two"];
+const BRANCHES: [&str; 3] = ["main", "left", "right"];
+
+/// The purposes of collections.
+pub const PURPOSES: [Purpose; 5] = [
+    Purpose::Gc,
+    Purpose::Step,
+    Purpose::Repack(Tier::Hot),
+    Purpose::Repack(Tier::Compacted),
+    Purpose::Repack(Tier::Archive),
+];
+
+/// Something that a user does. Branches are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// One more turn on a branch.
+    Turn(usize),
+    /// The same, without looking first what others did.
+    BlindTurn(usize),
+    /// A branch goes to some turn, or begins there.
+    Move(usize),
+    /// A branch goes away.
+    Delete(usize),
+    /// A pin on the newest turn of a branch; or off it, where it is.
+    Pin(usize),
+    /// A tag on the newest turn of a branch.
+    Tag(usize),
+    /// The session of a branch keeps so many turns.
+    KeepLast(usize, u64),
+    /// Objects without a ref, of a change that is never finished.
+    Abandon,
+    /// A collection.
+    Collect(Purpose),
+    /// A look for damage, and a repair of what there is, which is nothing.
+    Repair,
+    /// A redaction, which needs everybody else to be away.
+    Redact,
+    /// The process ends.
+    Close,
+}
+
+/// A run of steps by several processes.
+#[derive(Debug, Clone, Default)]
+pub struct Sessions {
+    /// Decides whatever the steps do not say.
+    pub seed: u64,
+    /// Each step, with the process that takes it; one after the other.
+    pub steps: Vec<(u32, Step)>,
+}
+
+impl Sessions {
+    /// So many steps of three processes, drawn.
+    #[must_use]
+    pub fn drawn(seed: u64, steps: usize) -> Self {
+        let mut random = Random(seed ^ 0x5e55);
+        let steps =
+            (0..steps).map(|_| (u32::try_from(random.below(3)).unwrap(), draw(&mut random)));
+        Self { seed, steps: steps.collect() }
+    }
+
+    /// Makes a store and runs.
+    pub fn run(&self, disk: &SimDisk, witness: &Witness) {
+        match Store::create(disk, Path::new(DIR), &NewStore { id: [5; 16] }) {
+            Ok(()) => {
+                witness.tell(|promise| promise.created = true);
+                self.go_on(disk, witness);
+            }
+            Err(error) => witness.tell(|promise| promise.errors.push(error.to_string())),
+        }
+    }
+
+    /// Runs on a store that is there.
+    pub fn go_on(&self, disk: &SimDisk, witness: &Witness) {
+        let mut run = Run {
+            disk,
+            witness,
+            random: Random(self.seed),
+            repos: BTreeMap::new(),
+            second: i64::try_from(witness.promise_len()).unwrap() * 20,
+            stalled: Vec::new(),
+        };
+        for (process, step) in &self.steps {
+            run.take(*process, *step);
+        }
+    }
+}
+
+/// A step, the more likely the more often users take it.
+fn draw(random: &mut Random) -> Step {
+    let branch = random.below(SESSIONS.len() * BRANCHES.len());
+    match random.below(40) {
+        0..18 => Step::Turn(branch),
+        18..20 => Step::BlindTurn(branch),
+        20..22 => Step::Move(branch),
+        22 => Step::Delete(branch),
+        23..25 => Step::Pin(branch),
+        25 => Step::Tag(branch),
+        26 => Step::KeepLast(branch, 1 + random.draw() % 4),
+        27 => Step::Abandon,
+        28..33 => Step::Collect(PURPOSES[random.below(PURPOSES.len())]),
+        33 => Step::Repair,
+        34 if random.below(8) == 0 => Step::Redact,
+        _ => Step::Close,
+    }
+}
+
+struct Run<'a> {
+    disk: &'a SimDisk,
+    witness: &'a Witness,
+    random: Random,
+    repos: BTreeMap<u32, Repository>,
+    second: i64,
+    /// What stopped processes have open: they may be stalled and hold their locks.
+    stalled: Vec<Repository>,
+}
+
+impl Run<'_> {
+    fn take(&mut self, process: u32, step: Step) {
+        self.second += 20;
+        let disk = self.disk.process(process);
+        if step == Step::Close || step == Step::Redact {
+            let leaves = |other: &u32| step == Step::Redact || *other == process;
+            self.repos.retain(|other, _| !leaves(other));
+        }
+        if step == Step::Close || disk.is_stopped() {
+            return;
+        }
+        let repo = match self.repos.remove(&process) {
+            Some(repo) => repo,
+            None => {
+                let io: Arc<dyn Io> = Arc::new(disk.clone());
+                // No two handles of a store have the same seed.
+                let handle = self.witness.tell(|promise| {
+                    promise.handles += 1;
+                    promise.handles
+                });
+                let opened = Repository::open(io, Path::new(DIR), options(handle));
+                let Some(repo) = self.witness.note(opened) else { return };
+                repo
+            }
+        };
+        let done = self.step(&repo, step);
+        self.witness.note(done);
+        if !disk.is_stopped() {
+            self.repos.insert(process, repo);
+        } else if self.random.below(2) == 0 {
+            self.stalled.push(repo);
+        }
+    }
+
+    fn step(&mut self, repo: &Repository, step: Step) -> turntree::Result<()> {
+        let looks = !matches!(step, Step::BlindTurn(_) | Step::Abandon);
+        if looks {
+            repo.store().refresh()?;
+        }
+        match step {
+            Step::Turn(branch) | Step::BlindTurn(branch) => self.turn(repo, &name(branch)),
+            Step::Move(branch) => self.move_branch(repo, &name(branch)),
+            Step::Delete(branch) => {
+                let branch = name(branch);
+                let mut change = repo.begin();
+                change.move_branch(&branch, None);
+                self.finish(change, &branch.full(), None);
+                Ok(())
+            }
+            Step::Pin(branch) => self.pin(repo, &name(branch)),
+            Step::Tag(branch) => {
+                let tag = tag_ref(&branch.to_string())?;
+                let mut change = repo.begin();
+                let Some(tip) = change.tip(&name(branch)) else { return Ok(()) };
+                let message = repo.commit(&tip)?.message;
+                change.set_ref(&tag, Expected::Any, Some(RefValue::Object(tip)));
+                self.finish(change, &tag, Some(Target::Turn(message)));
+                Ok(())
+            }
+            Step::KeepLast(branch, turns) => {
+                let name = name(branch);
+                let scope = Scope::Session(name.session());
+                let mut change = repo.begin();
+                let policy = Policy { keep_last: Some(turns), ..Policy::default() };
+                set_policy(&mut change, scope, &policy)?;
+                self.finish(change, &scope.ref_name()?, Some(Target::KeepLast(turns)));
+                Ok(())
+            }
+            Step::Abandon => {
+                let mut change = repo.begin();
+                let text = self.random.draw().to_string().repeat(1 + self.random.below(300));
+                change.write(Kind::Blob, text.into())?;
+                change.flush().map(drop)
+            }
+            Step::Collect(purpose) => {
+                self.witness.tell(|promise| promise.begin_collection(repo))?;
+                collect(repo, purpose, &stamp(self.second), &mut |_| {}).map(drop)
+            }
+            Step::Repair => {
+                let failed_before = self.disk.triggered();
+                let repaired =
+                    repair(repo.store(), Loss::Refuse, &stamp(self.second), &mut |_, _| {})?;
+                // What it could not read just now, it may call damaged.
+                if failed_before == self.disk.triggered() {
+                    assert!(repaired.report.is_ok(), "{:#?}", repaired.report.findings);
+                    assert!(repaired.plan.is_empty(Loss::Refuse), "{:#?}", repaired.plan);
+                }
+                Ok(())
+            }
+            Step::Redact => {
+                self.witness.tell(|p| p.redaction = p.redaction.max(Redaction::Tried));
+                redact(repo, &Pattern::literal(SECRET, REDACTED)?, &stamp(self.second))?;
+                self.witness.tell(|promise| promise.redaction = Redaction::Done);
+                Ok(())
+            }
+            Step::Close => Ok(()),
+        }
+    }
+
+    /// Tries to finish a change of one ref.
+    fn finish(&self, change: turntree::repo::Transaction<'_>, name: &str, target: Option<Target>) {
+        let attempt = Attempt::new([(name, target)]);
+        self.witness.attempt(attempt, |reason| change.finish(&stamp(self.second), &reason));
+    }
+
+    fn turn(&mut self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
+        // Its message is its own, also among others that begin at the same moment.
+        let (message, may_be_secret) = self.witness.tell(|promise| {
+            let message = format!("turn {}", promise.turns.len());
+            promise.turns.insert(message.clone(), Arc::default());
+            (message, promise.redaction == Redaction::None)
+        });
+        let mut change = repo.begin();
+        let tip = change.tip(branch);
+        let (mut builder, before) = match &tip {
+            Some(tip) => (Builder::from(repo.context(tip)?), Some(repo.commit(tip)?.message)),
+            None => (Builder::new(), None),
+        };
+        let mut turn = match &before {
+            Some(before) => Turn::clone(&self.witness.tell(|p| Arc::clone(&p.turns[before]))),
+            None => Turn { session: branch.session().to_owned(), ..Turn::default() },
+        };
+        // Few texts, so that what was dropped is written again.
+        let key = self.random.below(6).to_string();
+        let text = format!("text {} ", self.random.below(9)).repeat(1 + self.random.below(40));
+        let value = Some(Bytes::from(text.clone()));
+        builder.set_entry(&mut change, "scratchpad", &key, value)?;
+        turn.notes.insert(key, text);
+        let secret = may_be_secret && self.random.below(6) == 0;
+        let said = format!("{message} {}", if secret { SECRET } else { "" });
+        let blob = change.write(Kind::Blob, said.clone().into())?;
+        let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+        builder.push_message(&mut change, "main", &entry)?;
+        turn.messages.push(said);
+        let tree = builder.write(&mut change)?;
+        change.snapshot(branch, Snapshot::new(tree, message.clone(), &stamp(self.second)))?;
+        (turn.number, turn.parent) = (turn.number + 1, before);
+        turn.session = branch.session().to_owned();
+        self.witness.tell(|promise| promise.turns.insert(message.clone(), Arc::new(turn)));
+        self.finish(change, &branch.full(), Some(Target::Turn(message)));
+        Ok(())
+    }
+
+    /// To any turn of the same session that a ref leads to and that cannot have expired.
+    fn move_branch(&mut self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
+        let (tips, promise) = (tips(repo)?, self.witness.promise());
+        let Some((_, start)) = tips.get(self.random.below(tips.len().max(1))) else {
+            return Ok(());
+        };
+        let (mut at, mut commit) = (*start, repo.commit(start)?);
+        for _ in 0..self.random.below(6) {
+            let Some(parent) = commit.parents.first() else { break };
+            (at, commit) = (*parent, repo.commit(parent)?);
+        }
+        if commit.session != branch.session() || promise.expired.contains(&commit.message) {
+            return Ok(());
+        }
+        let mut change = repo.begin();
+        change.move_branch(branch, Some(at));
+        self.finish(change, &branch.full(), Some(Target::Turn(commit.message)));
+        Ok(())
+    }
+
+    fn pin(&self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
+        let name = branch.to_string().replace('/', "-");
+        let full = pin_ref(&name)?;
+        let mut change = repo.begin();
+        if repo.refs().value(&full).is_some() {
+            change.unpin(&name)?;
+            self.finish(change, &full, None);
+            return Ok(());
+        }
+        let Some(tip) = change.tip(branch) else { return Ok(()) };
+        let message = repo.commit(&tip)?.message;
+        let new = NewPin { name: Some(name), ..NewPin::default() };
+        change.pin(&tip, new, &stamp(self.second))?;
+        self.finish(change, &full, Some(Target::Turn(message)));
+        Ok(())
+    }
+}
+
+/// The name of a branch by its number.
+fn name(number: usize) -> BranchName {
+    let (session, branch) = (number / BRANCHES.len(), number % BRANCHES.len());
+    BranchName::new(SESSIONS[session % SESSIONS.len()], BRANCHES[branch]).unwrap()
+}

@@ -1,0 +1,167 @@
+//! Turns: what each was written with, and which of them may have expired.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use turntree::ErrorKind;
+use turntree::maintenance::{PROTECTED_OPERATIONS, Policies};
+use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
+use turntree::repo::Repository;
+
+use super::{Promise, Redaction};
+
+/// What is taken out by redactions, and what takes its place.
+pub(super) const SECRET: &str = "k-1234";
+pub(super) const REDACTED: &str = "[redacted]";
+
+/// A turn as it was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Its session.
+    pub session: String,
+    /// Its number there.
+    pub number: u64,
+    /// The turn before, by the message of its commit.
+    pub parent: Option<String>,
+    /// The scratchpad.
+    pub notes: BTreeMap<String, String>,
+    /// The conversation.
+    pub messages: Vec<String>,
+}
+
+impl Promise {
+    /// Point 3: everything that refs lead to.
+    pub(super) fn check_turns(&self, repo: &Repository) {
+        let mut seen = HashSet::new();
+        let mut open: Vec<ObjectId> = tips(repo).unwrap().into_iter().map(|(_, id)| id).collect();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let commit = repo.commit(&id).unwrap();
+            let message = &commit.message;
+            let turn = self.turns.get(message);
+            let turn = turn.unwrap_or_else(|| panic!("{message} was never tried"));
+            assert_eq!((&commit.session, commit.turn), (&turn.session, turn.number), "{message}");
+            assert_eq!(commit.parents.len(), usize::from(turn.parent.is_some()), "{message}");
+            for parent in &commit.parents {
+                let before = repo.commit(parent).unwrap().message;
+                assert_eq!(Some(before), turn.parent, "before {message}");
+            }
+            self.check_turn(repo, &id, message, turn);
+            open.extend(commit.parents);
+        }
+    }
+
+    fn check_turn(&self, repo: &Repository, id: &ObjectId, message: &str, turn: &Turn) {
+        let (notes, messages) = match read(repo, id) {
+            Ok(content) => content,
+            Err(error) if error.kind() == ErrorKind::Expired && self.expired.contains(message) => {
+                return;
+            }
+            Err(error) => panic!("{message} is lost: {error:?}"),
+        };
+        let redacted = |text: &String| text.replace(SECRET, REDACTED);
+        let is_same = |found: &String, written: &String| match self.redaction {
+            Redaction::None => found == written,
+            Redaction::Tried => found == written || *found == redacted(written),
+            Redaction::Done => *found == redacted(written),
+        };
+        let same_notes = notes.len() == turn.notes.len()
+            && notes.iter().all(|(key, text)| is_same(text, &turn.notes[key]));
+        assert!(same_notes, "notes of {message}: {notes:?} instead of {:?}", turn.notes);
+        let same_messages = messages.len() == turn.messages.len()
+            && messages.iter().zip(&turn.messages).all(|(found, written)| is_same(found, written));
+        assert!(same_messages, "messages of {message}: {messages:?}");
+    }
+
+    /// Notes that a collection begins, and which turns it may let expire: those of sessions with a
+    /// policy that are neither among the newest of a branch, nor named, nor a point where branches
+    /// part, nor needed by an undo.
+    ///
+    /// # Errors
+    /// What reading the refs reports: then nothing may be collected.
+    pub fn begin_collection(&mut self, repo: &Repository) -> turntree::Result<()> {
+        repo.store().refresh()?;
+        let policies = Policies::load(repo.store(), &repo.refs())?;
+        let mut kept = BTreeSet::new();
+        for (name, id) in tips(repo)? {
+            let message = repo.commit(&id)?.message;
+            let session = self.turns[&message].session.clone();
+            let is_branch = name.starts_with("refs/heads/");
+            let last = policies.of(&session).and_then(|policy| policy.keep_last);
+            let last = last.filter(|_| is_branch).unwrap_or(1);
+            let line = self.line(&message);
+            kept.extend(line.into_iter().take(usize::try_from(last).unwrap()));
+        }
+        for entry in repo.operations().take(PROTECTED_OPERATIONS) {
+            let changes = entry?.operation.changes.into_iter();
+            for value in changes.flat_map(|change| [change.old, change.new]).flatten() {
+                if let RefValue::Object(id) = value
+                    && let Ok(commit) = repo.peel(&id).and_then(|id| repo.commit(&id))
+                {
+                    kept.insert(commit.message);
+                }
+            }
+        }
+        kept.extend(self.branch_points(repo)?);
+        let may_expire = self.turns.iter().filter(|(message, turn)| {
+            policies.of(&turn.session).is_some() && !kept.contains(*message)
+        });
+        let may_expire: Vec<String> = may_expire.map(|(message, _)| message.clone()).collect();
+        self.expired.extend(may_expire);
+        self.collected = true;
+        Ok(())
+    }
+
+    /// A turn and those before it, newest first.
+    pub(super) fn line(&self, message: &str) -> Vec<String> {
+        let mut line = vec![message.to_owned()];
+        while let Some(parent) = line.last().and_then(|at| self.turns.get(at)?.parent.clone()) {
+            line.push(parent);
+        }
+        line
+    }
+
+    fn branch_points(&self, repo: &Repository) -> turntree::Result<BTreeSet<String>> {
+        let mut lines = BTreeSet::new();
+        for (_, id) in tips(repo)? {
+            lines.extend(self.line(&repo.commit(&id)?.message));
+        }
+        let parents = lines.iter().filter_map(|message| self.turns[message].parent.clone());
+        let mut seen = BTreeSet::new();
+        Ok(parents.filter(|parent| !seen.insert(parent.clone())).collect())
+    }
+}
+
+/// The commits that branches, tags and pins lead to.
+pub(super) fn tips(repo: &Repository) -> turntree::Result<Vec<(String, ObjectId)>> {
+    let refs = repo.refs();
+    let named = refs.values.iter().filter(|(name, _)| {
+        ["refs/heads/", "refs/tags/", "refs/pins/"].iter().any(|kind| name.starts_with(kind))
+    });
+    let ids = named.filter_map(|(name, value)| match value {
+        RefValue::Object(id) => Some(repo.peel(id).map(|id| (name.clone(), id))),
+        RefValue::Symbolic(_) => None,
+    });
+    ids.collect()
+}
+
+/// The notes and messages of a turn.
+fn read(
+    repo: &Repository,
+    id: &ObjectId,
+) -> turntree::Result<(BTreeMap<String, String>, Vec<String>)> {
+    let (context, store) = (repo.context(id)?, repo.store());
+    let text = |id: &ObjectId| {
+        let bytes = store.read_as(Kind::Blob, id)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let notes = context.map(store, "scratchpad")?;
+    let notes = notes.iter(store).map(|entry| {
+        let (key, item) = entry?;
+        Ok((String::from_utf8_lossy(&key).into_owned(), text(&item.link.id)?))
+    });
+    let messages = context.messages(store, "main")?;
+    let messages = messages.iter(store, 0..messages.len()).map(|item| text(&item?.link.id));
+    Ok((notes.collect::<turntree::Result<_>>()?, messages.collect::<turntree::Result<_>>()?))
+}

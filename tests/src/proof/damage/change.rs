@@ -1,0 +1,231 @@
+//! The ways in which a file is changed, and which of them are tried on which file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use turntree::store::Io;
+
+use super::FileKind;
+use crate::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
+use crate::proof::Effort;
+use crate::sample::used;
+use crate::sim::{Random, SimDisk};
+
+/// Bytes of a superblock that mean anything.
+pub(super) const SUPERBLOCK_BYTES: usize = 96;
+
+/// Of the zeros behind what is in use, so many are changed too.
+const ZEROS: usize = 64;
+
+/// What a disk loses at once.
+const SECTORS: [usize; 2] = [512, 4096];
+
+/// A way to change a file.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// One byte is another one.
+    Flip {
+        /// Where.
+        at: usize,
+        /// The bits that change.
+        mask: u8,
+    },
+    /// The file ends here.
+    Cut {
+        /// Its new length.
+        len: usize,
+    },
+    /// A lost sector.
+    Zero {
+        /// Where it begins.
+        at: usize,
+        /// Its length.
+        len: usize,
+    },
+    /// A part that comes twice, in a row.
+    Repeat {
+        /// Where it begins.
+        at: usize,
+        /// Its length.
+        len: usize,
+    },
+    /// Other bytes in the place of these.
+    Splice {
+        /// Where they go.
+        at: usize,
+        /// What is there then.
+        content: Content,
+    },
+    /// More bytes behind the end.
+    Append(Content),
+    /// Another file under this name.
+    Replace(Content),
+    /// Two files have changed their names.
+    Swap(PathBuf),
+    /// The file is gone.
+    Remove,
+    /// Another change, after which all checksums are made good.
+    Mended(Box<Change>),
+}
+
+/// Bytes, of which a message says only how many.
+#[derive(Clone)]
+pub struct Content(Arc<[u8]>);
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl From<&[u8]> for Content {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl Change {
+    /// Makes the change to the file at `path`.
+    pub(super) fn apply(&self, path: &Path, disk: &SimDisk) {
+        let mut files = disk.files();
+        if let Self::Swap(other) = self {
+            disk.damage(path, files[other].clone());
+            disk.damage(other, files[path].clone());
+            return;
+        }
+        if matches!(self, Self::Remove) {
+            return disk.remove(path).expect("the file of a trial");
+        }
+        let mut bytes = files.remove(path).expect("the file of a trial");
+        self.edit(&mut bytes);
+        if !matches!(self, Self::Mended(_)) {
+            return disk.damage(path, bytes);
+        }
+        let name = path.file_name().unwrap().to_string_lossy();
+        match name.rsplit_once('.') {
+            Some((_, "pack")) => return replace_pack(disk, path, bytes),
+            Some(_) => mend_segment(&mut bytes),
+            None if name.starts_with("manifest-") => mend_manifest(&mut bytes),
+            None => mend_superblock(&mut bytes),
+        }
+        disk.damage(path, bytes);
+    }
+
+    fn edit(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Flip { at, mask } => bytes[*at] ^= mask,
+            Self::Cut { len } => bytes.truncate(*len),
+            Self::Zero { at, len } => bytes.iter_mut().skip(*at).take(*len).for_each(|b| *b = 0),
+            Self::Repeat { at, len } => {
+                let part = bytes[*at..(*at + *len).min(bytes.len())].to_vec();
+                bytes.splice(*at..*at, part);
+            }
+            Self::Splice { at, content } => {
+                let room = bytes.iter_mut().skip(*at);
+                room.zip(&*content.0).for_each(|(byte, new)| *byte = *new);
+            }
+            Self::Append(content) => bytes.extend_from_slice(&content.0),
+            Self::Replace(content) => *bytes = content.0.to_vec(),
+            Self::Swap(_) | Self::Remove => {}
+            Self::Mended(change) => change.edit(bytes),
+        }
+    }
+
+    /// Where the change begins, where it begins somewhere.
+    pub(super) fn touches(&self) -> Option<usize> {
+        match self {
+            Self::Flip { at, .. }
+            | Self::Cut { len: at }
+            | Self::Zero { at, .. }
+            | Self::Repeat { at, .. }
+            | Self::Splice { at, .. } => Some(*at),
+            Self::Append(_) | Self::Replace(_) | Self::Swap(_) | Self::Remove => None,
+            Self::Mended(change) => change.touches(),
+        }
+    }
+}
+
+/// Every change of one file that is tried with this effort.
+pub(super) fn all(
+    effort: &Effort,
+    kind: FileKind,
+    path: &Path,
+    disk: &SimDisk,
+    foreign: &SimDisk,
+) -> Vec<Change> {
+    let files = disk.files();
+    let bytes = &files[path];
+    let end = match kind {
+        FileKind::Superblock => SUPERBLOCK_BYTES + ZEROS,
+        _ => (used(bytes) + ZEROS).min(bytes.len()),
+    };
+    let mut random = Random(effort.seed ^ end as u64);
+    let scale = usize::try_from(effort.scale).unwrap_or(usize::MAX);
+    // Every position at some scale; a smaller one begins at another position for another seed.
+    let every = |step: usize, random: &mut Random| {
+        let step = (step / scale).max(1);
+        (random.below(step)..end).step_by(step)
+    };
+    let masks: &[u8] = if scale >= 10 { &[1, 2, 4, 8, 16, 32, 64, 128] } else { &[0x41] };
+    let mut changes: Vec<Change> = every(4, &mut random)
+        .flat_map(|at| masks.iter().map(move |mask| Change::Flip { at, mask: *mask }))
+        .collect();
+    changes.extend(every(16, &mut random).map(|len| Change::Cut { len }));
+    for sector in SECTORS {
+        let from = (0..end).step_by(sector);
+        changes.extend(from.map(|at| Change::Zero { at, len: sector }));
+    }
+    changes.extend(every(256, &mut random).map(|at| Change::Repeat { at, len: 8 << (at % 6) }));
+    changes.extend(every(48, &mut random).map(|at| mended(at, bytes)));
+    for (other, theirs) in files.iter().chain(&foreign.files()) {
+        changes.extend(with_another(path, end, other, theirs, &mut random));
+    }
+    changes.extend(files.keys().filter(|other| is_alike(path, other)).cloned().map(Change::Swap));
+    changes.push(Change::Remove);
+    let garbage: Vec<u8> = (0..100).map(|_| random.draw().to_le_bytes()[0]).collect();
+    changes.push(Change::Append((&*garbage).into()));
+    changes.push(Change::Append((&**bytes).into()));
+    changes
+}
+
+/// What can be made of one file with another one.
+fn with_another(
+    path: &Path,
+    end: usize,
+    other: &Path,
+    theirs: &[u8],
+    random: &mut Random,
+) -> Vec<Change> {
+    let theirs = &theirs[..used(theirs)];
+    if theirs.is_empty() || end == 0 {
+        return Vec::new();
+    }
+    let start = random.below(theirs.len());
+    let part = &theirs[start..(start + 1 + random.below(2048)).min(theirs.len())];
+    let mut changes = vec![Change::Splice { at: random.below(end), content: part.into() }];
+    if is_alike(path, other) || path.file_name() == other.file_name() {
+        changes.push(Change::Replace(theirs.into()));
+    }
+    changes
+}
+
+/// A change behind which the checksums are made good: one byte, or a number that is too large.
+fn mended(at: usize, bytes: &[u8]) -> Change {
+    let inner = match at % 3 {
+        0 => Change::Flip { at, mask: 0x41 },
+        1 => Change::Splice { at: at & !3, content: [0xff; 4].as_slice().into() },
+        _ => Change::Splice { at: at & !7, content: bytes[..at.min(8)].into() },
+    };
+    Change::Mended(Box::new(inner))
+}
+
+/// Whether two paths are different files of one kind.
+fn is_alike(path: &Path, other: &Path) -> bool {
+    let is_manifest = |path: &Path| path.to_string_lossy().contains("/manifest-");
+    path != other
+        && path.parent() == other.parent()
+        && path.extension() == other.extension()
+        && is_manifest(path) == is_manifest(other)
+        && (path.extension().is_some() || is_manifest(path))
+}

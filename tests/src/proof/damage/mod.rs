@@ -1,0 +1,221 @@
+//! Hostile bytes: files of a store that somebody changed.
+//!
+//! Small stores with every kind of file are damaged in every way that is listed in [`Change`], one
+//! way at a time: each byte changed, each length cut to, sectors lost, parts of one file in another,
+//! files of other stores. An attacker who can compute checksums makes those of a changed file good.
+//! What is asserted each time is in `trial.rs`: wrong bytes are never returned, what is lost is
+//! named, a repair loses nothing, and a commit is kept or refused.
+
+mod change;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+pub use change::Change;
+
+use self::trial::Outcome;
+use super::{Effort, Figures};
+use crate::sample::{Sample, used};
+
+/// One of so many trials, at scale 1, goes on with a commit and a repair.
+const GO_ON_EVERY: u64 = 8;
+
+/// A file of a store, as what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// The superblock.
+    Superblock,
+    /// The manifest that holds.
+    Manifest,
+    /// The manifest before it, which is read when the newest does not verify.
+    OldManifest,
+    /// A segment that the manifest lists.
+    SealedSegment,
+    /// A segment that may grow.
+    ActiveSegment,
+    /// A pack.
+    Pack,
+    /// A pack with a blob in parts.
+    PackWithParts,
+}
+
+/// A change of one file of a sample.
+struct Trial<'a> {
+    sample: &'a Sample,
+    kind: FileKind,
+    path: PathBuf,
+    change: Change,
+    /// Whether a commit and a repair follow.
+    goes_on: bool,
+}
+
+impl fmt::Debug for Trial<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {:?}", self.path.display(), self.change)
+    }
+}
+
+/// What was tried on files of one kind, and what came of it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    flipped: u64,
+    other: u64,
+    mended: u64,
+    harmless: u64,
+    lost_by_a_flip: usize,
+    gone_on: u64,
+}
+
+/// Damages files in every way, and asserts that nothing wrong is returned and nothing lost in
+/// silence. At scale 1 every fourth byte is changed, which ones depends on the seed; every byte is
+/// from scale 4 on, and every bit from scale 10 on.
+///
+/// # Panics
+/// When a promise is broken.
+#[must_use]
+pub fn run(effort: &Effort) -> Figures {
+    let samples = [Sample::small(6), Sample::with_parts()];
+    let foreign = Sample::small(7);
+    let mut trials = Vec::new();
+    for (sample, has_parts) in samples.iter().zip([false, true]) {
+        for (kind, path) in targets(sample, has_parts) {
+            let changes = change::all(effort, kind, &path, &sample.disk, &foreign.disk);
+            let trial = |change| Trial { sample, kind, path: path.clone(), change, goes_on: false };
+            trials.extend(changes.into_iter().map(trial));
+        }
+    }
+    for (number, trial) in trials.iter_mut().enumerate() {
+        trial.goes_on = (number as u64).is_multiple_of((GO_ON_EVERY / effort.scale).max(1));
+    }
+    figures(&run_all(&trials))
+}
+
+/// Runs trials on all processors.
+fn run_all(trials: &[Trial<'_>]) -> BTreeMap<FileKind, Tally> {
+    let (next, tallies) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(trial) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = trial::run(trial);
+                    let mut tallies = tallies.lock().unwrap();
+                    let tally: &mut Tally = tallies.entry(trial.kind).or_default();
+                    tally.add(trial, &outcome);
+                }
+            });
+        }
+    });
+    tallies.into_inner().unwrap()
+}
+
+impl Tally {
+    fn add(&mut self, trial: &Trial<'_>, outcome: &Outcome) {
+        match &trial.change {
+            Change::Mended(_) => self.mended += 1,
+            _ if !outcome.matters => self.harmless += 1,
+            Change::Flip { .. } => {
+                self.flipped += 1;
+                self.lost_by_a_flip = self.lost_by_a_flip.max(outcome.lost);
+            }
+            _ => self.other += 1,
+        }
+        self.gone_on += u64::from(trial.goes_on);
+    }
+}
+
+fn figures(tallies: &BTreeMap<FileKind, Tally>) -> Figures {
+    let mut figures = Figures::default();
+    for (kind, tally) in tallies {
+        let name = kind.name();
+        // Each trial asserts that what matters is named.
+        let all_named = |count: u64| format!("{count}, all named");
+        figures.add(&format!("{name}: bytes flipped"), all_named(tally.flipped));
+        figures.add(&format!("{name}: cuts, splices and others"), all_named(tally.other));
+        figures.add(&format!("{name}: harmless changes"), tally.harmless);
+        figures.add(&format!("{name}: with checksums made good"), tally.mended);
+        let lost = match kind {
+            FileKind::Superblock => "closed".to_owned(),
+            _ => tally.lost_by_a_flip.to_string(),
+        };
+        figures.add(&format!("{name}: objects lost by a flip, at most"), lost);
+    }
+    let sum = |of: fn(&Tally) -> u64| tallies.values().map(of).sum::<u64>();
+    figures.add("changed files tried", sum(|t| t.flipped + t.other + t.harmless + t.mended));
+    figures.add("with a commit and a repair behind it", sum(|t| t.gone_on));
+    // One of these would have ended the layer.
+    figures.add("wrong reads", 0);
+    figures.add("panics", 0);
+    figures.add("acknowledged commits lost", 0);
+    figures
+}
+
+impl FileKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Superblock => "superblock",
+            Self::Manifest => "manifest",
+            Self::OldManifest => "manifest before it",
+            Self::SealedSegment => "sealed segment",
+            Self::ActiveSegment => "active segment",
+            Self::Pack => "pack",
+            Self::PackWithParts => "pack with parts",
+        }
+    }
+
+    /// Whether anything that matters of a file is another now; no change of the rest is damage.
+    fn differs(self, old: &[u8], new: Option<&Vec<u8>>) -> bool {
+        let relevant = match self {
+            // Behind it lies the epoch, which says that files were taken away while somebody had
+            // them open; nobody has.
+            Self::Superblock => change::SUPERBLOCK_BYTES,
+            // Read only when the newest does not verify.
+            Self::OldManifest => return false,
+            // Nobody reads behind the index.
+            Self::SealedSegment => used(old),
+            Self::Manifest | Self::ActiveSegment | Self::Pack | Self::PackWithParts => {
+                return new.is_none_or(|new| new != old);
+            }
+        };
+        new.is_none_or(|new| new.get(..relevant) != old.get(..relevant))
+    }
+}
+
+/// The files of a sample that are damaged: all but those that are like another one.
+fn targets(sample: &Sample, has_parts: bool) -> Vec<(FileKind, PathBuf)> {
+    let files = sample.disk.files();
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let newest = files.keys().rfind(|path| name(path).starts_with("manifest-")).unwrap();
+    let mut lengths = Vec::new();
+    let mut targets = Vec::new();
+    for (path, bytes) in &files {
+        let kind = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("seg") => {
+                let id = bytes.get(16..32).unwrap();
+                match files[newest].windows(16).any(|listed| listed == id) {
+                    true => FileKind::SealedSegment,
+                    false => FileKind::ActiveSegment,
+                }
+            }
+            Some("pack") if has_parts => FileKind::PackWithParts,
+            Some("pack") => FileKind::Pack,
+            _ if path == newest => FileKind::Manifest,
+            _ if name(path).starts_with("manifest-") => FileKind::OldManifest,
+            _ if name(path) == "superblock" => FileKind::Superblock,
+            // The file `collector` is empty: only its lock counts.
+            _ => continue,
+        };
+        let is_like_another = lengths.contains(&(kind, bytes.len()));
+        lengths.push((kind, bytes.len()));
+        let is_repeated = has_parts && kind != FileKind::PackWithParts;
+        if !is_like_another && !is_repeated {
+            targets.push((kind, path.clone()));
+        }
+    }
+    targets
+}

@@ -1,0 +1,173 @@
+//! One changed file, and what a store must be all the same.
+
+use turntree::context::Builder;
+use turntree::maintenance::{FsckKind, FsckReport, Loss, fsck, repair};
+use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
+use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::store::{Store, Thoroughness};
+use turntree::{Error, ErrorKind};
+
+use super::{Change, FileKind, Trial};
+use crate::sample::{Sample, try_open};
+use crate::sim::{Keep, SimDisk};
+use crate::stamp;
+
+/// What a change did.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Whether any byte changed that matters: then it was noticed, by a finding or because the store
+    /// does not open.
+    pub(super) matters: bool,
+    /// Objects that cannot be read any more.
+    pub(super) lost: usize,
+}
+
+/// Makes the change, and asserts what holds of any store.
+pub(super) fn run(trial: &Trial<'_>) -> Outcome {
+    let disk = trial.sample.copy();
+    trial.change.apply(&trial.path, &disk);
+    let outcome = read(trial, &disk);
+    if trial.goes_on {
+        go_on(trial, &disk);
+    }
+    outcome
+}
+
+/// What somebody reads, and what `fsck` says.
+fn read(trial: &Trial<'_>, disk: &SimDisk) -> Outcome {
+    let (sample, is_mended) = (trial.sample, trial.is_mended());
+    let before = disk.files();
+    let matters = trial.kind.differs(&sample.disk.files()[&trial.path], before.get(&trial.path));
+    let repo = match try_open(disk, 90) {
+        Ok(repo) => repo,
+        Err(error) => {
+            assert_clear(trial, &error);
+            let may_close = trial.kind == FileKind::Superblock || is_mended;
+            assert!(may_close, "{trial:?} closes the store: {error}");
+            return Outcome { matters, lost: sample.objects.len() };
+        }
+    };
+    let refs = repo.refs();
+    let lost = missing(sample, repo.store()).len();
+    let report = check(&repo);
+    assert!(disk.files() == before, "{trial:?}: reading wrote something");
+    let is_named = !report.findings.is_empty();
+    if !is_mended {
+        let is_whole = lost == 0 && *refs == sample.refs;
+        let behind = sample.refs.sequence.abs_diff(refs.sequence);
+        let loss = format_args!("{lost} objects are lost, and {behind} operations");
+        assert!(is_whole || is_named, "{trial:?}: {loss}, in silence");
+        // Of the last batch of a segment nobody can tell whether it was acknowledged.
+        let is_torn = report.is_ok() && lost > 0;
+        assert!(
+            !is_torn || trial.kind == FileKind::ActiveSegment,
+            "{trial:?}: {loss}, called whole"
+        );
+        // What the newest manifest adds may be known without it.
+        let is_spared = is_whole && matches!(trial.change, Change::Remove);
+        assert!(is_named || !matters || is_spared, "{trial:?} is not noticed");
+    }
+    Outcome { matters, lost }
+}
+
+/// Commits and repairs, in either order.
+fn go_on(trial: &Trial<'_>, disk: &SimDisk) {
+    let sample = trial.sample;
+    let Ok(repo) = try_open(disk, 91) else { return };
+    let (missing_before, refs_before) = (missing(sample, repo.store()), repo.refs());
+    let mut committed = None;
+    if trial.change.touches().is_none_or(|at| at % 2 == 0) {
+        match commit(&repo) {
+            Ok(id) => {
+                drop(repo);
+                assert_kept(trial, disk, id);
+                committed = Some(id);
+            }
+            Err(error) => assert_clear(trial, &error),
+        }
+    }
+    let repo = try_open(disk, 92).unwrap_or_else(|error| panic!("{trial:?} opens once: {error}"));
+    let repaired = repair(repo.store(), Loss::Refuse, &stamp(100), &mut |_, _| {});
+    let repaired = repaired.unwrap_or_else(|error| panic!("{trial:?}: no repair: {error}"));
+    drop(repo);
+    if !trial.is_mended() {
+        let damaged = repaired.report.findings.iter().find(|f| f.kind == FsckKind::Damaged);
+        assert_eq!(damaged, None, "{trial:?}: damaged after the repair");
+    }
+    let repo =
+        try_open(disk, 93).unwrap_or_else(|error| panic!("{trial:?}: closed by it: {error}"));
+    let missing_after = missing(sample, repo.store());
+    let given_up = missing_after.iter().find(|id| !missing_before.contains(id));
+    assert_eq!(given_up, None, "{trial:?}: the repair lost it");
+    assert!(repo.refs().sequence >= refs_before.sequence, "{trial:?}: the repair moved refs back");
+    match committed {
+        Some(id) => assert_kept(trial, disk, id),
+        None => match commit(&repo) {
+            Ok(id) => assert_kept(trial, disk, id),
+            Err(error) if trial.is_mended() => assert_clear(trial, &error),
+            Err(error) => panic!("{trial:?}: no commit after the repair: {error}"),
+        },
+    }
+}
+
+/// Objects of the sample that cannot be read. Each is read alone and together with the others.
+fn missing(sample: &Sample, store: &Store) -> Vec<ObjectId> {
+    for kind in [Kind::Blob, Kind::Node, Kind::Commit, Kind::Operation] {
+        let of_kind: Vec<ObjectId> =
+            sample.kinds.iter().filter(|(_, of)| **of == kind).map(|(id, _)| *id).collect();
+        if let Ok(all) = store.read_all(kind, &of_kind) {
+            for (id, bytes) in of_kind.iter().zip(all) {
+                assert_eq!(bytes, sample.objects[id], "wrong bytes for {id}");
+            }
+        }
+    }
+    sample.missing(store)
+}
+
+fn check(repo: &Repository) -> FsckReport {
+    fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {})
+        .expect("damage is reported, and ends no check")
+}
+
+/// One turn of a session of its own, which needs nothing that was there.
+fn commit(repo: &Repository) -> turntree::Result<ObjectId> {
+    let mut change = repo.begin();
+    let mut builder = Builder::new();
+    builder.set_entry(&mut change, "scratchpad", "after", Some("the turn after".into()))?;
+    let tree = builder.write(&mut change)?;
+    let snapshot = Snapshot::new(tree, "after", &stamp(99));
+    let id = change.snapshot(&BranchName::main("after")?, snapshot)?;
+    change.finish(&stamp(99), "snapshot")?;
+    Ok(id)
+}
+
+/// A commit that was acknowledged is there, also after a crash.
+fn assert_kept(trial: &Trial<'_>, disk: &SimDisk, id: ObjectId) {
+    for disk in [disk, &disk.crash(Keep::Nothing)] {
+        let repo = try_open(disk, 94).unwrap_or_else(|error| panic!("{trial:?}: {error}"));
+        let value = repo.refs().value("refs/heads/after/main").cloned();
+        assert_eq!(value, Some(RefValue::Object(id)), "{trial:?}: an acknowledged commit is lost");
+        let context = repo.context(&id).and_then(|context| {
+            let map = context.map(repo.store(), "scratchpad")?;
+            map.get(repo.store(), b"after")
+        });
+        let entry = context.unwrap_or_else(|error| panic!("{trial:?}: {error}"));
+        let blob = entry.unwrap_or_else(|| panic!("{trial:?}: its entry is lost")).link.id;
+        assert_eq!(repo.store().read_as(Kind::Blob, &blob).unwrap(), "the turn after");
+    }
+}
+
+/// An error says what is wrong with which file.
+fn assert_clear(trial: &Trial<'_>, error: &Error) {
+    let kinds = [ErrorKind::Corrupt, ErrorKind::Unsupported, ErrorKind::NotFound];
+    assert!(kinds.contains(&error.kind()), "{trial:?}: {:?}: {error}", error.kind());
+    let names_it = error.to_string().contains("/disk/store") || error.to_string().len() > 20;
+    assert!(names_it, "{trial:?}: {error}");
+}
+
+impl Trial<'_> {
+    /// Whether checksums were made good, so that bytes may say anything.
+    fn is_mended(&self) -> bool {
+        matches!(self.change, Change::Mended(_))
+    }
+}

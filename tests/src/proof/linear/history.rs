@@ -1,0 +1,224 @@
+//! Histories: who asked for what and when, and whether one order of the refs explains all of it.
+//!
+//! A history is *linear* when every call can be given one moment between its beginning and its end,
+//! such that the calls, in the order of these moments, did what they would have done one after the
+//! other. In general that takes a search over all orders. Here it does not, because the store itself
+//! says in which order it changed refs: operations are numbered. That order is the *witness*.
+//!
+//! - A commit has the place that its number says, so its order is given and not chosen. It must
+//!   have found what it expected in the state before it, and changed what it was asked to change.
+//! - A read has the place of the state that it saw, and must have seen all of it.
+//! - A commit that was refused may have any place where one of its expectations did not hold.
+//! - Whoever ended before another one began has the earlier place.
+//!
+//! Only the places of refused commits are open. They are bound from below by what ended before they
+//! began and from above by commits, whose places are given; so each takes the earliest place that
+//! is allowed, in the order in which they ended, and if that fails no other choice succeeds: an
+//! earlier place never takes one away from anybody. The check is therefore exact for the witness.
+//! That another order would explain the history is of no use: the numbers are what users are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use turntree::object::{Kind, ObjectId, ObjectSource, Operation, RefValue};
+use turntree::store::{Committed, Expected, RefUpdate, Store};
+
+/// What the refs hold.
+pub type Values = BTreeMap<String, RefValue>;
+
+/// A call, when it began and ended, on any clock that all who called share.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// When it began.
+    pub began: u64,
+    /// When it ended.
+    pub ended: u64,
+    /// What it did.
+    pub call: Call,
+}
+
+/// What a call was asked for, and what came of it.
+#[derive(Debug, Clone)]
+pub enum Call {
+    /// A commit that was acknowledged.
+    Committed(Vec<RefUpdate>, Committed),
+    /// A commit that lost a race.
+    Refused(Vec<RefUpdate>),
+    /// A read: the number of the newest operation, and the refs.
+    Read(u64, Values),
+}
+
+/// The order in which a store says that its refs changed.
+#[derive(Debug)]
+pub struct Witness {
+    /// The operations, the first of the store first.
+    operations: Vec<(ObjectId, Operation)>,
+    /// The refs before the first operation, and after each.
+    states: Vec<Values>,
+}
+
+/// How many calls a history had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Commits that were acknowledged.
+    pub committed: u64,
+    /// Commits that lost a race.
+    pub refused: u64,
+    /// Reads.
+    pub reads: u64,
+}
+
+impl Witness {
+    /// The order that `store` has recorded, from the first operation on.
+    ///
+    /// # Panics
+    /// When operations are missing, or one does not follow from the one before.
+    #[must_use]
+    pub fn of(store: &Store) -> Self {
+        let refs = store.refs();
+        let mut operations = Vec::new();
+        let mut next = refs.operation;
+        while let Some(id) = next {
+            let bytes = store.read_as(Kind::Operation, &id).expect("every operation is there");
+            let operation = Operation::decode(&bytes).expect("an operation");
+            next = operation.parents.first().copied();
+            operations.push((id, operation));
+        }
+        operations.reverse();
+        let mut states = vec![Values::new()];
+        for ((id, operation), sequence) in operations.iter().zip(1..) {
+            assert_eq!(operation.sequence, sequence, "the number of operation {id}");
+            let mut values = states.last().cloned().unwrap_or_default();
+            for change in &operation.changes {
+                let old = values.get(&change.name);
+                assert_eq!(old, change.old.as_ref(), "{} before operation {sequence}", change.name);
+                match &change.new {
+                    Some(value) => values.insert(change.name.clone(), value.clone()),
+                    None => values.remove(&change.name),
+                };
+            }
+            states.push(values);
+        }
+        assert_eq!(states.last(), Some(&refs.values), "the operations explain the refs");
+        Self { operations, states }
+    }
+
+    /// Asserts that this order explains a history.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn check(&self, history: &[Event]) -> Calls {
+        let mut calls = Calls::default();
+        let mut claimed = BTreeSet::new();
+        for event in history {
+            match &event.call {
+                Call::Committed(changes, committed) => {
+                    calls.committed += 1;
+                    self.check_commit(changes, committed);
+                    assert!(claimed.insert(committed.sequence), "acknowledged twice: {event:?}");
+                }
+                Call::Refused(_) => calls.refused += 1,
+                Call::Read(sequence, values) => {
+                    calls.reads += 1;
+                    let state = usize::try_from(*sequence).ok().and_then(|at| self.states.get(at));
+                    assert_eq!(state, Some(values), "a read of the state after {sequence}");
+                }
+            }
+        }
+        self.check_times(history);
+        calls
+    }
+
+    /// Operations that no acknowledged commit in a history is.
+    #[must_use]
+    pub fn unclaimed(&self, history: &[Event]) -> Vec<&Operation> {
+        let claimed = history.iter().filter_map(|event| match &event.call {
+            Call::Committed(_, committed) => Some(committed.sequence),
+            _ => None,
+        });
+        let claimed: BTreeSet<u64> = claimed.collect();
+        let operations = self.operations.iter().map(|(_, operation)| operation);
+        operations.filter(|operation| !claimed.contains(&operation.sequence)).collect()
+    }
+
+    /// An acknowledged commit did what it says, where it says.
+    fn check_commit(&self, changes: &[RefUpdate], committed: &Committed) {
+        let at = usize::try_from(committed.sequence).expect("a number that fits");
+        let (id, operation) = at
+            .checked_sub(1)
+            .and_then(|at| self.operations.get(at))
+            .unwrap_or_else(|| panic!("lost: {committed:?}"));
+        assert_eq!(*id, committed.operation, "lost: another operation has its number");
+        assert!(holds(changes, &self.states[at - 1]), "{changes:?} succeeded on another value");
+        let wanted: BTreeMap<_, _> = changes.iter().map(|c| (&c.name, &c.new)).collect();
+        let made: BTreeMap<_, _> = operation.changes.iter().map(|c| (&c.name, &c.new)).collect();
+        assert_eq!(made, wanted, "what operation {at} changed");
+    }
+
+    /// Everybody has a place, and whoever ended before another one began has the earlier one.
+    fn check_times(&self, history: &[Event]) {
+        let mut by_end: Vec<&Event> = history.iter().collect();
+        by_end.sort_by_key(|event| event.ended);
+        let commits = history.iter().filter_map(|event| match &event.call {
+            Call::Committed(_, committed) => Some((event.began, committed.sequence)),
+            _ => None,
+        });
+        let last = Limits::new(commits.collect());
+        // Ends and the highest place that anybody has who ended by then.
+        let mut first: Vec<(u64, u64)> = Vec::new();
+        for event in by_end {
+            let before = first.partition_point(|(ended, _)| *ended < event.began);
+            let least = before.checked_sub(1).and_then(|at| first.get(at)).map_or(0, |(_, at)| *at);
+            let most = last.after(event.ended).map_or(self.operations.len() as u64, |at| at - 1);
+            let place = match &event.call {
+                Call::Committed(_, committed) => {
+                    assert!(committed.sequence > least, "{least} had ended before {event:?}");
+                    committed.sequence
+                }
+                Call::Read(sequence, _) => {
+                    assert!(
+                        (least..=most).contains(sequence),
+                        "between {least} and {most} would be right: {event:?}"
+                    );
+                    *sequence
+                }
+                Call::Refused(changes) => (least..=most)
+                    .find(|at| {
+                        !usize::try_from(*at).is_ok_and(|at| holds(changes, &self.states[at]))
+                    })
+                    .unwrap_or_else(|| panic!("from {least} to {most} nothing refuses {event:?}")),
+            };
+            let highest = first.last().map_or(0, |(_, at)| *at).max(place);
+            first.push((event.ended, highest));
+        }
+    }
+}
+
+/// The lowest number of all commits that began after a moment.
+struct Limits(Vec<(u64, u64)>);
+
+impl Limits {
+    fn new(mut commits: Vec<(u64, u64)>) -> Self {
+        commits.sort_unstable();
+        let mut lowest = u64::MAX;
+        for (_, sequence) in commits.iter_mut().rev() {
+            lowest = lowest.min(*sequence);
+            *sequence = lowest;
+        }
+        Self(commits)
+    }
+
+    fn after(&self, moment: u64) -> Option<u64> {
+        let at = self.0.partition_point(|(began, _)| *began <= moment);
+        self.0.get(at).map(|(_, lowest)| *lowest)
+    }
+}
+
+/// Whether every ref is what a change expects.
+fn holds(changes: &[RefUpdate], values: &Values) -> bool {
+    changes.iter().all(|change| match &change.expected {
+        Expected::Any => true,
+        Expected::Absent => !values.contains_key(&change.name),
+        Expected::Value(value) => values.get(&change.name) == Some(value),
+    })
+}

@@ -1,0 +1,163 @@
+//! Compare-and-swap of refs, by many at once, checked against a model.
+//!
+//! Threads that share a handle, threads with handles of their own and processes change a few refs of
+//! one store on a real disk, at random and without waiting for each other, while everything is
+//! packed again and again. Each notes when every call began and ended, on the monotonic clock of the
+//! system, which all processes share. Afterwards the [`history`] is checked.
+
+pub mod history;
+mod worker;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use turntree::ErrorKind;
+use turntree::maintenance::{Purpose, collect};
+use turntree::repo::Repository;
+use turntree::store::{NewStore, RealIo, Store, Tier};
+
+use self::history::{Calls, Event, Witness};
+pub use self::worker::main;
+use super::{Effort, Figures, Repeat};
+use crate::oracle::options;
+use crate::sim::Random;
+use crate::stamp;
+
+/// Threads that share a handle, threads with a handle of their own, and processes.
+const SHARING: u64 = 3;
+const ALONE: u64 = 2;
+const PROCESSES: u64 = 3;
+
+/// Calls of each in a history. All together stay under the number of operations that are kept.
+const CALLS: u64 = 60;
+
+/// Histories at scale 1.
+const HISTORIES: u64 = 100;
+
+/// What a program that starts processes gives as the first argument to one that is a worker.
+pub const WORKER: &str = "worker-linear";
+
+/// Checks histories of a real store.
+///
+/// # Panics
+/// When one is not linear.
+#[must_use]
+pub fn run(effort: &Effort) -> Figures {
+    let mut random = Random(effort.seed);
+    let mut sum = Calls::default();
+    let (mut overlapping, mut collections) = (0, 0);
+    for number in 0..HISTORIES * effort.scale {
+        let seed = random.draw();
+        let _repeat =
+            Repeat(format!("history {number}, seed {seed}, as far as the system plays along"));
+        let (history, witness, collected) = record(&effort.programs.prove, seed, number % 2 == 0);
+        let calls = witness.check(&history);
+        let unclaimed = witness.unclaimed(&history);
+        assert!(unclaimed.is_empty(), "nobody did {unclaimed:?}");
+        sum.committed += calls.committed;
+        sum.refused += calls.refused;
+        sum.reads += calls.reads;
+        overlapping += count_overlapping(&history);
+        collections += collected;
+    }
+    let mut figures = Figures::default();
+    figures.add("histories", HISTORIES * effort.scale);
+    figures.add("threads and processes in each", SHARING + ALONE + PROCESSES);
+    figures.add("commits", sum.committed);
+    figures.add("lost races", sum.refused);
+    figures.add("reads", sum.reads);
+    figures.add("calls that began before another one ended", overlapping);
+    figures.add("collections meanwhile", collections);
+    figures
+}
+
+/// One history of a new store, the order it recorded, and how many collections there were: by the
+/// handle that threads share, or by one of its own.
+fn record(prove: &Path, seed: u64, shares: bool) -> (Vec<Event>, Witness, u64) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let dir = folder.path().join("store");
+    Store::create(&RealIo, &dir, &NewStore { id: [4; 16] }).expect("a new store");
+    let open = |n: u64| {
+        let opened = Repository::open(Arc::new(RealIo), &dir, options(seed ^ n));
+        opened.expect("the store opens")
+    };
+    let shared = open(0);
+    let others = (1..=ALONE).map(open).collect::<Vec<_>>();
+    let handles = (0..SHARING).map(|_| &shared).chain(&others);
+    let mut children: Vec<Child> =
+        (0..PROCESSES).map(|n| start(prove, &dir, seed ^ (100 + n))).collect();
+    let done = AtomicBool::new(false);
+    let (history, collections) = thread::scope(|threads| {
+        let collector = threads.spawn(|| match shares {
+            true => collect_until(&shared, &done),
+            false => collect_until(&open(2000), &done),
+        });
+        // They have the store open by now, and wait for this line.
+        for child in &mut children {
+            let input = child.stdin.as_mut().expect("a pipe");
+            input.write_all(b"\n").expect("a process that waits");
+        }
+        let mut workers = Vec::new();
+        for (number, handle) in (200..).zip(handles) {
+            let store = handle.store();
+            workers.push(threads.spawn(move || worker::work(store, seed ^ number, CALLS)));
+        }
+        let mut history: Vec<Event> = Vec::new();
+        for worker in workers {
+            history.extend(worker.join().expect("a thread that ends"));
+        }
+        history.extend(children.into_iter().flat_map(results));
+        done.store(true, Ordering::Relaxed);
+        (history, collector.join().expect("a thread that ends"))
+    });
+    (history, Witness::of(open(1000).store()), collections)
+}
+
+fn start(prove: &Path, dir: &Path, seed: u64) -> Child {
+    let mut command = Command::new(prove);
+    command.arg(WORKER).arg(dir).args([seed.to_string(), CALLS.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().expect("the program prove")
+}
+
+fn results(mut child: Child) -> Vec<Event> {
+    let output = child.stdout.take().expect("a pipe");
+    let lines = BufReader::new(output).lines().map(|line| line.expect("a line"));
+    let events = lines.map(|line| worker::parse(&line).expect("a line of a worker")).collect();
+    assert!(child.wait().expect("a process").success());
+    events
+}
+
+/// Packs everything again and again, and says how often.
+fn collect_until(repo: &Repository, done: &AtomicBool) -> u64 {
+    let mut collections = 0;
+    let purposes = [Purpose::Repack(Tier::Hot), Purpose::Gc];
+    for purpose in purposes.into_iter().cycle() {
+        if done.load(Ordering::Relaxed) {
+            break;
+        }
+        match collect(repo, purpose, &stamp(2), &mut |_| {}) {
+            Ok(_) => collections += 1,
+            // More is committed all the time than it can look at.
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+        }
+    }
+    collections
+}
+
+/// Calls that began before one ended that had begun before.
+fn count_overlapping(history: &[Event]) -> usize {
+    let mut times: Vec<(u64, u64)> = history.iter().map(|e| (e.began, e.ended)).collect();
+    times.sort_unstable();
+    let mut latest = 0;
+    let mut overlaps = |(began, ended): &(u64, u64)| {
+        let overlap = *began < latest;
+        latest = latest.max(*ended);
+        overlap
+    };
+    times.iter().filter(|times| overlaps(times)).count()
+}

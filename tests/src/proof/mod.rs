@@ -1,0 +1,178 @@
+//! The proof that nothing acknowledged is lost, layer by layer.
+//!
+//! Every layer makes another kind of trouble and asserts the same promise (see [`crate::oracle`]):
+//! what was acknowledged is there and verifies, what was not is wholly there or wholly absent, and
+//! the store goes on. A broken promise ends a layer by a panic that names the seed and the step to
+//! repeat it with; what comes back otherwise is how much was tried.
+//!
+//! `cargo test` runs each layer at scale 1. The program `prove` runs them at any scale and prints
+//! the figures of `tests/README.md`.
+
+mod content;
+pub mod crashes;
+pub mod damage;
+pub mod failures;
+pub mod full_disk;
+pub mod linear;
+pub mod meddling;
+#[cfg(target_os = "linux")]
+pub mod power;
+mod processes;
+mod promise;
+pub mod recovery;
+pub mod schedules;
+pub mod site;
+pub mod stalls;
+mod stopping;
+pub mod storm;
+pub mod syscalls;
+pub mod worker;
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How much a layer does, and with what.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    /// Multiplies how much is tried; 1 is what `cargo test` runs.
+    pub scale: u64,
+    /// Everything that is drawn, is drawn from this.
+    pub seed: u64,
+    /// What to start processes from.
+    pub programs: Programs,
+}
+
+/// Programs that layers start as processes of their own.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The command line of turntree.
+    pub turntree: PathBuf,
+    /// The program `prove`, which also is the workers of the layers.
+    pub prove: PathBuf,
+}
+
+/// What a layer tried, in its own words.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Each figure: what was counted or measured, and its value with its unit.
+    pub rows: Vec<(String, String)>,
+    /// Why nothing was tried, where the machine does not allow it.
+    pub skipped: Option<String>,
+}
+
+impl Figures {
+    /// Adds a figure.
+    pub fn add(&mut self, what: &str, value: impl Display) {
+        self.rows.push((what.to_owned(), value.to_string()));
+    }
+
+    /// No figures, since this machine does not allow the layer.
+    #[must_use]
+    pub fn skipped(why: impl Display) -> Self {
+        Self { rows: Vec::new(), skipped: Some(why.to_string()) }
+    }
+}
+
+/// Says how to repeat something, if it panics while this is there.
+pub(crate) struct Repeat(pub String);
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("to repeat it: {}", self.0);
+        }
+    }
+}
+
+/// One kind of trouble.
+#[derive(Debug, Clone, Copy)]
+pub struct Layer {
+    /// Its name at the command line.
+    pub name: &'static str,
+    /// What it does to a store, in a line.
+    pub about: &'static str,
+    /// Runs it; panics when a promise is broken.
+    pub run: fn(&Effort) -> Figures,
+}
+
+/// Does the job of a worker process of a layer, when the arguments name one.
+#[must_use]
+pub fn work(arguments: &[String]) -> Option<ExitCode> {
+    let (name, job) = arguments.split_first()?;
+    match &**name {
+        worker::WORKER => Some(worker::run(job)),
+        linear::WORKER => {
+            linear::main(job);
+            Some(ExitCode::SUCCESS)
+        }
+        #[cfg(target_os = "linux")]
+        power::device::WORKER => Some(power::device::serve(job)),
+        _ => None,
+    }
+}
+
+/// Every layer, from the disk up.
+pub const LAYERS: &[Layer] = &[
+    Layer {
+        name: "crashes",
+        about: "the machine crashes in any call, keeps any part of what was not synced, and again",
+        run: crashes::run,
+    },
+    Layer {
+        name: "failures",
+        about: "any call to the disk fails, after any part of a write, or the disk is full for a while",
+        run: failures::run,
+    },
+    Layer {
+        name: "schedules",
+        about: "processes on one store in every order, stopped, killed and crashed",
+        run: schedules::run,
+    },
+    Layer {
+        name: "linear",
+        about: "compare-and-swap by threads and processes, checked against a model",
+        run: linear::run,
+    },
+    Layer {
+        name: "storm",
+        about: "processes on one store are killed at random instants",
+        run: storm::run,
+    },
+    Layer {
+        name: "stalls",
+        about: "a process stops in every call, and goes on later or is killed",
+        run: stalls::run,
+    },
+    Layer {
+        name: "meddling",
+        about: "files vanish or are replaced under processes, and the clock jumps",
+        run: meddling::run,
+    },
+    Layer {
+        name: "full-disk",
+        about: "a file system has no room or no inodes, or turns read-only",
+        run: full_disk::run,
+    },
+    Layer {
+        name: "syscalls",
+        about: "system calls of the command line fail, are interrupted or write a part",
+        run: syscalls::run,
+    },
+    #[cfg(target_os = "linux")]
+    Layer {
+        name: "power-cut",
+        about: "cuts the power of file systems of the kernel",
+        run: power::run,
+    },
+    Layer {
+        name: "damage",
+        about: "changes files of a store in every way: no wrong bytes, and no silence",
+        run: damage::run,
+    },
+    Layer {
+        name: "recovery",
+        about: "opens stores after a crash, and counts what a snapshot asks of the disk",
+        run: recovery::run,
+    },
+];

@@ -1,0 +1,325 @@
+//! A disk that notes, in order, every write and every flush that reaches it.
+//!
+//! It is one file in a file system of its own, served from memory through FUSE; a loop device over
+//! that file is the disk that a real file system is mounted from. The loop device passes a flush on
+//! as an `fsync` of the file. Nothing is cached on the way: the file is opened for direct I/O. One
+//! thread serves, so the order of the notes is the order in which the disk did things. A second file
+//! tells how many notes there are.
+//!
+//! A process of its own serves. In the process that uses the disk, one thread may wait for the disk
+//! with the memory map locked, which whoever serves needs to allocate memory: both would wait for
+//! ever. And however either process ends, the other one gets errors and goes on.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    Request, WriteFlags,
+};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::image::Image;
+
+/// How the program `prove` is asked to serve.
+pub const WORKER: &str = "worker-power";
+
+/// The disk, and the file that tells how many events there were.
+pub const DISK: &str = "disk";
+const POSITION: &str = "position";
+const DISK_NODE: INodeNo = INodeNo(2);
+const POSITION_NODE: INodeNo = INodeNo(3);
+
+/// What a flush is in the notes, where a write has its offset.
+const FLUSH: u64 = u64::MAX;
+
+/// How long the kernel may remember names and attributes, which never change.
+const TTL: Duration = Duration::from_secs(3600);
+
+/// How long a disk is served at most; a recording takes some seconds. Whoever uses it then gets
+/// errors rather than to wait for ever.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// Something that reached the disk.
+#[derive(Debug)]
+pub enum Event {
+    /// Bytes to keep, perhaps only in the disk's cache.
+    Write {
+        /// Where on the disk.
+        offset: u64,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Everything before has to survive a power cut when this returns.
+    Flush,
+}
+
+/// Reads the notes.
+fn read_events(notes: &Path) -> io::Result<Vec<Event>> {
+    let mut notes = BufReader::new(File::open(notes)?);
+    let mut events = Vec::new();
+    let mut word = [0; 8];
+    while !notes.fill_buf()?.is_empty() {
+        notes.read_exact(&mut word)?;
+        let offset = u64::from_le_bytes(word);
+        if offset == FLUSH {
+            events.push(Event::Flush);
+            continue;
+        }
+        notes.read_exact(&mut word)?;
+        let mut bytes = Vec::new();
+        (&mut notes).take(u64::from_le_bytes(word)).read_to_end(&mut bytes)?;
+        events.push(Event::Write { offset, bytes });
+    }
+    Ok(events)
+}
+
+/// A disk that another process serves, until this is dropped.
+#[derive(Debug)]
+pub struct Recorder {
+    server: Child,
+    dir: PathBuf,
+    position: File,
+}
+
+impl Recorder {
+    /// Has the program `prove` serve a disk in `dir`, with the bytes of `image` to begin with. The
+    /// notes go to the file `notes`.
+    ///
+    /// # Errors
+    /// In words: where FUSE is not to be had.
+    pub fn start(prove: &Path, image: &Path, dir: &Path, notes: &Path) -> Result<Self, String> {
+        let mut command = Command::new(prove);
+        command.arg(WORKER).args([image, dir, notes]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |error: io::Error| format!("{}: {error}", prove.display());
+        let mut server = command.spawn().map_err(failed)?;
+        let mut ready = String::new();
+        let answer = server.stdout.take().map(BufReader::new);
+        let answered = answer.map_or(Ok(0), |mut answer| answer.read_line(&mut ready));
+        let position = match answered {
+            Ok(bytes) if bytes > 0 => File::open(dir.join(POSITION)),
+            _ => {
+                let output = server.wait_with_output().map_err(failed)?;
+                return Err(format!("FUSE: {}", String::from_utf8_lossy(&output.stderr).trim()));
+            }
+        };
+        Ok(Self { server, dir: dir.to_owned(), position: position.map_err(failed)? })
+    }
+
+    /// How many events there were until now.
+    ///
+    /// # Panics
+    /// When the disk is not served any more.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        let mut text = [0; 20];
+        let length = self.position.read_at(&mut text, 0).expect("the disk is served");
+        let text = String::from_utf8_lossy(&text[..length]);
+        text.parse().expect("a number of events")
+    }
+
+    /// Ends the recording; who mounted from the disk has to be gone. `notes` is where they went.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn finish(mut self, notes: &Path) -> Result<Vec<Event>, String> {
+        drop(self.server.stdin.take());
+        let ended = self.server.wait().map_err(|error| error.to_string())?;
+        if !ended.success() {
+            return Err(format!("the recorder ended with {ended}"));
+        }
+        read_events(notes).map_err(|error| format!("the recording: {error}"))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Nobody has to wait for a disk without a server: it gives errors.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        // The loop device may have the file open for a moment.
+        let _ = unmount(&self.dir, UnmountFlags::DETACH);
+    }
+}
+
+/// Serves a disk, as a process of its own: from an image file, in a directory, with notes to a file.
+#[must_use]
+pub fn serve(arguments: &[String]) -> ExitCode {
+    let [image, dir, notes] = arguments else {
+        eprintln!("expected {WORKER} IMAGE DIRECTORY NOTES");
+        return ExitCode::from(2);
+    };
+    match serve_until_told([image, dir, notes].map(Path::new)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve_until_told([image, dir, notes]: [&Path; 3]) -> io::Result<()> {
+    let disk =
+        Disk { image: Image::read(image)?, notes: BufWriter::new(File::create(notes)?), events: 0 };
+    let server = Server(Arc::new(Mutex::new(disk)));
+    let session = fuser::spawn_mount(server.clone(), dir, &Config::default())?;
+    println!("ready");
+    let (told, end) = sync_channel(1);
+    std::thread::spawn(move || {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        let _ = told.send(());
+    });
+    end.recv_timeout(LIMIT).map_err(|_| io::Error::other("nobody ended the recording"))?;
+    let flushed = server.lock().notes.flush();
+    drop(session);
+    flushed
+}
+
+/// The disk on the side that serves it.
+#[derive(Debug, Clone)]
+struct Server(Arc<Mutex<Disk>>);
+
+#[derive(Debug)]
+struct Disk {
+    image: Image,
+    notes: BufWriter<File>,
+    events: usize,
+}
+
+impl Disk {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.image.put(offset, bytes);
+        self.events += 1;
+        self.notes.write_all(&offset.to_le_bytes())?;
+        self.notes.write_all(&(bytes.len() as u64).to_le_bytes())?;
+        self.notes.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.events += 1;
+        self.notes.write_all(&FLUSH.to_le_bytes())
+    }
+}
+
+impl Server {
+    fn lock(&self) -> MutexGuard<'_, Disk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attributes(&self, node: INodeNo) -> FileAttr {
+        let (kind, perm, size) = match node {
+            DISK_NODE => (FileType::RegularFile, 0o600, self.lock().image.bytes()),
+            POSITION_NODE => (FileType::RegularFile, 0o400, 0),
+            _ => (FileType::Directory, 0o700, 0),
+        };
+        FileAttr {
+            ino: node,
+            size,
+            blocks: size / 512,
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+impl Filesystem for Server {
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let node = match name.to_str() {
+            Some(DISK) if parent == INodeNo::ROOT => DISK_NODE,
+            Some(POSITION) if parent == INodeNo::ROOT => POSITION_NODE,
+            _ => return reply.error(Errno::ENOENT),
+        };
+        reply.entry(&TTL, &self.attributes(node), Generation(0));
+    }
+
+    fn getattr(&self, _req: &Request, node: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.attributes(node));
+    }
+
+    fn open(&self, _req: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        node: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let disk = self.lock();
+        if node == POSITION_NODE {
+            return reply.data(disk.events.to_string().as_bytes());
+        }
+        let length = disk.image.bytes().saturating_sub(offset).min(size.into());
+        reply.data(&disk.image.get(offset, usize::try_from(length).expect("at most `size`")));
+    }
+
+    fn write(
+        &self,
+        _req: &Request,
+        _node: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.lock().write(offset, data) {
+            Ok(()) => reply.written(u32::try_from(data.len()).unwrap_or(u32::MAX)),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn fsync(
+        &self,
+        _req: &Request,
+        _node: INodeNo,
+        _fh: FileHandle,
+        _datasync: bool,
+        reply: ReplyEmpty,
+    ) {
+        match self.lock().flush() {
+            Ok(()) => reply.ok(),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn flush(
+        &self,
+        _req: &Request,
+        _node: INodeNo,
+        _fh: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // A file handle was closed, which makes nothing durable.
+        reply.ok();
+    }
+}

@@ -1,0 +1,221 @@
+//! Power cuts on the file systems of the kernel.
+//!
+//! ```text
+//! store ── ext4, xfs, btrfs ── loop device ── a file in FUSE ── writes and flushes, in order
+//!                                                               │
+//! check ── ext4, xfs, btrfs ── loop device ── a file ◄── the last flush, and any part of the rest
+//! ```
+//!
+//! The simulated disk of [`crate::sim`] is what a file system is allowed to do. This layer asks what
+//! real ones do: whether they make durable what the store takes to be durable after an `fsync`, and
+//! find it again. A [`device::Recorder`] notes what reaches the disk while several handles commit,
+//! collect and redact. Whoever gets an answer notes how long the recording was then. Every image of
+//! that moment or a later one has to hold what was acknowledged: it is written to a file, mounted,
+//! so that the file system recovers first, and opened.
+//!
+//! Copying a disk while it is written to would not do: a copy takes time, so it can hold a late
+//! write without an early one that was flushed between the two, and no disk does that.
+//!
+//! It needs Linux, root, FUSE and loop devices; where something of that is missing, it is skipped.
+
+mod check;
+pub mod device;
+pub mod image;
+pub mod mount;
+mod workload;
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::time::Duration;
+
+use self::device::{DISK, Event, Recorder};
+use self::image::{Cut, Image};
+use self::mount::{FILE_SYSTEMS, FileSystem};
+use self::workload::History;
+use super::{Effort, Figures};
+use crate::sim::Random;
+
+/// Images of each file system at scale 1.
+const IMAGES: u64 = 30;
+
+/// Images of one recording; for more there is another one.
+const IMAGES_OF_RECORDING: u64 = 120;
+
+/// How long one file system may take at scale 1. It takes a tenth of that.
+const LIMIT: Duration = Duration::from_secs(240);
+
+/// Where the store is on its file system.
+const STORE: &str = "store";
+
+/// What was recorded on one file system.
+#[derive(Debug)]
+pub struct Recording {
+    /// Its bytes before the first event.
+    pub image: Image,
+    /// What reached the disk, in order.
+    pub events: Vec<Event>,
+}
+
+/// Cuts the power and checks what is left; see the front page.
+///
+/// # Panics
+/// When something acknowledged is lost, or a store is not as it must be.
+#[must_use]
+pub fn run(effort: &Effort) -> Figures {
+    let mut figures = Figures::default();
+    let mut total = Tally::default();
+    for kind in FILE_SYSTEMS {
+        let (scale, seed, prove) = (effort.scale, effort.seed, effort.programs.prove.clone());
+        match mount::isolated(LIMIT * u32::try_from(scale).unwrap_or(u32::MAX), move || {
+            cut_power(&prove, kind, scale * IMAGES, seed)
+        }) {
+            Ok(tally) => {
+                figures.add(&format!("images, {}", kind.name), &tally);
+                total.add(&tally);
+            }
+            Err(why) => figures.add(&format!("skipped, {}", kind.name), why),
+        }
+    }
+    if total.images == 0 {
+        let why = figures.rows.into_iter().map(|(_, why)| why).collect::<HashSet<String>>();
+        return Figures::skipped(why.into_iter().collect::<Vec<_>>().join("; "));
+    }
+    figures.add("images of power cuts", total.images);
+    figures.add("of these different", total.distinct);
+    figures.add("recorded writes", total.writes);
+    figures.add("recorded flushes", total.flushes);
+    figures.add("acknowledged changes checked", total.checked);
+    figures.add("acknowledged changes lost", 0);
+    figures
+}
+
+/// How much was tried.
+#[derive(Debug, Default)]
+struct Tally {
+    images: u64,
+    distinct: usize,
+    writes: usize,
+    flushes: usize,
+    checked: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.images += other.images;
+        self.distinct += other.distinct;
+        self.writes += other.writes;
+        self.flushes += other.flushes;
+        self.checked += other.checked;
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.images)
+    }
+}
+
+/// Records what `work` does in a new file system, until that is unmounted again. `work` is told
+/// where it is mounted and whom to ask for the position; the program `prove` serves the disk.
+///
+/// # Errors
+/// In words: what of it this machine does not have.
+pub fn record<T>(
+    prove: &Path,
+    kind: &FileSystem,
+    work: impl FnOnce(&Path, &Recorder) -> T,
+) -> Result<(Recording, T), String> {
+    let folder = folder()?;
+    let [file, device, disk, notes] =
+        ["file", "device", "disk", "notes"].map(|name| folder.path().join(name));
+    for dir in [&device, &disk] {
+        std::fs::create_dir(dir).map_err(|error| error.to_string())?;
+    }
+    kind.make(&file)?;
+    let recorder = Recorder::start(prove, &file, &device, &notes)?;
+    let mounted = kind.mount(&device.join(DISK), &disk)?;
+    let done = work(&mounted.dir, &recorder);
+    drop(mounted);
+    let events = recorder.finish(&notes)?;
+    let image = Image::read(&file).map_err(|error| error.to_string())?;
+    Ok((Recording { image, events }, done))
+}
+
+/// A folder in memory, where there is one: nothing here has to survive a real power cut.
+fn folder() -> Result<tempfile::TempDir, String> {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    memory.or_else(|_| tempfile::tempdir()).map_err(|error| error.to_string())
+}
+
+/// Makes so many images of power cuts and checks each; `Err` says what this machine does not have.
+fn cut_power(prove: &Path, kind: &FileSystem, mut images: u64, seed: u64) -> Result<Tally, String> {
+    record(prove, kind, |_, _| ())?;
+    let mut tally = Tally::default();
+    let mut seed = seed << 8;
+    while images > 0 {
+        let recorded =
+            record(prove, kind, |disk, recorder| workload::run(kind, disk, recorder, seed));
+        let (recording, history) = recorded.expect("what was to be had just before");
+        let count = images.min(IMAGES_OF_RECORDING);
+        tally.add(&check_images(kind, &recording, &history, count, seed));
+        images -= count;
+        seed += 1;
+    }
+    Ok(tally)
+}
+
+/// Draws moments and cuts, and checks the image of each.
+fn check_images(
+    kind: &FileSystem,
+    recording: &Recording,
+    history: &History,
+    count: u64,
+    seed: u64,
+) -> Tally {
+    let events = &recording.events;
+    let flushes = events.iter().filter(|event| matches!(event, Event::Flush)).count();
+    let mut tally = Tally { flushes, writes: events.len() - flushes, ..Tally::default() };
+    let mut random = Random(seed);
+    let mut moments: Vec<usize> = (0..count).map(|_| history.moment(events, &mut random)).collect();
+    moments.sort_unstable();
+    let (mut flushed, mut done) = (recording.image.clone(), 0);
+    let mut known = HashSet::new();
+    for moment in moments {
+        let cut = Cut::draw(events, moment, &mut random);
+        for event in &events[done..cut.flushed] {
+            if let Event::Write { offset, bytes } = event {
+                flushed.put(*offset, bytes);
+            }
+        }
+        done = cut.flushed;
+        let mut image = flushed.clone();
+        cut.apply(events, &mut image);
+        let check = || check_image(kind, &image, history, moment);
+        tally.checked += catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+            eprintln!("{}, power cut at {moment} of {}", kind.name, events.len());
+            keep(&image);
+            resume_unwind(panic)
+        });
+        tally.images += 1;
+        tally.distinct += usize::from(known.insert(cut.fingerprint()));
+    }
+    tally
+}
+
+/// Mounts an image and checks the store on it; returns how many acknowledged changes were there.
+fn check_image(kind: &FileSystem, image: &Image, history: &History, moment: usize) -> u64 {
+    let folder = folder().expect("a folder");
+    let [file, disk] = ["file", "disk"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&disk).and_then(|()| image.write(&file)).expect("room for an image");
+    let mounted = kind.mount(&file, &disk).expect("the file system comes back");
+    check::check(&mounted.dir.join(STORE), history, moment)
+}
+
+/// Keeps an image that shows a broken promise: no recording is like another, since threads race.
+fn keep(image: &Image) {
+    let kept = tempfile::Builder::new().prefix("power-cut-").disable_cleanup(true).tempfile();
+    if let Ok(kept) = kept.map(|file| file.path().to_owned()) {
+        eprintln!("the image is kept in {}: {:?}", kept.display(), image.write(&kept));
+    }
+}

@@ -1,0 +1,219 @@
+//! What processes were acknowledged on a real store, and whether the store keeps it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+
+use turntree::exchange::export_source;
+use turntree::object::{ObjectId, ObjectSource as _, RefValue};
+use turntree::repo::{BranchName, Repository, pin_ref};
+use turntree::store::FindingKind;
+
+use super::content::{Prover, commit, full, open};
+use super::processes::{Started, turntree};
+use super::worker::{Acknowledged, IMPORTED, SECRETS};
+use super::{Effort, content};
+
+/// Most files in the journal once a collection has tidied up: what is left for writers to come.
+const MAX_SEGMENTS: usize = 24;
+
+/// Most small files that killed processes leave where later generations of the manifest go.
+const MAX_TEMPORARY: usize = 4;
+
+/// The branch that only checks commit to.
+const CHECKS: &str = "checks";
+
+/// What was acknowledged. Sessions named [`SECRETS`] are redacted, so there only numbers stay.
+#[derive(Debug, Default)]
+pub struct Promise {
+    /// Commits of workers and of `snapshot`, by branch, in the order of each writer.
+    pub commits: BTreeMap<String, Vec<Acknowledged>>,
+    /// Branches that nobody moves.
+    pub forks: BTreeMap<String, ObjectId>,
+    /// Pins, by name.
+    pub pins: BTreeMap<String, ObjectId>,
+    /// Transcripts, by session.
+    pub imports: BTreeMap<String, PathBuf>,
+    /// What was redacted.
+    pub redacted: Vec<String>,
+    /// Commits whose contexts were read.
+    proved: HashSet<ObjectId>,
+}
+
+impl Promise {
+    /// Notes a commit.
+    pub fn add(&mut self, acknowledged: Acknowledged) {
+        self.commits.entry(acknowledged.branch.clone()).or_default().push(acknowledged);
+    }
+
+    /// Commits that were acknowledged.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.commits.values().map(|commits| commits.len() as u64).sum()
+    }
+
+    /// Asserts that the store in `dir` keeps it all, that nothing in it is damaged, and that it goes
+    /// on. Nobody else may be at work on it. `seed` is one that no process had; `anew` reads what was
+    /// read by earlier checks too.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check(&mut self, effort: &Effort, dir: &Path, seed: u64, anew: bool) {
+        if anew {
+            self.proved.clear();
+        }
+        let repo = open(dir, seed).unwrap_or_else(|error| panic!("open: {}", full(&error)));
+        let findings = repo.store().findings();
+        let damage = findings.iter().find(|finding| finding.kind == FindingKind::Damage);
+        assert!(damage.is_none(), "{damage:?}");
+        self.check_commits(&repo);
+        for (name, id) in &self.forks {
+            assert_eq!(tip(&repo, name), Some(*id), "branch {name}");
+        }
+        for (name, id) in &self.pins {
+            let full_name = pin_ref(name).expect("the name of a pin");
+            let Some(RefValue::Object(pin)) = repo.refs().value(&full_name).cloned() else {
+                panic!("pin {name} is lost")
+            };
+            assert_eq!(repo.peel(&pin).unwrap(), *id, "pin {name}");
+        }
+        for (session, path) in &self.imports {
+            let tip = tip(&repo, session).unwrap_or_else(|| panic!("import {session} is lost"));
+            let mut bytes = Vec::new();
+            let context = repo.context(&tip).unwrap();
+            export_source(repo.store(), &context, &mut bytes).unwrap();
+            assert!(bytes == std::fs::read(path).unwrap(), "import {session} is another one");
+        }
+        drop(repo);
+        check_files(effort, dir);
+        let repo = open(dir, seed + 1).unwrap();
+        let branch = BranchName::main(CHECKS).unwrap();
+        let id = commit(&repo, &branch, seed).unwrap_or_else(|error| panic!("{}", full(&error)));
+        self.add(Acknowledged { branch: CHECKS.into(), id, number: seed });
+    }
+
+    /// Reads every branch that somebody committed to, acknowledged or not.
+    fn check_commits(&mut self, repo: &Repository) {
+        let mut prover = Prover::new(repo);
+        let mut names: BTreeSet<String> = self.commits.keys().cloned().collect();
+        names.extend(repo.branches().into_iter().map(|(branch, _)| branch.to_string()));
+        for name in names {
+            let acknowledged = self.commits.get(&name).map_or(&[][..], Vec::as_slice);
+            let imported = name.starts_with(IMPORTED);
+            if self.forks.contains_key(&name) || imported {
+                continue;
+            }
+            let is_secret = name.split('/').next() == Some(SECRETS);
+            let Some(tip) = tip(repo, &name) else {
+                // A branch that a worker made only to delete it.
+                assert!(acknowledged.is_empty(), "branch {name} is lost");
+                continue;
+            };
+            let (mut ids, mut numbers) = (HashSet::new(), HashSet::new());
+            for entry in repo.history(&[tip], &[]).unwrap().first_parent() {
+                let entry = entry.unwrap_or_else(|error| panic!("{name}: {}", full(&error)));
+                let word = entry.commit.message.split(' ').next().unwrap_or_default();
+                numbers.insert(u64::from_str_radix(word, 16).unwrap_or_default());
+                if !is_secret && self.proved.insert(entry.id) {
+                    let proved = prover.turn(&entry.id, &entry.commit);
+                    proved.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+                }
+                ids.insert(entry.id);
+            }
+            for Acknowledged { id, number, .. } in acknowledged {
+                let there = if is_secret { numbers.contains(number) } else { ids.contains(id) };
+                assert!(
+                    there,
+                    "{name}: commit {id} of turn {number:x} was acknowledged and is lost"
+                );
+            }
+        }
+    }
+
+    /// Asserts that a secret is nowhere, after its redaction was acknowledged, and that no file is
+    /// left that nobody refers to.
+    ///
+    /// # Panics
+    /// When it is somewhere.
+    pub fn check_redacted(&mut self, effort: &Effort, dir: &Path, seed: u64, secret: &str) {
+        let again = ["redact", secret, "--dry-run"];
+        let _ =
+            Started::new("redact --dry-run", &mut turntree(effort, dir, &again)).end().expect(&[1]);
+        for path in files(dir) {
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(!holds(&bytes, secret), "{} holds what was redacted", path.display());
+        }
+        let repo = open(dir, seed).unwrap();
+        let inventory = repo.store().inventory().unwrap();
+        for entry in (0..inventory.positions()).filter_map(|at| inventory.entry(at)) {
+            let bytes = repo.store().read_as(entry.kind, &entry.id).unwrap();
+            assert!(!holds(&bytes, secret), "{} {} holds what was redacted", entry.kind, entry.id);
+        }
+        check_nothing_is_left(&repo, dir);
+        self.redacted.push(secret.to_owned());
+    }
+}
+
+/// `fsck` is content, and after collections there is no file that belongs to nobody. The commit of
+/// the last check is something for `repack` to do.
+fn check_files(effort: &Effort, dir: &Path) {
+    for arguments in [&["fsck"][..], &["repack", "--tier", "hot"], &["gc"], &["fsck", "--json"]] {
+        let what = arguments.join(" ");
+        let _ = Started::new(what, &mut turntree(effort, dir, arguments)).end().expect(&[0]);
+    }
+    let repo = open(dir, 0).unwrap();
+    check_nothing_is_left(&repo, dir);
+}
+
+/// Every file in a store is one that it knows.
+fn check_nothing_is_left(repo: &Repository, dir: &Path) {
+    let summary = repo.store().summary().unwrap();
+    let count = |folder: &str| std::fs::read_dir(dir.join(folder)).unwrap().count();
+    let names =
+        || files(dir).iter().map(|path| format!("\n{}", path.display())).collect::<String>();
+    assert_eq!(count("packs"), summary.packs, "packs that belong to nobody: {}", names());
+    let segments = summary.active_segments + summary.sealed_segments;
+    assert_eq!(count("journal"), segments, "segments that belong to nobody: {}", names());
+    assert!(segments <= MAX_SEGMENTS, "{segments} segments: {}", names());
+    let is_temporary =
+        |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "tmp");
+    // Those of the last generation, and of whoever was killed while making the store.
+    let temporary = files(dir).iter().filter(is_temporary).count();
+    assert!(temporary <= MAX_TEMPORARY, "temporary files: {}", names());
+}
+
+fn tip(repo: &Repository, name: &str) -> Option<ObjectId> {
+    let (session, branch) = name.split_once('/').unwrap_or((name, "main"));
+    repo.tip(&BranchName::new(session, branch).ok()?)
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    String::from_utf8_lossy(bytes).contains(text)
+}
+
+/// Every file in a folder and below.
+#[must_use]
+pub fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files(&path)),
+            _ => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Asserts that what `restore` has laid out is what somebody wrote.
+///
+/// # Panics
+/// When it is not.
+pub fn check_restored(dir: &Path) {
+    let restored = files(dir);
+    assert!(!restored.is_empty(), "nothing was restored");
+    for path in restored.iter().filter(|path| path.extension().is_none_or(|e| e != "jsonl")) {
+        let bytes = std::fs::read(path).unwrap();
+        content::prove(&bytes).unwrap_or_else(|wrong| panic!("{}: {wrong}", path.display()));
+    }
+}

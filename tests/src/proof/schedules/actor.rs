@@ -1,0 +1,420 @@
+//! Actors: each process does its steps, and notes what it was promised.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use turntree::context::Builder;
+use turntree::maintenance::{Loss, Pattern, Purpose, collect, redact, repair};
+use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
+use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
+use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate};
+use turntree::{Error, ErrorKind, Result};
+
+use super::script::{GARBAGE, SECRET, Step};
+use crate::oracle::{DIR, blob, options};
+use crate::proof::linear::history::{Call, Event};
+use crate::schedule::Processes;
+use crate::stamp;
+
+/// Times that a step is tried again after a lost race, before it counts as one that starves.
+const MAX_TRIES: usize = 40;
+
+/// What redactions leave in the place of the secret.
+const REPLACEMENT: &str = "******";
+
+/// The notes of a turn.
+pub type Notes = BTreeMap<String, String>;
+
+/// A turn that was tried.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Its notes.
+    pub notes: Notes,
+    /// The commit.
+    pub commit: ObjectId,
+}
+
+/// What processes were promised, in the order in which they were.
+#[derive(Debug, Default)]
+pub struct Record {
+    /// Calls that ended.
+    pub history: Vec<Event>,
+    /// Turns that were tried, by their messages, which no two share.
+    pub tried: BTreeMap<String, Turn>,
+    /// Turns that were acknowledged, by their messages.
+    pub turns: Vec<String>,
+    /// Blobs of commits that were acknowledged.
+    pub blobs: Vec<ObjectId>,
+    /// Lost races that were run again.
+    pub conflicts: u64,
+    /// Steps that ended because somebody held a lock.
+    pub locked: u64,
+}
+
+/// What a process begins with.
+pub struct Actor<'a> {
+    /// Its number.
+    pub process: usize,
+    /// All of them.
+    pub processes: &'a Processes,
+    /// Where promises are noted.
+    pub record: &'a Mutex<Record>,
+    /// A commit to which nothing leads.
+    pub garbage: Option<ObjectId>,
+    /// Whether locks may be kept for longer than anybody waits.
+    pub patience_ends: bool,
+    /// Whether somebody redacts.
+    pub redacts: bool,
+    /// The store, where it is open already.
+    pub repo: Option<Repository>,
+}
+
+impl Actor<'_> {
+    /// Does the steps, as far as the process lives.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn work(&mut self, steps: &[Step]) {
+        for (number, step) in steps.iter().enumerate() {
+            let done = self.step(number as u64, step);
+            if self.processes.is_killed(self.process) {
+                return;
+            }
+            if let Err(error) = done {
+                self.judge(step, &error);
+            }
+            if self.repo.is_none() {
+                // It could not even open the store.
+                return;
+            }
+        }
+    }
+
+    /// Only what was designed goes wrong.
+    fn judge(&self, step: &Step, error: &Error) {
+        let maintains = matches!(step, Step::Collect(_) | Step::Redact | Step::Repair);
+        match error.kind() {
+            ErrorKind::Locked if maintains || self.patience_ends => self.record().locked += 1,
+            // It gives up when others commit all the time what it is about to remove.
+            ErrorKind::Conflict if matches!(step, Step::Redact) => self.record().conflicts += 1,
+            _ => {
+                let process = self.process;
+                panic!(
+                    "process {process}, {step:?}: {error}: {:?}",
+                    std::error::Error::source(error)
+                );
+            }
+        }
+    }
+
+    fn step(&mut self, number: u64, step: &Step) -> Result<()> {
+        match *step {
+            Step::Init => self.init(number),
+            Step::Open => self.open(number),
+            Step::Put(name, text) => self.put(name, text),
+            Step::Count(name) => self.again(|actor| actor.count(name)),
+            Step::Turn(branch, text) => self.again(|actor| actor.turn(number, branch, text)),
+            Step::Revive(branch) => self.again(|actor| actor.revive(number, branch)),
+            // Others have been at work, and this handle sees it.
+            Step::Long(branch, text) => self.again(|actor| {
+                actor.long(number, branch, text, &|| actor.repo().store().refresh())
+            }),
+            Step::LongOver(branch, purpose) => self.again(|actor| {
+                actor.long(number, branch, "over a collection", &|| match actor.collect(purpose) {
+                    Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
+                    collected => collected,
+                })
+            }),
+            Step::Delete(branch) => self.again(|actor| actor.delete(branch)),
+            Step::Read => self.read(),
+            Step::Collect(purpose) => self.collect(purpose),
+            Step::Redact => self.redact(),
+            Step::Repair => self.repair(),
+        }
+    }
+
+    /// Tries until the race is won.
+    fn again(&self, try_it: impl Fn(&Self) -> Result<()>) -> Result<()> {
+        for _ in 0..MAX_TRIES {
+            match try_it(self) {
+                Err(error) if self.is_lost_race(&error) => self.record().conflicts += 1,
+                done => return done,
+            }
+            self.repo().store().refresh()?;
+        }
+        panic!("process {} lost {MAX_TRIES} races", self.process);
+    }
+
+    fn is_lost_race(&self, error: &Error) -> bool {
+        match error.kind() {
+            ErrorKind::Conflict => true,
+            // What it built on was rewritten.
+            ErrorKind::Redacted | ErrorKind::NotFound => self.redacts,
+            _ => false,
+        }
+    }
+
+    fn repo(&self) -> &Repository {
+        self.repo.as_ref().expect("a script opens the store first")
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn init(&mut self, number: u64) -> Result<()> {
+        let id = [10 + u8::try_from(self.process).expect("few processes"); 16];
+        let (io, dir) = (self.processes.io(self.process), Path::new(DIR));
+        let seed = options(((self.process as u64) << 8) + number);
+        match Repository::init(io, dir, &NewStore { id }, seed) {
+            Ok(repo) => self.repo = Some(repo),
+            // Somebody was faster.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(number)?,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, number: u64) -> Result<()> {
+        self.repo = None;
+        let io = self.processes.io(self.process);
+        let seed = options(((self.process as u64) << 8) + number);
+        let began = self.processes.tick();
+        let repo = Repository::open(io, Path::new(DIR), seed)?;
+        self.note_read(began, &repo.refs());
+        self.repo = Some(repo);
+        Ok(())
+    }
+
+    fn put(&self, name: &str, text: &str) -> Result<()> {
+        let (id, object) = blob(text.as_bytes().to_vec());
+        let change = update(name, Expected::Any, Some(RefValue::Object(id)));
+        self.commit(vec![change], |draft| self.repo().store().commit(vec![(id, object)], draft))?;
+        self.record().blobs.push(id);
+        Ok(())
+    }
+
+    fn count(&self, name: &str) -> Result<()> {
+        let store = self.repo().store();
+        let old = store.refs().value(name).cloned();
+        let count: u64 = match &old {
+            Some(RefValue::Object(id)) => {
+                let bytes = store.read_as(Kind::Blob, id)?;
+                std::str::from_utf8(&bytes).expect("digits").parse().expect("a number")
+            }
+            _ => 0,
+        };
+        let (id, object) = blob((count + 1).to_string().into_bytes());
+        let expected = old.map_or(Expected::Absent, Expected::Value);
+        let change = update(name, expected, Some(RefValue::Object(id)));
+        self.commit(vec![change], |draft| store.commit(vec![(id, object)], draft))?;
+        self.record().blobs.push(id);
+        Ok(())
+    }
+
+    fn turn(&self, number: u64, branch: &str, text: &str) -> Result<()> {
+        let change = self.repo().begin();
+        let (context, notes) = self.tip(&change, branch)?;
+        self.finish(change, context, notes, branch, number, text)
+    }
+
+    fn revive(&self, number: u64, branch: &str) -> Result<()> {
+        let change = self.repo().begin();
+        let garbage = self.garbage.expect("a script that revives has garbage");
+        let context = match self.repo().context(&garbage) {
+            Ok(context) => Builder::from(context),
+            // The race was lost before: it went meanwhile, and there is nothing to revive.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let notes = (0..3).map(|key| (key.to_string(), GARBAGE.to_owned())).collect();
+        self.finish(change, context, notes, branch, number, "revived")
+    }
+
+    fn long(
+        &self,
+        number: u64,
+        branch: &str,
+        text: &str,
+        between: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let mut change = self.repo().begin();
+        let (mut context, mut notes) = self.tip(&change, branch)?;
+        for part in ["first", "second"] {
+            let key = format!("{} {number} {part}", self.process);
+            let value = format!("{text} {part}");
+            context.set_entry(&mut change, "scratchpad", &key, Some(value.clone().into()))?;
+            notes.insert(key, value);
+            context.write(&mut change)?;
+            change.flush()?;
+            between()?;
+        }
+        self.finish(change, context, notes, branch, number, text)
+    }
+
+    fn delete(&self, branch: &str) -> Result<()> {
+        let mut change = self.repo().begin();
+        let branch = branch_name(branch);
+        let Some(tip) = change.tip(&branch) else { return Ok(()) };
+        change.move_branch(&branch, None);
+        let expected = Expected::Value(RefValue::Object(tip));
+        self.commit(vec![update(&branch.full(), expected, None)], |_| {
+            change.finish(&stamp(2), "delete")
+        })
+    }
+
+    /// What a branch has when a change begins.
+    fn tip(&self, change: &Transaction<'_>, branch: &str) -> Result<(Builder, Notes)> {
+        match change.tip(&branch_name(branch)) {
+            None => Ok((Builder::new(), Notes::new())),
+            Some(tip) => Ok((Builder::from(self.repo().context(&tip)?), notes(self.repo(), &tip)?)),
+        }
+    }
+
+    /// Ends a turn with one more note.
+    fn finish(
+        &self,
+        mut change: Transaction<'_>,
+        mut context: Builder,
+        mut notes: Notes,
+        branch: &str,
+        number: u64,
+        text: &str,
+    ) -> Result<()> {
+        let message = format!("step {number} of process {}", self.process);
+        context.set_entry(&mut change, "scratchpad", &message, Some(text.to_owned().into()))?;
+        notes.insert(message.clone(), text.to_owned());
+        let tree = context.write(&mut change)?;
+        let name = branch_name(branch);
+        let expected = match change.tip(&name) {
+            Some(tip) => Expected::Value(RefValue::Object(tip)),
+            None => Expected::Absent,
+        };
+        let commit = change.snapshot(&name, Snapshot::new(tree, &*message, &stamp(2)))?;
+        self.record().tried.insert(message.clone(), Turn { notes, commit });
+        let new = Some(RefValue::Object(commit));
+        self.commit(vec![update(&name.full(), expected, new)], |_| {
+            change.finish(&stamp(2), "snapshot")
+        })?;
+        self.record().turns.push(message);
+        Ok(())
+    }
+
+    /// Commits, and notes when and with what outcome.
+    fn commit(
+        &self,
+        changes: Vec<RefUpdate>,
+        commit: impl FnOnce(&OperationDraft) -> Result<Committed>,
+    ) -> Result<()> {
+        let draft = OperationDraft {
+            time_micros: 1,
+            actor: "test".into(),
+            reason: "test".into(),
+            changes: changes.clone(),
+            undoes: None,
+        };
+        let began = self.processes.tick();
+        let done = commit(&draft);
+        let ended = self.processes.tick();
+        let call = match &done {
+            Ok(committed) => Call::Committed(changes, *committed),
+            Err(error) if error.kind() == ErrorKind::Conflict => Call::Refused(changes),
+            Err(_) => return done.map(drop),
+        };
+        self.record().history.push(Event { began, ended, call });
+        done.map(drop)
+    }
+
+    fn note_read(&self, began: u64, refs: &RefTable) {
+        let ended = self.processes.tick();
+        let call = Call::Read(refs.sequence, refs.values.clone());
+        self.record().history.push(Event { began, ended, call });
+    }
+
+    /// Everything that a ref leads to can be read, and is what was written.
+    fn read(&self) -> Result<()> {
+        let repo = self.repo();
+        let began = self.processes.tick();
+        repo.store().refresh()?;
+        let refs = repo.refs();
+        self.note_read(began, &refs);
+        for value in refs.values.values() {
+            let RefValue::Object(id) = value else { continue };
+            let object = repo.store().read(id)?;
+            let object = object.ok_or_else(|| Error::not_found(format!("{id} is lost")))?;
+            if object.kind == Kind::Commit {
+                self.read_line(*id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_line(&self, tip: ObjectId) -> Result<()> {
+        let mut next = Some(tip);
+        while let Some(id) = next {
+            let commit = self.repo().commit(&id)?;
+            let found = notes(self.repo(), &id)?;
+            if let Some(turn) = self.record().tried.get(&commit.message) {
+                assert!(same(&found, &turn.notes), "{found:?} instead of {turn:?}");
+            }
+            next = commit.parents.first().copied();
+        }
+        Ok(())
+    }
+
+    fn collect(&self, purpose: Purpose) -> Result<()> {
+        let collected = collect(self.repo(), purpose, &stamp(3), &mut |_| {})?;
+        assert_eq!(collected.expired_turns, 0, "there is no policy");
+        Ok(())
+    }
+
+    fn redact(&self) -> Result<()> {
+        let pattern = Pattern::literal(SECRET, REPLACEMENT).expect("a pattern");
+        redact(self.repo(), &pattern, &stamp(3)).map(drop)
+    }
+
+    fn repair(&self) -> Result<()> {
+        let store = self.repo().store();
+        let repaired = repair(store, Loss::Refuse, &stamp(3), &mut |_, _| {})?;
+        let report = repaired.report;
+        assert!(self.processes.is_killed(self.process) || report.is_ok(), "{report:?}");
+        Ok(())
+    }
+}
+
+/// Whether notes are the same, apart from what was redacted.
+#[must_use]
+pub fn same(found: &Notes, written: &Notes) -> bool {
+    let hide = |notes: &Notes| -> Vec<(String, String)> {
+        let hidden =
+            notes.iter().map(|(key, text)| (key.clone(), text.replace(SECRET, REPLACEMENT)));
+        hidden.collect()
+    };
+    hide(found) == hide(written)
+}
+
+/// The notes at a commit.
+///
+/// # Errors
+/// What reading them reports.
+pub fn notes(repo: &Repository, commit: &ObjectId) -> Result<Notes> {
+    let map = repo.context(commit)?.map(repo.store(), "scratchpad")?;
+    let entries = map.iter(repo.store()).map(|entry| {
+        let (key, item) = entry?;
+        let text = repo.store().read_as(Kind::Blob, &item.link.id)?;
+        let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok((words(&key), words(&text)))
+    });
+    entries.collect()
+}
+
+/// A branch of the only session.
+#[must_use]
+pub fn branch_name(branch: &str) -> BranchName {
+    BranchName::new("s", branch).expect("a name")
+}
+
+fn update(name: &str, expected: Expected, new: Option<RefValue>) -> RefUpdate {
+    RefUpdate { name: name.to_owned(), expected, new }
+}

@@ -1,0 +1,232 @@
+//! Schedules of several processes on one store: every way in which one of them can stand still,
+//! many drawn ones, processes that are killed, and crashes of the machine.
+//!
+//! What is free of locks here is not memory but the protocol between processes: segments that belong
+//! to whoever holds their lock, the lock and the epoch of the superblock, manifests that get their
+//! names by a link. Every [`script`] is a few commands that meet on one store; each process
+//! has it open, and two others have committed since it looked. A script runs under
+//!
+//! | schedule | how many at scale 1 | finds |
+//! |---|---|---|
+//! | one process stands still at a call, as long as others can go on | every call, or 400 of them | whatever one unlucky moment does |
+//! | the same, and the others lose patience with its locks | one call in eight of these | waiting without an end |
+//! | one is killed at a call, alone on the disk or with others in between | the same, each | what the dead leave behind |
+//! | a random walk; random priorities with one to three changes | 20 each | what needs several moments |
+//!
+//! In the last two the machine also crashes in a copy of the disk, twice in each schedule. Afterwards
+//! and in every such image: all that was acknowledged is there with its whole context, the refs
+//! explain all that anybody saw ([`super::linear::history`]), nobody saw an error that was not
+//! designed, `fsck` finds nothing, and the next process commits and collects.
+
+mod actor;
+mod check;
+pub mod script;
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use turntree::repo::Repository;
+
+use self::actor::{Actor, Record};
+use self::check::Image;
+use self::script::{Base, Found, SCRIPTS, Script, Step};
+use super::{Effort, Figures, Repeat};
+use crate::oracle::{DIR, options};
+use crate::schedule::{Moment, Policy, Processes, Schedule, Trace, Work};
+use crate::sim::{Keep, Random};
+
+/// Calls of a script at which a process stands still at scale 1.
+const STALLS: u64 = 400;
+
+/// One in so many of these is one where it is stopped, and one where it is killed, at scale 1.
+const KILLED_ONE_IN: u64 = 8;
+
+/// Drawn schedules of a script at scale 1, of each kind.
+const DRAWN: u64 = 20;
+
+/// Crashes of the machine in a schedule that is drawn, or in which somebody is killed; and the last
+/// call that may be one.
+const IMAGES: usize = 2;
+const LAST_CRASH: u64 = 400;
+
+/// Changes of priority in the schedules that are drawn.
+const CHANGES: usize = 3;
+
+/// What the schedules of all scripts came to.
+#[derive(Debug, Default)]
+struct Sum {
+    schedules: u64,
+    traces: HashSet<u64>,
+    calls: u64,
+    switches: u64,
+    kills: u64,
+    images: u64,
+    conflicts: u64,
+    locked: u64,
+    longest_wait: Duration,
+}
+
+/// Runs every script.
+///
+/// # Panics
+/// When a promise is broken.
+#[must_use]
+pub fn run(effort: &Effort) -> Figures {
+    let mut sum = Sum::default();
+    for script in SCRIPTS {
+        explore(script, effort, &mut sum);
+    }
+    let mut figures = Figures::default();
+    figures.add("scripts", SCRIPTS.len());
+    figures.add("schedules", sum.schedules);
+    figures.add("of these with traces of their own", sum.traces.len());
+    figures.add("calls", sum.calls);
+    figures.add("context switches", sum.switches);
+    figures.add("processes killed", sum.kills);
+    figures.add("crash images", sum.images);
+    figures.add("lost races that were run again", sum.conflicts);
+    figures.add("steps that found a lock held", sum.locked);
+    figures.add("longest wait for a lock, virtual", format!("{:?}", sum.longest_wait));
+    figures
+}
+
+/// Runs one script under one schedule, and checks everything.
+///
+/// # Panics
+/// When a promise is broken, or there is no such script.
+#[must_use]
+pub fn replay(script: &str, schedule: &Schedule) -> Trace {
+    let script = SCRIPTS.iter().find(|known| known.name == script).expect("a script of this name");
+    play(script, &Base::new(script.found), schedule, &mut Sum::default())
+}
+
+fn explore(script: &Script, effort: &Effort, sum: &mut Sum) {
+    let base = Base::new(script.found);
+    let quiet =
+        Schedule { policy: Policy::Stall(Moment { process: 0, call: u64::MAX }), kill: None };
+    let usual = play(script, &base, &quiet, sum);
+    let calls: u64 = usual.calls.iter().sum();
+    let mut random = Random(effort.seed);
+    // Every call at a higher scale; at scale 1 only as far as the script is short.
+    let every = calls.div_ceil(STALLS * effort.scale).max(1);
+    let seldom = every * KILLED_ONE_IN.div_ceil(effort.scale);
+    for (process, calls) in usual.calls.iter().enumerate() {
+        let (often, now_and_then) = (random.draw() % every, random.draw() % seldom);
+        for call in 1..=*calls {
+            let moment = Moment { process, call };
+            if call % every == often {
+                play(script, &base, &Schedule { policy: Policy::Stall(moment), kill: None }, sum);
+            }
+            if call % seldom == now_and_then {
+                play(script, &base, &Schedule { policy: Policy::Stop(moment), kill: None }, sum);
+                // It has the disk for itself until it is killed, or others are in between.
+                let alone = Policy::Stall(Moment { process, call: call + 1 });
+                for policy in [alone, Policy::Walk(random.draw())] {
+                    play(script, &base, &Schedule { policy, kill: Some(moment) }, sum);
+                }
+            }
+        }
+    }
+    for _ in 0..DRAWN * effort.scale {
+        let seed = random.draw();
+        let changes = 1 + random.below(CHANGES);
+        for policy in [Policy::Walk(seed), Policy::Priorities { seed, changes, calls }] {
+            play(script, &base, &Schedule { policy, kill: None }, sum);
+        }
+    }
+}
+
+fn play(script: &Script, base: &Base, schedule: &Schedule, sum: &mut Sum) -> Trace {
+    let _repeat = Repeat(format!("replay({:?}, &{schedule:?})", script.name));
+    let disk = base.disk();
+    let record = Arc::new(Mutex::new(Record::default()));
+    let images = Arc::new(Mutex::new(Vec::new()));
+    let crashes = crashes(schedule);
+    let observer = {
+        let (disk, record, images) = (disk.clone(), Arc::clone(&record), Arc::clone(&images));
+        move |calls| {
+            if crashes.contains(&calls) {
+                let image = Image::new(disk.crash(Keep::Some(calls)), &lock(&record));
+                lock(&images).push(image);
+            }
+        }
+    };
+    let count = script.processes.len();
+    let io = Arc::new(disk.clone());
+    let processes = Processes::new(io, count, schedule, Box::new(observer));
+    let redacts = script.processes.concat().iter().any(|step| matches!(step, Step::Redact));
+    let actor = |process: usize, repo: Option<Repository>| Actor {
+        process,
+        processes: &processes,
+        record: &record,
+        garbage: base.garbage,
+        patience_ends: schedule.policy.exhausts_patience(),
+        redacts,
+        repo,
+    };
+    let actors = (0..count).map(|process| actor(process, opened(script, &processes, process)));
+    let actors: Vec<Actor<'_>> = actors.collect();
+    if matches!(script.found, Found::Journal | Found::Packed) {
+        // Two processes that come and go before the others have a look: one writes to the segment
+        // that is there, the other one to a new one.
+        let mut passers = [count, count + 1].map(|at| actor(at, Some(open(&processes, at))));
+        for (passer, branch) in passers.iter_mut().zip(["main", "passing"]) {
+            passer.work(&[Step::Turn(branch, "in passing")]);
+        }
+    }
+    let work = actors.into_iter().zip(script.processes);
+    let work = work.map(|(mut actor, steps)| -> Work<'_> {
+        // The handles of a process end with it.
+        Box::new(move || actor.work(steps))
+    });
+    let trace = processes.run(work.collect());
+    let record = std::mem::take(&mut *lock(&record));
+    check::check(&disk, &record, script, &trace);
+    for image in std::mem::take(&mut *lock(&images)) {
+        sum.images += 1;
+        image.check(&record, redacts);
+    }
+    sum.add(&trace, &record);
+    trace
+}
+
+/// Opens the store of a process that does not begin by that.
+fn opened(script: &Script, processes: &Processes, process: usize) -> Option<Repository> {
+    let opens = matches!(script.processes[process].first(), Some(Step::Init | Step::Open));
+    (!opens).then(|| open(processes, process))
+}
+
+fn open(processes: &Processes, process: usize) -> Repository {
+    let options = options((process as u64 + 1) << 32);
+    Repository::open(processes.io(process), Path::new(DIR), options).expect("the store opens")
+}
+
+/// The calls at which the machine crashes, in a copy of the world, if the schedule comes so far.
+fn crashes(schedule: &Schedule) -> Vec<u64> {
+    let seed = match schedule.policy {
+        Policy::Walk(seed) | Policy::Priorities { seed, .. } => seed,
+        Policy::Stall(moment) if schedule.kill.is_some() => moment.call,
+        Policy::Stall(_) | Policy::Stop(_) => return Vec::new(),
+    };
+    let mut random = Random(seed);
+    (0..IMAGES).map(|_| 1 + random.draw() % LAST_CRASH).collect()
+}
+
+impl Sum {
+    fn add(&mut self, trace: &Trace, record: &Record) {
+        self.schedules += 1;
+        self.traces.insert(trace.hash);
+        self.calls += trace.calls.iter().sum::<u64>();
+        self.switches += trace.switches;
+        self.kills += u64::from(trace.killed);
+        self.conflicts += record.conflicts;
+        self.locked += record.locked;
+        self.longest_wait = self.longest_wait.max(trace.longest_wait);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

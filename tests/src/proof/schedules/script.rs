@@ -1,0 +1,278 @@
+//! Scripts: what each process does, and the store that they find.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use turntree::context::Builder;
+use turntree::maintenance::Purpose;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::store::{NewStore, Tier};
+
+use crate::oracle::{DIR, options, pack};
+use crate::sim::{Keep, SimDisk};
+use crate::stamp;
+
+/// What the notes hold that a redaction takes out.
+pub const SECRET: &str = "hunter2";
+
+/// A note that is in the store, and to which nothing leads.
+pub const GARBAGE: &str = "to which nothing leads";
+
+/// One thing that a process does.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// Makes the store, or finds that there is one; and opens it.
+    Init,
+    /// Opens the store anew.
+    Open,
+    /// Sets a ref to a blob, whatever it holds.
+    Put(&'static str, &'static str),
+    /// Replaces what a ref holds by one more; tries again when it lost the race.
+    Count(&'static str),
+    /// Takes a turn on a branch: one note more.
+    Turn(&'static str, &'static str),
+    /// Takes a turn that has everything a garbage commit has, without writing it again.
+    Revive(&'static str),
+    /// Takes a turn whose content is written long before, in two parts.
+    Long(&'static str, &'static str),
+    /// The same, and this process collects in between.
+    LongOver(&'static str, Purpose),
+    /// Deletes a branch.
+    Delete(&'static str),
+    /// Sees what is new, and reads everything that refs lead to.
+    Read,
+    /// Collects.
+    Collect(Purpose),
+    /// Takes the secret out.
+    Redact,
+    /// Repairs.
+    Repair,
+}
+
+/// The store that the processes find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// None.
+    Nothing,
+    /// Three turns and garbage, in one segment that nobody writes to.
+    Journal,
+    /// The same in a pack, and another turn in a segment.
+    Packed,
+    /// The same, and so many idle segments that whoever looks for one seals some.
+    Crowded,
+}
+
+/// A script.
+#[derive(Debug, Clone, Copy)]
+pub struct Script {
+    /// Its name, to run it again.
+    pub name: &'static str,
+    /// What is there when it begins.
+    pub found: Found,
+    /// What each process does. One that does not begin by opening the store has it open already.
+    pub processes: &'static [&'static [Step]],
+}
+
+const GC: Step = Step::Collect(Purpose::Gc);
+const HOT: Step = Step::Collect(Purpose::Repack(Tier::Hot));
+const COMPACTED: Step = Step::Collect(Purpose::Repack(Tier::Compacted));
+const SMALL: Step = Step::Collect(Purpose::Step);
+
+/// Every script.
+pub const SCRIPTS: &[Script] = &[
+    Script {
+        name: "two make one store",
+        found: Found::Nothing,
+        processes: &[
+            &[Step::Init, Step::Put("refs/x/a", "one"), Step::Read],
+            &[Step::Init, Step::Put("refs/x/a", "two"), Step::Read],
+        ],
+    },
+    Script {
+        name: "writers who have the same content",
+        found: Found::Journal,
+        processes: &[
+            &[Step::Turn("a", "same"), Step::Turn("a", "again")],
+            &[Step::Turn("b", "same"), Step::Turn("b", "again")],
+            &[Step::Read, Step::Read, Step::Read],
+        ],
+    },
+    Script {
+        name: "three count at one ref",
+        found: Found::Journal,
+        processes: &[
+            &[Step::Count("refs/x/n"), Step::Count("refs/x/n")],
+            &[Step::Count("refs/x/n"), Step::Read],
+            &[Step::Open, Step::Count("refs/x/n"), Step::Read],
+        ],
+    },
+    Script {
+        name: "garbage is stored again while it goes",
+        found: Found::Journal,
+        processes: &[
+            // Only once: the next one would store again what this one had lost.
+            &[Step::Read, Step::Put("refs/x/a", GARBAGE)],
+            &[GC],
+        ],
+    },
+    Script {
+        name: "a turn revives what goes",
+        found: Found::Packed,
+        processes: &[&[Step::Revive("a"), Step::Turn("main", "more")], &[GC], &[Step::Read]],
+    },
+    Script {
+        name: "a turn revives what goes from a segment",
+        found: Found::Journal,
+        processes: &[&[Step::Revive("a")], &[GC]],
+    },
+    Script {
+        name: "a long transaction over a collection of its own",
+        found: Found::Journal,
+        processes: &[&[Step::LongOver("a", Purpose::Gc)], &[Step::Turn("a", "meanwhile")]],
+    },
+    Script {
+        name: "a long transaction and two collections",
+        found: Found::Packed,
+        processes: &[
+            &[Step::Long("a", "long"), Step::Turn("a", "more")],
+            &[GC, HOT],
+            &[Step::Read],
+        ],
+    },
+    Script {
+        name: "two collectors and a writer",
+        found: Found::Packed,
+        processes: &[&[GC], &[Step::Open, COMPACTED], &[Step::Turn("main", "meanwhile")]],
+    },
+    Script {
+        name: "a surplus of segments",
+        found: Found::Crowded,
+        processes: &[
+            &[Step::Turn("a", "sealing"), Step::Turn("a", "again")],
+            &[Step::Turn("b", "sealing")],
+            &[SMALL],
+        ],
+    },
+    Script {
+        name: "commands that come at once",
+        found: Found::Journal,
+        processes: &[
+            &[Step::Open, Step::Turn("main", "one")],
+            &[Step::Open, Step::Turn("main", "two")],
+            &[Step::Open, HOT],
+            &[Step::Open, Step::Read],
+        ],
+    },
+    Script {
+        name: "branches that go",
+        found: Found::Packed,
+        processes: &[
+            &[Step::Turn("side", "goes"), Step::Delete("side"), Step::Turn("side", "comes")],
+            &[GC],
+            &[Step::Read],
+        ],
+    },
+    Script {
+        name: "segments that nobody has seen are packed",
+        found: Found::Journal,
+        processes: &[&[Step::Read], &[HOT], &[Step::Turn("main", "meanwhile")]],
+    },
+    Script {
+        name: "a redaction and a writer",
+        found: Found::Packed,
+        processes: &[
+            &[Step::Redact],
+            &[Step::Turn("main", "meanwhile"), Step::Open],
+            &[Step::Read],
+        ],
+    },
+    Script {
+        name: "a repair, a collection and a writer",
+        found: Found::Packed,
+        processes: &[&[Step::Repair], &[GC], &[Step::Turn("main", "meanwhile"), Step::Read]],
+    },
+];
+
+/// A store that a script finds.
+#[derive(Debug, Clone)]
+pub struct Base {
+    /// The disk, which nobody has open.
+    disk: SimDisk,
+    /// A commit to which nothing leads.
+    pub garbage: Option<ObjectId>,
+}
+
+impl Base {
+    /// Makes it.
+    ///
+    /// # Panics
+    /// When the library fails.
+    #[must_use]
+    pub fn new(found: Found) -> Self {
+        let disk = SimDisk::new(Path::new("/disk"));
+        if found == Found::Nothing {
+            return Self { disk, garbage: None };
+        }
+        let new = NewStore { id: [6; 16] };
+        let repo = Repository::init(Arc::new(disk.clone()), Path::new(DIR), &new, options(1 << 40));
+        let repo = repo.expect("a new store");
+        for turn in 1..=3 {
+            take_turn(&repo, "main", &format!("begin {turn}"), &format!("{SECRET} {turn}"));
+        }
+        take_turn(&repo, "side", "aside", "another line");
+        let garbage = leave_garbage(&repo);
+        if found != Found::Journal {
+            pack(repo.store(), |_| true).expect("a pack");
+            take_turn(&repo, "main", "after", "behind the pack");
+        }
+        drop(repo);
+        if found == Found::Crowded {
+            let open = |seed: u64| {
+                let io = Arc::new(disk.clone());
+                Repository::open(io, Path::new(DIR), options((1 << 41) + seed)).expect("the store")
+            };
+            let writers: Vec<Repository> = (0..11_u64).map(open).collect();
+            for (writer, n) in writers.iter().zip(0..) {
+                take_turn(writer, "main", &format!("crowd {n}"), "one of many");
+            }
+        }
+        Self { disk: disk.crash(Keep::All), garbage: Some(garbage) }
+    }
+
+    /// The disk, for one schedule.
+    #[must_use]
+    pub fn disk(&self) -> SimDisk {
+        self.disk.crash(Keep::All)
+    }
+}
+
+fn take_turn(repo: &Repository, branch: &str, message: &str, text: &str) {
+    repo.store().refresh().expect("the store can be read");
+    let mut change = repo.begin();
+    let branch = BranchName::new("s", branch).expect("a name");
+    let mut context = match change.tip(&branch) {
+        Some(tip) => Builder::from(repo.context(&tip).expect("the tip")),
+        None => Builder::new(),
+    };
+    let text = Some(text.to_owned().into());
+    context.set_entry(&mut change, "scratchpad", message, text).expect("a note");
+    let tree = context.write(&mut change).expect("a context");
+    change.snapshot(&branch, Snapshot::new(tree, message, &stamp(1))).expect("a snapshot");
+    change.finish(&stamp(1), "snapshot").expect("a commit");
+}
+
+/// Stores a turn and never finishes it.
+fn leave_garbage(repo: &Repository) -> ObjectId {
+    let mut change = repo.begin();
+    let mut context = Builder::new();
+    for key in 0..3 {
+        let text = Some(GARBAGE.into());
+        context.set_entry(&mut change, "scratchpad", &format!("{key}"), text).expect("a note");
+    }
+    let tree = context.write(&mut change).expect("a context");
+    let branch = BranchName::new("s", "never").expect("a name");
+    let commit = change.snapshot(&branch, Snapshot::new(tree, "never", &stamp(1)));
+    change.flush().expect("the objects are stored");
+    commit.expect("a snapshot")
+}

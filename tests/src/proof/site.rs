@@ -1,0 +1,160 @@
+//! A store that a layer makes trouble for, and what was acknowledged on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+use turntree::store::{NewStore, RealIo, Store};
+
+use super::Effort;
+use super::content::{commit, open, state};
+use super::processes::{Ended, Started, turntree};
+use super::promise::Promise;
+use super::worker::Acknowledged;
+
+/// Bytes of numbers that a process needs for itself.
+const NUMBERS: u32 = 20;
+
+/// A store, and who works on it.
+#[derive(Debug)]
+pub struct Site<'e> {
+    /// What to start processes from.
+    pub effort: &'e Effort,
+    /// Where it is.
+    pub dir: PathBuf,
+    /// What was acknowledged.
+    pub promise: Promise,
+    /// Documents that commands are given; not beside the store, where there may be no room.
+    documents: tempfile::TempDir,
+    serial: u64,
+}
+
+impl<'e> Site<'e> {
+    /// A new store in `dir`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn new(effort: &'e Effort, dir: &Path) -> Self {
+        Store::create(&RealIo, dir, &NewStore { id: [1; 16] }).expect("a new store");
+        // The workers of `stops` have the seeds below.
+        let documents = tempfile::tempdir().expect("a temporary folder");
+        let (dir, promise) = (dir.to_owned(), Promise::default());
+        Self { effort, dir, promise, documents, serial: 100 }
+    }
+
+    /// A seed that nobody else has, and the first number of its turns.
+    pub fn serial(&mut self) -> (u64, u64) {
+        self.serial += 1;
+        (self.serial, self.serial << NUMBERS)
+    }
+
+    /// Opens the store, as another process would.
+    ///
+    /// # Panics
+    /// When it does not open.
+    pub fn open(&mut self) -> Repository {
+        let (seed, _) = self.serial();
+        open(&self.dir, seed).expect("the store opens")
+    }
+
+    /// Commits a turn through a handle, to the main branch of a session.
+    ///
+    /// # Errors
+    /// What committing reports.
+    ///
+    /// # Panics
+    /// For a bad name.
+    pub fn commit(&mut self, repo: &Repository, session: &str) -> turntree::Result<ObjectId> {
+        let (_, number) = self.serial();
+        let branch = BranchName::main(session).expect("a name");
+        repo.store().refresh()?;
+        let id = commit(repo, &branch, number)?;
+        self.promise.add(Acknowledged { branch: branch.to_string(), id, number });
+        Ok(id)
+    }
+
+    /// Commits some turns to a session.
+    ///
+    /// # Panics
+    /// When one is refused.
+    pub fn fill(&mut self, session: &str, turns: u64) {
+        let repo = self.open();
+        for _ in 0..turns {
+            self.commit(&repo, session).expect("a commit");
+        }
+    }
+
+    /// Starts the command line.
+    #[must_use]
+    pub fn start(&self, arguments: &[&str]) -> Started {
+        Started::new(arguments.join(" "), &mut turntree(self.effort, &self.dir, arguments))
+    }
+
+    /// Runs the command line.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.start(arguments).end()
+    }
+
+    /// The arguments of a `snapshot` of a new turn in the session `cli`, and the number of the turn.
+    ///
+    /// # Panics
+    /// When the document with the turn cannot be written.
+    pub fn turn(&mut self) -> (Vec<String>, u64) {
+        let (seed, number) = self.serial();
+        let path = self.documents.path().join(format!("turn-{seed}"));
+        std::fs::write(&path, state(number)).expect("a state document");
+        let (path, message) = (path.to_string_lossy().into_owned(), format!("{number:016x}"));
+        let words = ["snapshot", "-m", &message, "--state", &path, "--session", "cli", "--json"];
+        (words.map(str::to_owned).to_vec(), number)
+    }
+
+    /// Starts a `snapshot` of a new turn, whose number comes with it.
+    pub fn start_snapshot(&mut self) -> (Started, u64) {
+        let (words, number) = self.turn();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        (self.start(&words), number)
+    }
+
+    /// Notes what a `snapshot` was acknowledged.
+    ///
+    /// # Panics
+    /// When it succeeded and did not say what it made.
+    pub fn note(&mut self, ended: &Ended, number: u64) {
+        if ended.code() == Some(0) {
+            let id = ended.field("id").parse().expect("an id");
+            self.promise.add(Acknowledged { branch: "cli/main".into(), id, number });
+        }
+    }
+
+    /// Runs a `snapshot` of a new turn.
+    pub fn snapshot(&mut self) -> Ended {
+        let (started, number) = self.start_snapshot();
+        let ended = started.end();
+        self.note(&ended, number);
+        ended
+    }
+
+    /// Asserts that everything that was acknowledged is there and that the store goes on.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn check(&mut self) {
+        let _ = self.snapshot().expect(&[0]);
+        let (_, seed) = self.serial();
+        self.promise.check(self.effort, &self.dir, seed, true);
+    }
+
+    /// A handle of a process that waits for locks no longer than `patience`.
+    ///
+    /// # Panics
+    /// When the store does not open.
+    pub fn open_impatient(&mut self, patience: std::time::Duration) -> Repository {
+        let (seed, _) = self.serial();
+        let mut options = crate::oracle::options(seed);
+        options.lock_timeout = patience;
+        Repository::open(Arc::new(RealIo), &self.dir, options).expect("the store opens")
+    }
+}

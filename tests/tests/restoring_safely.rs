@@ -1,0 +1,645 @@
+//! A restore of a hostile context, into a hostile directory, while others work there: nothing
+//! outside is touched, no link is followed, and no file is half there.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+use turntree::context::{Builder, Context, FileMode};
+use turntree::object::{Kind, Memory, Object, ObjectId, ObjectSource};
+use turntree::workspace::{Action, Restored, plan};
+use turntree::{Error, ErrorKind};
+
+/// A context whose section `files` is this.
+fn files(entries: &[(&str, FileMode, &str)]) -> (Memory, Context) {
+    let (mut objects, mut builder) = (Memory::new(), Builder::new());
+    for (key, mode, content) in entries {
+        let file = (*mode, content.to_string().into());
+        builder.set_file(&mut objects, key, Some(file)).unwrap();
+    }
+    let tree = builder.write(&mut objects).unwrap();
+    let context = Context::open(&objects, &tree).unwrap();
+    (objects, context)
+}
+
+fn regular(entries: &[(&str, &str)]) -> (Memory, Context) {
+    let entries: Vec<_> =
+        entries.iter().map(|(key, text)| (*key, FileMode::Regular, *text)).collect();
+    files(&entries)
+}
+
+fn restore(
+    (objects, context): &(Memory, Context),
+    target: &Path,
+    overwrite: bool,
+) -> Result<Restored, Error> {
+    plan(objects, context, target, &[])?.apply(objects, overwrite)
+}
+
+/// A folder with a target, and a canary beside it that nobody may touch.
+struct Place {
+    folder: tempfile::TempDir,
+    before: Vec<(PathBuf, Entry)>,
+}
+
+/// All of an entry that a restore could change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    mode: u32,
+    modified: (i64, i64),
+    content: Vec<u8>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let canary = folder.path().join("canary");
+        fs::create_dir_all(canary.join("inner")).unwrap();
+        fs::write(canary.join("file"), "alive").unwrap();
+        fs::write(canary.join("inner/file"), "alive").unwrap();
+        fs::create_dir_all(folder.path().join("target/files")).unwrap();
+        let before = entries(&canary);
+        Self { folder, before }
+    }
+
+    fn canary(&self) -> PathBuf {
+        self.folder.path().join("canary")
+    }
+
+    fn target(&self) -> PathBuf {
+        self.folder.path().join("target")
+    }
+
+    /// A path in the workspace of the target.
+    fn file(&self, path: &str) -> PathBuf {
+        self.target().join("files").join(path)
+    }
+
+    fn assert_untouched(&self) {
+        assert_eq!(entries(&self.canary()), self.before);
+        let beside = fs::read_dir(self.folder.path()).unwrap().count();
+        assert_eq!(beside, 2, "nothing new beside the target");
+    }
+}
+
+/// Everything below `folder`, no link followed.
+fn entries(folder: &Path) -> Vec<(PathBuf, Entry)> {
+    let (mut found, mut left) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(path) = left.pop() {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let content = match meta.file_type() {
+            kind if kind.is_dir() => {
+                left.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+                Vec::new()
+            }
+            kind if kind.is_symlink() => {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            }
+            kind if kind.is_file() => fs::read(&path).unwrap(),
+            _ => b"special".to_vec(),
+        };
+        let modified = (meta.mtime(), meta.mtime_nsec());
+        found.push((path, Entry { mode: meta.mode(), modified, content }));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    found
+}
+
+/// Temporary names below `folder`.
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let is_part = |path: &PathBuf| path.to_string_lossy().contains("/.turntree-part-");
+    entries(folder).into_iter().map(|(path, _)| path).filter(is_part).collect()
+}
+
+/// The temporary name of the file `name`.
+fn part_of(name: &str) -> String {
+    format!(".turntree-part-{}", ObjectId::of(Kind::Blob, name.as_bytes()).short(16))
+}
+
+/// Objects that do something to the directory when a certain one is read: at that moment the file
+/// has its temporary name, and what was checked was checked.
+struct Ambush<'a> {
+    objects: &'a Memory,
+    content: &'a str,
+    strike: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl ObjectSource for Ambush<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>, Error> {
+        if *id == ObjectId::of(Kind::Blob, self.content.as_bytes())
+            && let Some(strike) = self.strike.borrow_mut().take()
+        {
+            strike();
+        }
+        self.objects.read(id)
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool, Error> {
+        self.objects.contains(id)
+    }
+}
+
+/// Restores, and strikes when `content` is to be written.
+fn ambushed(
+    (objects, context): &(Memory, Context),
+    target: &Path,
+    content: &str,
+    strike: impl FnOnce(),
+) -> Result<Restored, Error> {
+    let planned = plan(objects, context, target, &[]).unwrap();
+    let strike: Box<dyn FnOnce() + '_> = Box::new(strike);
+    let ambush = Ambush { objects, content, strike: RefCell::new(Some(strike)) };
+    let result = planned.apply(&ambush, true);
+    assert!(ambush.strike.borrow().is_none(), "it was read");
+    result
+}
+
+#[test]
+fn a_key_that_leads_out_has_a_place_inside() {
+    let place = Place::new();
+    let canary = place.canary().join("file");
+    let tree = regular(&[
+        ("../../canary/file", "x"),
+        ("../canary/new", "x"),
+        (canary.to_str().unwrap(), "x"),
+        ("a/../../b", "x"),
+        ("dot/..", "x"),
+        ("//", "x"),
+        ("nul\0", "x"),
+    ]);
+    assert_eq!(restore(&tree, &place.target(), true).unwrap().written, 7);
+    place.assert_untouched();
+}
+
+#[test]
+fn nothing_is_written_into_a_folder_of_git() {
+    let place = Place::new();
+    fs::create_dir(place.file(".git")).unwrap();
+    fs::write(place.file(".git/config"), "[core]").unwrap();
+    let before = entries(&place.file(".git"));
+    let keys = [".git/config", ".git/hooks/post-checkout", ".GIT/x", "git~1/x"];
+    for key in keys {
+        restore(&regular(&[(key, "hook")]), &place.target(), true).unwrap();
+    }
+    assert_eq!(entries(&place.file(".git")), before);
+    let mut names: Vec<_> = fs::read_dir(place.target().join("files")).unwrap().collect();
+    names.retain(|name| {
+        let name = name.as_ref().unwrap().file_name().to_string_lossy().to_lowercase();
+        name != ".git" && !name.starts_with('%')
+    });
+    assert!(names.is_empty(), "{names:?}");
+}
+
+#[test]
+fn nothing_is_written_into_a_store_whatever_its_name() {
+    let place = Place::new();
+    for store in ["knowledge", ".turntree"] {
+        fs::create_dir_all(place.file(store).join("journal")).unwrap();
+        fs::write(place.file(store).join("superblock"), "store").unwrap();
+    }
+    let before = [entries(&place.file("knowledge")), entries(&place.file(".turntree"))];
+    let error =
+        restore(&regular(&[("knowledge/packs/x", "x")]), &place.target(), true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("is a store"), "{error}");
+    restore(&regular(&[(".turntree/superblock", "x")]), &place.target(), true).unwrap();
+    for target in ["knowledge", "knowledge/journal"] {
+        let error = restore(&regular(&[("a", "x")]), &place.file(target), true).unwrap_err();
+        assert!(error.to_string().contains("belongs to the store"), "{error}");
+    }
+    assert_eq!([entries(&place.file("knowledge")), entries(&place.file(".turntree"))], before);
+}
+
+#[test]
+fn no_link_is_followed_that_was_there_before() {
+    let place = Place::new();
+    symlink(place.canary(), place.file("out")).unwrap();
+    symlink("../../canary", place.file("near")).unwrap();
+    for key in ["out/new", "out/inner/file", "near/file"] {
+        let error = restore(&regular(&[(key, "x")]), &place.target(), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{key}");
+        assert!(error.to_string().contains("is not a directory"), "{error}");
+    }
+    place.assert_untouched();
+}
+
+#[test]
+fn no_link_is_followed_that_the_context_brings() {
+    let place = Place::new();
+    let canary = place.canary();
+    let tree = files(&[
+        ("a", FileMode::Symlink, canary.to_str().unwrap()),
+        ("b/c", FileMode::Symlink, "../../../canary/file"),
+    ]);
+    restore(&tree, &place.target(), false).unwrap();
+    // A second context writes behind the links of the first.
+    assert!(restore(&regular(&[("a/new", "x")]), &place.target(), true).is_err());
+    restore(&regular(&[("b/c", "x")]), &place.target(), true).unwrap();
+    assert_eq!(fs::read_to_string(place.file("b/c")).unwrap(), "x");
+    place.assert_untouched();
+}
+
+#[test]
+fn a_folder_that_becomes_a_link_meanwhile_is_not_written_through() {
+    let place = Place::new();
+    let tree = regular(&[("d/1", "first"), ("d/2", "second"), ("d/e/3", "third")]);
+    let error = ambushed(&tree, &place.target(), "first", || {
+        fs::rename(place.file("d"), place.file("moved")).unwrap();
+        symlink(place.canary(), place.file("d")).unwrap();
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("is not a directory"), "{error}");
+    place.assert_untouched();
+    assert!(parts(&place.target()).is_empty());
+}
+
+#[test]
+fn success_means_that_the_folders_are_still_there() {
+    let place = Place::new();
+    let error = ambushed(&regular(&[("d/last", "last")]), &place.target(), "last", || {
+        fs::rename(place.file("d"), place.file("moved")).unwrap();
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("gone"), "{error}");
+}
+
+#[test]
+fn a_file_that_comes_or_changes_meanwhile_stays() {
+    let place = Place::new();
+    let tree = regular(&[("new", "from the snapshot")]);
+    let come = || fs::write(place.file("new"), "precious").unwrap();
+    let error = ambushed(&tree, &place.target(), "from the snapshot", come).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("0 of 1 files were written"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "precious");
+
+    let change = || fs::write(place.file("new"), "changed!").unwrap();
+    let planned = plan(&tree.0, &tree.1, &place.target(), &[]).unwrap();
+    assert_eq!(planned.files[0].action, Action::Overwrite);
+    change();
+    let error = planned.apply(&tree.0, true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("changed since"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "changed!");
+    assert!(parts(&place.target()).is_empty());
+    // Looked at again, it is what is to be overwritten.
+    restore(&tree, &place.target(), true).unwrap();
+    assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "from the snapshot");
+}
+
+#[test]
+fn a_link_comes_as_safely_as_a_file() {
+    let place = Place::new();
+    let tree = files(&[("link", FileMode::Symlink, "somewhere")]);
+    let come = || fs::write(place.file("link"), "precious").unwrap();
+    let error = ambushed(&tree, &place.target(), "somewhere", come).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert_eq!(fs::read_to_string(place.file("link")).unwrap(), "precious");
+    restore(&tree, &place.target(), true).unwrap();
+    assert_eq!(fs::read_link(place.file("link")).unwrap(), Path::new("somewhere"));
+    assert!(parts(&place.target()).is_empty());
+}
+
+#[test]
+fn what_does_not_read_back_never_gets_its_name() {
+    let place = Place::new();
+    fs::write(place.file("a"), "before").unwrap();
+    let spoil = || {
+        let part = place.file(&part_of("a"));
+        fs::write(part, "longer than what is to be written there").unwrap();
+    };
+    let error = ambushed(&regular(&[("a", "short")]), &place.target(), "short", spoil).unwrap_err();
+    assert!(error.to_string().contains("does not read back"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "before");
+    assert!(parts(&place.target()).is_empty());
+}
+
+#[test]
+fn what_is_no_file_is_never_replaced_nor_waited_for() {
+    let place = Place::new();
+    fs::create_dir(place.file("folder")).unwrap();
+    let _socket = UnixListener::bind(place.file("socket")).unwrap();
+    assert!(Command::new("mkfifo").arg(place.file("pipe")).status().unwrap().success());
+    symlink("/dev/null", place.file("device")).unwrap();
+    for (key, expected) in [("folder", "directory"), ("socket", "socket"), ("pipe", "pipe")] {
+        let error =
+            restore(&regular(&[("a", "x"), (key, "x")]), &place.target(), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{key}");
+        let message = error.to_string();
+        assert!(message.contains(key) && message.contains(expected), "{message}");
+    }
+    // A link to a device is a link.
+    restore(&regular(&[("device", "x")]), &place.target(), true).unwrap();
+    assert!(fs::symlink_metadata(place.file("device")).unwrap().is_file());
+    fs::write(place.file("plain"), "x").unwrap();
+    let error = restore(&regular(&[("plain/below", "x")]), &place.target(), true).unwrap_err();
+    assert!(error.to_string().contains("is not a directory"), "{error}");
+    assert!(!place.file("a").exists(), "nothing was written");
+}
+
+#[test]
+fn other_names_of_a_replaced_file_keep_the_old_content() {
+    let place = Place::new();
+    fs::hard_link(place.canary().join("file"), place.file("a")).unwrap();
+    fs::hard_link(place.canary().join("file"), place.file("b")).unwrap();
+    restore(&regular(&[("a", "x"), ("b", "y")]), &place.target(), true).unwrap();
+    place.assert_untouched();
+}
+
+#[test]
+fn names_that_are_one_file_here_are_not_written_over_each_other() {
+    let place = Place::new();
+    let tree = regular(&[("README", "upper"), ("Readme", "lower")]);
+    // Where letters differ, both come.
+    restore(&tree, &place.target(), false).unwrap();
+    let same = fs::metadata(place.file("README")).unwrap().ino()
+        == fs::metadata(place.file("Readme")).unwrap().ino();
+    assert!(!same, "this file system folds case, and one has replaced the other");
+    // Where they do not, both names find one file, as these do.
+    fs::remove_file(place.file("Readme")).unwrap();
+    fs::hard_link(place.file("README"), place.file("Readme")).unwrap();
+    let error = restore(&tree, &place.target(), true).unwrap_err();
+    assert!(error.to_string().contains("cannot both be files here"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("Readme")).unwrap(), "upper");
+}
+
+#[test]
+fn what_a_killed_restore_left_is_removed_by_the_next() {
+    let place = Place::new();
+    let [a, b, other] =
+        [part_of("a"), part_of("b"), part_of("other")].map(|name| place.file(&name));
+    fs::write(&a, "half").unwrap();
+    symlink(place.canary().join("file"), &b).unwrap();
+    fs::write(&other, "of a file that is not restored").unwrap();
+    restore(&regular(&[("a", "whole"), ("b", "whole")]), &place.target(), false).unwrap();
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "whole");
+    assert_eq!(parts(&place.target()), [other]);
+    place.assert_untouched();
+}
+
+#[test]
+fn a_restore_that_still_runs_is_not_disturbed() {
+    let place = Place::new();
+    let tree = regular(&[("a", "content")]);
+    let part = place.file(&part_of("a"));
+    let second = || {
+        let error = restore(&tree, &place.target(), false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
+        assert!(part.exists());
+    };
+    ambushed(&tree, &place.target(), "content", second).unwrap();
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "content");
+}
+
+#[test]
+fn a_restore_that_fails_says_how_far_it_came_and_leaves_no_part() {
+    let place = Place::new();
+    let (mut objects, context) = regular(&[("a", "first"), ("b", "second"), ("c", "third")]);
+    let planned = plan(&objects, &context, &place.target(), &[]).unwrap();
+    objects = {
+        let mut fewer = Memory::new();
+        turntree::object::ObjectSink::write(&mut fewer, Kind::Blob, "first".into()).unwrap();
+        fewer
+    };
+    let error = planned.apply(&objects, false).unwrap_err();
+    assert!(error.to_string().contains("1 of 3 files were written, then"), "{error}");
+    assert!(error.to_string().contains("files/b"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "first");
+    assert!(!place.file("b").exists() && parts(&place.target()).is_empty());
+}
+
+#[test]
+fn the_longest_name_and_the_deepest_path_come_back() {
+    let place = Place::new();
+    let long = "n".repeat(255);
+    let deep = format!("{}end", "d/".repeat(2030));
+    let tree = regular(&[(&long, "long"), (&deep, "deep")]);
+    assert_eq!(restore(&tree, &place.target(), false).unwrap().written, 2);
+    assert_eq!(restore(&tree, &place.target(), false).unwrap().kept, 2);
+    for key in ["x".repeat(256), "d/".repeat(2045), "€".repeat(100)] {
+        let error =
+            restore(&regular(&[("a", "x"), (&key, "x")]), &place.target(), true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        assert!(error.to_string().len() < 300, "{error}");
+    }
+    assert!(!place.file("a").exists(), "nothing was written");
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let place = Place::new();
+    fs::write(place.file("fixed"), "before").unwrap();
+    let attribute = |change: &str| {
+        Command::new("chattr")
+            .arg(change)
+            .arg(place.file("fixed"))
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    if !attribute("+i") {
+        eprintln!("skipped: nobody may make a file immutable here");
+        return;
+    }
+    let result = restore(&regular(&[("fixed", "after")]), &place.target(), true);
+    attribute("-i");
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("files/fixed"), "{error}");
+    assert_eq!(fs::read_to_string(place.file("fixed")).unwrap(), "before");
+    assert!(parts(&place.target()).is_empty());
+}
+
+#[test]
+fn permissions_are_those_of_a_file_that_a_program_makes() {
+    let place = Place::new();
+    let umask = {
+        let probe = place.target().join("probe");
+        fs::File::create(&probe).unwrap();
+        !fs::metadata(probe).unwrap().mode() & 0o666
+    };
+    for (name, mode) in [("private", 0o600), ("fixed", 0o444), ("setuid", 0o4755), ("wide", 0o666)]
+    {
+        fs::write(place.file(name), "before").unwrap();
+        fs::set_permissions(place.file(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let names = ["new", "private", "fixed", "wide"].map(|name| (name, FileMode::Regular, "after"));
+    let programs = ["tool", "setuid"].map(|name| (name, FileMode::Executable, "after"));
+    restore(&files(&[&names[..], &programs[..]].concat()), &place.target(), true).unwrap();
+    let mode = |name: &str| fs::metadata(place.file(name)).unwrap().mode() & 0o7777;
+    for (name, wanted) in [
+        ("new", 0o666),
+        ("tool", 0o777),
+        ("private", 0o600),
+        ("fixed", 0o644),
+        ("setuid", 0o755),
+        ("wide", 0o666),
+    ] {
+        assert_eq!(mode(name), wanted & !umask, "{name}: {:o}", mode(name));
+    }
+}
+
+/// Another process makes a folder a link to the canary and back, all the time.
+#[test]
+fn a_race_for_a_folder_never_leads_out() {
+    let place = Place::new();
+    let names: Vec<String> = (0..4).map(|n| format!("d/e/{n}")).collect();
+    let entries: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "content")).collect();
+    let tree = regular(&entries);
+    let (over, swaps) = (AtomicBool::new(false), std::sync::atomic::AtomicU64::new(0));
+    let (mut through, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (real, aside) = (place.file("d/e"), place.file("d/aside"));
+            while !over.load(Ordering::Relaxed) {
+                if fs::rename(&real, &aside).is_ok() {
+                    let _ = symlink(place.canary(), &real);
+                    let _ = fs::remove_file(&real);
+                    // The restore may have made a new folder meanwhile: then it is left alone.
+                    if fs::rename(&aside, &real).is_err() {
+                        let _ = fs::remove_dir_all(&aside);
+                    }
+                    swaps.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        for _ in 0..400 {
+            match restore(&tree, &place.target(), true) {
+                Ok(_) => through += 1,
+                Err(_) => refused += 1,
+            }
+            let _ = fs::remove_file(place.file("d/e/1"));
+            let _ = fs::remove_file(place.file("d/e/3"));
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    place.assert_untouched();
+    assert!(swaps.into_inner() > 0 && through + refused == 400);
+}
+
+/// What is in the directory before.
+#[derive(Debug, Clone, Copy)]
+enum Obstacle {
+    File,
+    Folder,
+    LinkToFolder,
+    LinkToFile,
+    HardLink,
+    Socket,
+    Git,
+}
+
+fn component() -> impl Strategy<Value = String> {
+    prop_oneof![
+        6 => prop::sample::select(vec!["a", "b", "A", "d"]),
+        6 => prop::sample::select(vec![
+            "", ".", "..", "...", " ", "a ", "a.", "~", "-", "*", "\n", "\u{1b}[2J", "\\", "..\\..", "c:", "a:b",
+            "nul", "CON.txt", "aux", "%2E", "%2F", "nul\0", "é", "e\u{301}", "\u{202e}txt",
+            ".git", ".GIT", ".git.", "git~1", ".git::$INDEX_ALLOCATION", ".g\u{200c}it", ".gitmodules",
+            ".turntree", ".TURNTREE", "superblock", "journal", ".turntree-part-0000000000000000",
+        ]),
+    ]
+    .prop_map(str::to_owned)
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let components = prop::collection::vec(component(), 1..5);
+    components
+        .prop_map(|components| components.join("/"))
+        .prop_filter("a key", |key| !key.is_empty())
+}
+
+fn obstacle() -> impl Strategy<Value = Obstacle> {
+    prop::sample::select(vec![
+        Obstacle::File,
+        Obstacle::Folder,
+        Obstacle::LinkToFolder,
+        Obstacle::LinkToFile,
+        Obstacle::HardLink,
+        Obstacle::Socket,
+        Obstacle::Git,
+    ])
+}
+
+/// Puts something in the way, where nothing is yet and a name can be.
+fn put(place: &Place, path: &str, obstacle: Obstacle) {
+    let harmless = |name: &&str| !matches!(*name, "" | "." | "..") && !name.contains('\0');
+    let path: PathBuf = path.split('/').filter(harmless).collect();
+    let (files, canary) = (place.target().join("files"), place.canary());
+    let full = files.join(&path);
+    // A link that an earlier obstacle made is not to be followed here either.
+    let crosses = full.ancestors().take_while(|folder| *folder != files);
+    if path == Path::new("") || crosses.into_iter().any(Path::is_symlink) {
+        return;
+    }
+    if full.parent().is_none_or(|parent| fs::create_dir_all(parent).is_err()) {
+        return;
+    }
+    let _ = match obstacle {
+        Obstacle::File => fs::OpenOptions::new().write(true).create_new(true).open(&full).map(drop),
+        Obstacle::Folder => fs::create_dir(&full),
+        Obstacle::LinkToFolder => symlink(&canary, &full),
+        Obstacle::LinkToFile => symlink(canary.join("file"), &full),
+        Obstacle::HardLink => fs::hard_link(canary.join("file"), &full),
+        Obstacle::Socket => UnixListener::bind(&full).map(drop),
+        Obstacle::Git => fs::create_dir_all(full.join(".git")),
+    };
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    /// Whatever the keys and whatever is there: nothing outside changes, folders of git stay as they
+    /// were, and every file is what it was or what it is to be.
+    #[test]
+    fn any_context_in_any_directory_stays_inside(
+        keys in prop::collection::btree_map(path(), (0..3_u8, any::<bool>()), 1..8),
+        obstacles in prop::collection::vec((path(), obstacle()), 0..6),
+        overwrite in any::<bool>(),
+    ) {
+        let place = Place::new();
+        let canary = place.canary();
+        for (path, obstacle) in &obstacles {
+            put(&place, path, *obstacle);
+        }
+        let modes = [FileMode::Regular, FileMode::Executable, FileMode::Symlink];
+        let links = [canary.to_str().unwrap(), "../../canary/file"];
+        let tree: Vec<_> = keys.iter().map(|(key, (mode, far))| {
+            let mode = modes[usize::from(*mode)];
+            let content = if mode == FileMode::Symlink { links[usize::from(*far)] } else { &**key };
+            (&**key, mode, content)
+        }).collect();
+        let (objects, context) = files(&tree);
+        let before: BTreeMap<_, _> = entries(&place.target()).into_iter().collect();
+        let planned = plan(&objects, &context, &place.target(), &[]);
+        prop_assert!(entries(&place.target()).into_iter().eq(before.clone()), "a plan wrote something");
+        let Ok(planned) = planned else { return Ok(()) };
+        prop_assert_eq!(planned.files.len(), keys.len());
+        let applied = planned.apply(&objects, overwrite);
+        place.assert_untouched();
+        let after: BTreeMap<_, _> = entries(&place.target()).into_iter().collect();
+        let meant: Vec<PathBuf> =
+            planned.files.iter().map(|file| place.target().join(&file.path)).collect();
+        for (path, entry) in &after {
+            let is_folder = fs::symlink_metadata(path).unwrap().is_dir();
+            let same = before.get(path).is_some_and(|old| old.content == entry.content);
+            prop_assert!(is_folder || same || meant.contains(path), "{}", path.display());
+            let in_git = path.components().any(|name| name.as_os_str() == ".git");
+            prop_assert!(!in_git || before.contains_key(path), "{}", path.display());
+        }
+        prop_assert!(before.keys().all(|path| after.contains_key(path)), "something is gone");
+        prop_assert!(parts(&place.target()).iter().all(|part| before.contains_key(part)));
+        if applied.is_ok() {
+            let again = plan(&objects, &context, &place.target(), &[]).unwrap();
+            prop_assert!(again.files.iter().all(|file| file.action == Action::Keep));
+        } else if !overwrite && planned.files.iter().any(|file| file.action == Action::Overwrite) {
+            prop_assert_eq!(after, before);
+        }
+    }
+}

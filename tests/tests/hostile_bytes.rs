@@ -77,7 +77,7 @@ fn what_is_stored_again_over_a_damaged_copy_is_there_afterwards() {
         let check = |store: &Store| {
             assert_eq!(store.read(&id).unwrap(), Some(object.clone()), "sealed: {sealed}");
             let all = store.read_all(Kind::Blob, &[id]).unwrap();
-            assert_eq!(all, [object.bytes.clone()], "sealed: {sealed}");
+            assert_eq!(all, vec![object.bytes.clone()], "sealed: {sealed}");
         };
         check(&store);
         for seed in 4..6 {

@@ -14,7 +14,7 @@ use crate::output::Color;
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork", "tag"]),
+    ("Explore", &["branch", "switch", "fork", "compare", "tag"]),
     ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -111,6 +111,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "co")]
     Switch(commands::switch::Switch),
     Fork(commands::fork::Fork),
+    Compare(commands::compare::Compare),
     Tag(commands::tag::Tag),
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
@@ -148,6 +149,7 @@ impl Command {
                 | Self::Diff(_)
                 | Self::Status(_)
                 | Self::Branch(_)
+                | Self::Compare(_)
                 | Self::Tag(_)
                 | Self::Op(_)
                 | Self::Restore(_)
@@ -177,6 +179,7 @@ impl Command {
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
+            Self::Compare(command) => command.run(run),
             Self::Tag(command) => command.run(run),
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),

@@ -5,6 +5,7 @@
 
 mod branches;
 mod collection;
+mod comparison;
 mod damage;
 mod operations;
 mod redaction;
@@ -19,6 +20,7 @@ pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
 pub(crate) use self::collection::{Collection, Stats};
+pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};

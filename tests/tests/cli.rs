@@ -161,6 +161,11 @@ fn importing() {
 }
 
 #[test]
+fn strategies_side_by_side() {
+    play("comparing.md");
+}
+
+#[test]
 fn forking_and_comparing() {
     play("forking.md");
 }

@@ -3,6 +3,7 @@
 pub(crate) mod branch;
 pub(crate) mod cat;
 pub(crate) mod cat_object;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod diff;

@@ -46,10 +46,13 @@ The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
 working directory, else the user's store in the XDG data directory.
 
 Environment:
-  TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
-  TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour            TURNTREE_MAINTENANCE
-                                       off: never start 'gc --auto' after a change";
+  TURNTREE_STORE        the store
+  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents
+  TURNTREE_ACTOR        who acts
+  TURNTREE_NOW          the time, instead of the clock's
+  TURNTREE_PAGER        the pager, before PAGER and less
+  TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
+  NO_COLOR              no colour";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]

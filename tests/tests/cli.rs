@@ -161,6 +161,11 @@ fn importing() {
 }
 
 #[test]
+fn several_agents_on_one_session() {
+    play("sharing.md");
+}
+
+#[test]
 fn strategies_side_by_side() {
     play("comparing.md");
 }

@@ -153,7 +153,7 @@ impl<'r> Transaction<'r> {
         }
         self.move_branch(from, None);
         self.move_branch(to, Some(tip));
-        if self.repo.head()?.branch == *from {
+        if self.repo.shared_head()? == *from {
             self.switch(to);
         }
         Ok(tip)

@@ -65,6 +65,7 @@ pub const STEPS: &[Step] = &[
     step("turntree ls HEAD:files"),
     content("turntree cat HEAD:agents/main/messages"),
     content("turntree diff HEAD~1 HEAD"),
+    step("turntree spiral"),
     step("turntree stats"),
     step("turntree pin HEAD~1 --name keep"),
     step("turntree pins"),

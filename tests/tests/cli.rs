@@ -166,6 +166,11 @@ fn several_agents_on_one_session() {
 }
 
 #[test]
+fn going_in_circles() {
+    play("circling.md");
+}
+
+#[test]
 fn strategies_side_by_side() {
     play("comparing.md");
 }

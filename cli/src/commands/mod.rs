@@ -29,6 +29,7 @@ pub(crate) mod rev_parse;
 pub(crate) mod show;
 pub(crate) mod show_ref;
 pub(crate) mod snapshot;
+pub(crate) mod spiral;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod switch;

@@ -21,6 +21,7 @@ mod piece;
 mod rejoin;
 mod shape;
 mod source;
+mod spiral;
 mod state;
 mod turns;
 mod usage;
@@ -35,6 +36,9 @@ pub use import::{ImportNote, ImportOptions, ImportReport, import};
 pub use piece::{Piece, PieceKind, Pieces};
 pub use shape::Shape;
 pub use source::export_source;
+pub use spiral::{
+    SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
+};
 pub use state::{JSON_MEDIA, apply_state};
 pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};

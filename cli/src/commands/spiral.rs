@@ -134,9 +134,11 @@ fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
         let turns = list(&sign.turns);
         match sign.kind {
             SignKind::SameTree => {
-                writeln!(run.out, "  all files are what they were: turns {turns}")?
+                writeln!(run.out, "  all files are what they were: turns {turns}")?;
             }
-            SignKind::Oscillation => writeln!(run.out, "  {path} swings: turns {turns}")?,
+            SignKind::Oscillation => {
+                writeln!(run.out, "  {path} swings: turns {turns}")?;
+            }
             SignKind::SameFile => {
                 writeln!(run.out, "  nothing but {path}, in ever other ways: turns {turns}")?;
             }

@@ -13,7 +13,7 @@ use crate::output::Color;
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork", "tag"]),
     ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
@@ -103,6 +103,8 @@ pub(crate) enum Command {
     Ls(commands::ls::Ls),
     Cat(commands::cat::Cat),
     Diff(commands::diff::Diff),
+    Grep(commands::grep::Grep),
+    Blame(commands::blame::Blame),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
     Stats(commands::stats::Stats),
@@ -146,6 +148,8 @@ impl Command {
                 | Self::Ls(_)
                 | Self::Cat(_)
                 | Self::Diff(_)
+                | Self::Grep(_)
+                | Self::Blame(_)
                 | Self::Status(_)
                 | Self::Branch(_)
                 | Self::Tag(_)
@@ -172,6 +176,8 @@ impl Command {
             Self::Ls(command) => command.run(run),
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
+            Self::Grep(command) => command.run(run),
+            Self::Blame(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
             Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),

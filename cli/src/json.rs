@@ -8,6 +8,7 @@ mod collection;
 mod damage;
 mod operations;
 mod redaction;
+mod search;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;

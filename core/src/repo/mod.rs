@@ -37,6 +37,7 @@ mod links;
 mod operations;
 mod pin;
 mod revision;
+mod search;
 mod tag;
 mod transaction;
 mod undo;
@@ -56,6 +57,11 @@ pub use links::links;
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use search::{
+    Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
+    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
+    ReadMessage, SearchScope, Touch, Touches, Touching, Wanted,
+};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
 pub use undo::UndoPlan;

@@ -1,4 +1,4 @@
-//! The records of `grep`, `blame` and `bisect`.
+//! The records of `grep` and `blame`.
 
 use serde::Serialize;
 

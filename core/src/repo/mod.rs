@@ -29,6 +29,7 @@
 //! ```
 
 mod availability;
+mod bisect;
 mod branch;
 mod divergence;
 mod grafts;
@@ -46,6 +47,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub use availability::{Available, AvailableTurn};
+pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,

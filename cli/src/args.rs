@@ -13,8 +13,8 @@ use crate::output::Color;
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "spiral", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork", "compare", "tag"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
+    ("Explore", &["branch", "switch", "fork", "compare", "tag", "bisect"]),
     ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Ls(commands::ls::Ls),
     Cat(commands::cat::Cat),
     Diff(commands::diff::Diff),
+    Grep(commands::grep::Grep),
+    Blame(commands::blame::Blame),
     Spiral(commands::spiral::Spiral),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
@@ -117,6 +119,7 @@ pub(crate) enum Command {
     Fork(commands::fork::Fork),
     Compare(commands::compare::Compare),
     Tag(commands::tag::Tag),
+    Bisect(commands::bisect::Bisect),
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
     Op(commands::op::Op),
@@ -152,6 +155,8 @@ impl Command {
                 | Self::Cat(_)
                 | Self::Diff(_)
                 | Self::Spiral(_)
+                | Self::Grep(_)
+                | Self::Blame(_)
                 | Self::Status(_)
                 | Self::Branch(_)
                 | Self::Compare(_)
@@ -180,6 +185,8 @@ impl Command {
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
             Self::Spiral(command) => command.run(run),
+            Self::Grep(command) => command.run(run),
+            Self::Blame(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
             Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),
@@ -187,6 +194,7 @@ impl Command {
             Self::Fork(command) => command.run(run),
             Self::Compare(command) => command.run(run),
             Self::Tag(command) => command.run(run),
+            Self::Bisect(command) => command.run(run),
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),
             Self::Op(command) => command.run(run),

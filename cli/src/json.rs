@@ -3,12 +3,14 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod bisect;
 mod branches;
 mod collection;
 mod comparison;
 mod damage;
 mod operations;
 mod redaction;
+mod search;
 mod spiral;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
@@ -25,6 +28,7 @@ pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 
 /// Version of the records.

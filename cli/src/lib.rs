@@ -9,6 +9,8 @@
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
+//! | `search.rs` | what the questions about history share |
+//! | `trial.rs` | a command that runs in a directory, and signals meanwhile |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
@@ -27,6 +29,8 @@ mod progress;
 mod quantity;
 mod render;
 mod revision;
+mod search;
+mod trial;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,5 +1,7 @@
 //! The verbs: one file each, with its arguments, what it does, and how that is shown.
 
+pub(crate) mod bisect;
+pub(crate) mod blame;
 pub(crate) mod branch;
 pub(crate) mod cat;
 pub(crate) mod cat_object;
@@ -11,6 +13,7 @@ pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;
+pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod import;
 pub(crate) mod init;

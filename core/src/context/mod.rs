@@ -47,12 +47,12 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use builder::Builder;
-pub use diff::{ContextDiff, SectionChange, SectionDiff, diff};
+pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
     FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry,
     SourceKind,
 };
-pub use path::{MAX_PATH_BYTES, agent_section, split};
+pub use path::{MAX_PATH_BYTES, Paths, agent_section, split};
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};

@@ -19,6 +19,7 @@ mod json;
 pub mod lines;
 mod piece;
 mod rejoin;
+mod search;
 mod shape;
 mod source;
 mod spiral;
@@ -34,6 +35,7 @@ pub use export::export_messages;
 pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, import};
 pub use piece::{Piece, PieceKind, Pieces};
+pub use search::MessageText;
 pub use shape::Shape;
 pub use source::export_source;
 pub use spiral::{

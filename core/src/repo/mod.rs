@@ -29,6 +29,7 @@
 //! ```
 
 mod availability;
+mod bisect;
 mod branch;
 mod divergence;
 mod grafts;
@@ -37,6 +38,7 @@ mod links;
 mod operations;
 mod pin;
 mod revision;
+mod search;
 mod tag;
 mod transaction;
 mod undo;
@@ -45,6 +47,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub use availability::{Available, AvailableTurn};
+pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,
@@ -56,6 +59,11 @@ pub use links::links;
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use search::{
+    Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
+    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
+    ReadMessage, SearchScope, Touch, Touches, Touching, Wanted,
+};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
 pub use undo::UndoPlan;

@@ -169,6 +169,16 @@ impl<'r> Transaction<'r> {
         self.refs.value(name)
     }
 
+    /// The refs whose names begin with `prefix`, as they were when the change began.
+    pub(super) fn begun_with_prefix(
+        &self,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&str, &RefValue)> {
+        let from = self.refs.values.range(prefix.to_owned()..);
+        let named = from.map(|(name, value)| (name.as_str(), value));
+        named.take_while(move |(name, _)| name.starts_with(prefix))
+    }
+
     /// The newest commit of a branch when the change began.
     fn begun_at(&self, branch: &BranchName) -> Option<ObjectId> {
         match self.begun_with(&branch.full()) {

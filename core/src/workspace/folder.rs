@@ -110,6 +110,11 @@ impl Folder {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
+    /// Removes an empty directory.
+    pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Makes the names in it durable, where the file system can.
     pub(super) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {

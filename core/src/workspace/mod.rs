@@ -2,7 +2,7 @@
 //!
 //! [`capture`] makes the `files` section of a context what a directory holds. [`plan`] says what
 //! laying a context out in a directory would write, and [`RestorePlan::apply`] does it. [`save`] writes
-//! one file with the same care.
+//! one file with the same care, and [`Scratch`] shows one turn after another.
 //!
 //! A context may come from anybody, and other processes may work in the directory meanwhile. So:
 //!
@@ -23,8 +23,10 @@ mod layout;
 mod part;
 mod plan;
 mod restore;
+mod scratch;
 mod target;
 
 pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restore::{Restored, save};
+pub use scratch::Scratch;

@@ -52,7 +52,7 @@ pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<C
     Ok(changed)
 }
 
-fn diff_section(
+pub(super) fn diff_section(
     source: &dyn ObjectSource,
     old: Option<Section>,
     new: Option<Section>,

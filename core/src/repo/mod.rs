@@ -28,14 +28,19 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod added;
 mod availability;
 mod branch;
 mod divergence;
 mod grafts;
 mod history;
 mod links;
+mod merge;
+mod merge_base;
 mod operations;
+mod pick;
 mod pin;
+mod resolve;
 mod revision;
 mod tag;
 mod transaction;
@@ -53,8 +58,10 @@ pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
+pub use merge::{Merge, MergeKind, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
+pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};

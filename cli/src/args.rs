@@ -14,7 +14,7 @@ use crate::output::Color;
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork", "tag"]),
+    ("Explore", &["branch", "switch", "fork", "merge", "cherry-pick", "resolve", "tag"]),
     ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -111,6 +111,9 @@ pub(crate) enum Command {
     #[command(visible_alias = "co")]
     Switch(commands::switch::Switch),
     Fork(commands::fork::Fork),
+    Merge(commands::merge::Merge),
+    CherryPick(commands::cherry_pick::CherryPick),
+    Resolve(commands::resolve::Resolve),
     Tag(commands::tag::Tag),
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
@@ -177,6 +180,9 @@ impl Command {
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
+            Self::Merge(command) => command.run(run),
+            Self::CherryPick(command) => command.run(run),
+            Self::Resolve(command) => command.run(run),
             Self::Tag(command) => command.run(run),
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),

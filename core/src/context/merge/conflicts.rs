@@ -197,7 +197,10 @@ pub fn resolve(
         Take::Version(_) | Take::Content(_) => {
             let item = match take {
                 Take::Content(content) => Some(content_item(sink, context, conflict, content)?),
-                Take::Version(version) => conflict.item(*version).cloned(),
+                Take::Version(version) => match conflict.item(*version) {
+                    Some(item) if section == FILES => Some(file_item(sink, item)?),
+                    item => item.cloned(),
+                },
                 Take::Current => None,
             };
             if section == FILES && item.is_some() {
@@ -215,6 +218,14 @@ pub fn resolve(
     Ok(removed)
 }
 
+/// An entry of `files` as a conflict kept it. Its size is that of the content now, which a redaction
+/// may have changed, and what somebody else put there is a plain file.
+fn file_item(source: &dyn ObjectSource, item: &Item) -> Result<Item> {
+    let size = source.read_as(Kind::Blob, &item.link.id)?.len() as u64;
+    let mode = FileEntry::from_item(item).map_or(FileMode::Regular, |file| file.mode);
+    Ok(FileEntry { blob: item.link.id, mode, size }.to_item())
+}
+
 /// An entry with new content, of the same kind as before.
 fn content_item(
     sink: &mut dyn ObjectSink,
@@ -229,7 +240,7 @@ fn content_item(
     let size = content.len() as u64;
     let blob = sink.write(Kind::Blob, content.clone())?;
     if section == FILES {
-        let mode = like.map(FileEntry::from_item).transpose()?.map(|file| file.mode);
+        let mode = like.and_then(|item| FileEntry::from_item(item).ok()).map(|file| file.mode);
         let mode = mode.filter(|mode| *mode != FileMode::Symlink).unwrap_or(FileMode::Regular);
         return Ok(FileEntry { blob, mode, size }.to_item());
     }

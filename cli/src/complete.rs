@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
+use turntree::context::open_conflicts;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
@@ -69,6 +70,16 @@ pub(crate) fn tags() -> Vec<CompletionCandidate> {
         CompletionCandidate::new(name).help(Some(tag.message.into()))
     };
     tags.into_iter().map(candidate).collect()
+}
+
+/// Paths of the conflicts that are open on HEAD's branch.
+pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
+    let open = repository().and_then(|repo| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        open_conflicts(repo.store(), &context).ok()
+    });
+    let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
+    paths.map(CompletionCandidate::new).collect()
 }
 
 /// Names of pins.

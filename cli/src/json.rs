@@ -8,6 +8,7 @@ mod branches;
 mod collection;
 mod comparison;
 mod damage;
+mod merging;
 mod operations;
 mod redaction;
 mod search;
@@ -26,6 +27,9 @@ pub(crate) use self::branches::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::merging::{
+    MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
+};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
@@ -151,6 +155,8 @@ pub(crate) struct Overview {
     pub(crate) scratchpad: u64,
     pub(crate) memory: u64,
     pub(crate) vfs: u64,
+    /// Conflicts that are open.
+    pub(crate) conflicts: u64,
 }
 
 /// An agent of a context.
@@ -173,6 +179,9 @@ pub(crate) struct Entry {
     /// Format of the record, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<String>,
+    /// Where a merge took a message from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
     /// The content, or for messages what is said; `null` when it is not text.
     pub(crate) text: Option<String>,
 }
@@ -242,6 +251,8 @@ pub(crate) struct Status {
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
     pub(crate) branches: u64,
+    /// Conflicts that are open on HEAD's branch.
+    pub(crate) conflicts: u64,
 }
 
 /// `restore`.

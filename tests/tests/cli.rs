@@ -146,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn merging() {
+    play("merging.md");
+}
+
+#[test]
 fn keeping_small() {
     play("keeping-small.md");
 }

@@ -28,6 +28,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod added;
 mod availability;
 mod bisect;
 mod branch;
@@ -35,8 +36,12 @@ mod divergence;
 mod grafts;
 mod history;
 mod links;
+mod merge;
+mod merge_base;
 mod operations;
+mod pick;
 mod pin;
+mod resolve;
 mod revision;
 mod search;
 mod tag;
@@ -56,8 +61,10 @@ pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
+pub use merge::{Merge, MergeKind, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
+pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,

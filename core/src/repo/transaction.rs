@@ -117,11 +117,24 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// What reading the parent reports.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
-        let parents: Vec<ObjectId> = self.tip(branch).into_iter().collect();
-        let turn = match parents.first() {
-            Some(parent) => self.commit(parent)?.turn.saturating_add(1),
-            None => 1,
-        };
+        self.join(branch, &[], snapshot)
+    }
+
+    /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
+    ///
+    /// # Errors
+    /// What reading a parent reports.
+    pub(super) fn join(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let parents: Vec<ObjectId> = self.tip(branch).iter().chain(others).copied().collect();
+        let mut turn = 1;
+        for parent in &parents {
+            turn = self.commit(parent)?.turn.saturating_add(1).max(turn);
+        }
         let Snapshot { tree, author, time, trigger, message, metadata } = snapshot;
         let session = branch.session().to_owned();
         let commit =
@@ -157,6 +170,11 @@ impl<'r> Transaction<'r> {
             self.switch(to);
         }
         Ok(tip)
+    }
+
+    /// Whether an object is staged and not stored yet.
+    pub(super) fn has_staged(&self, id: &ObjectId) -> Result<bool> {
+        self.staged.contains(id)
     }
 
     /// What it changes.

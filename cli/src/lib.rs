@@ -10,6 +10,7 @@
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
+//! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -27,6 +28,7 @@ mod progress;
 mod quantity;
 mod render;
 mod revision;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

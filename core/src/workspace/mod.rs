@@ -19,12 +19,20 @@
 mod capture;
 mod content;
 mod folder;
+mod known;
 mod layout;
 mod part;
 mod plan;
+mod reader;
 mod restore;
+mod rules;
+mod scan;
+mod stat;
+mod stat_cache;
+mod table;
 mod target;
 
-pub use capture::{CaptureOptions, Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restore::{Restored, save};
+pub use stat_cache::StatCache;

@@ -34,6 +34,9 @@ const RULES: &str = "target/\nnode_modules/\n*.o\n*.log\n.cache\n/dist\n**/tmp/*
 /// Files that differ in the snapshot of few changes.
 const CHANGES: usize = 10;
 
+/// Times that each kind is measured in turns.
+const ROUNDS: usize = 25;
+
 /// How long the clock of a file system takes to go on for sure.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
@@ -152,6 +155,8 @@ fn workspace(criterion: &mut Criterion) {
     assert_eq!(workspace.snapshot().read, 0);
     report(&format!("first snapshot of {files} files: {first:.2?}"));
 
+    in_turns(&workspace);
+
     let mut group = criterion.benchmark_group(format!("workspace of {files} files"));
     group.sample_size(20);
     group.bench_function("lstat of each", |bencher| {
@@ -173,6 +178,34 @@ fn workspace(criterion: &mut Criterion) {
         bencher.iter_batched(|| workspace.edit(), |()| workspace.git(), BatchSize::PerIteration);
     });
     group.finish();
+}
+
+/// Each kind in turns, so that what else the machine does falls on all of them alike.
+fn in_turns(workspace: &Workspace) {
+    let rounds = if is_test() { 1 } else { ROUNDS };
+    let (mut looks, mut snapshots, mut gits) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        looks.push(time(|| workspace.look_at_all()));
+        snapshots.push(time(|| workspace.snapshot()));
+        gits.push(time(|| workspace.git()));
+    }
+    let [look, snapshot, git] = [looks, snapshots, gits].map(|mut times| {
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        (times.first().copied().unwrap_or_default(), median)
+    });
+    report(&format!(
+        "in turns, best and median: lstat {look:.1?}, snapshot {snapshot:.1?}, git {git:.1?}; medians: \
+         snapshot/lstat {:.2}, git/snapshot {:.2}",
+        snapshot.1.as_secs_f64() / look.1.as_secs_f64(),
+        git.1.as_secs_f64() / snapshot.1.as_secs_f64(),
+    ));
+}
+
+fn time<T>(work: impl FnOnce() -> T) -> Duration {
+    let started = Instant::now();
+    black_box(work());
+    started.elapsed()
 }
 
 #[expect(clippy::print_stderr, reason = "criterion measures time only")]

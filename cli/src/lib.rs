@@ -12,6 +12,7 @@
 //! | `search.rs` | what the questions about history share |
 //! | `trial.rs` | a command that runs in a directory, and signals meanwhile |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
+//! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -31,6 +32,7 @@ mod render;
 mod revision;
 mod search;
 mod trial;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

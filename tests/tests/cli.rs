@@ -196,6 +196,11 @@ fn undoing() {
 }
 
 #[test]
+fn workspace() {
+    play("workspace.md");
+}
+
+#[test]
 fn restoring() {
     play("restoring.md");
 }

@@ -19,14 +19,22 @@
 mod capture;
 mod content;
 mod folder;
+mod known;
 mod layout;
 mod part;
 mod plan;
+mod reader;
 mod restore;
+mod rules;
+mod scan;
 mod scratch;
+mod stat;
+mod stat_cache;
+mod table;
 mod target;
 
-pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restore::{Restored, save};
 pub use scratch::Scratch;
+pub use stat_cache::StatCache;

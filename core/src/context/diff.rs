@@ -52,7 +52,11 @@ pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<C
     Ok(changed)
 }
 
-fn diff_section(
+/// What changed in one section.
+///
+/// # Errors
+/// What reading reports.
+pub(super) fn diff_section(
     source: &dyn ObjectSource,
     old: Option<Section>,
     new: Option<Section>,

@@ -40,6 +40,7 @@ mod builder;
 mod diff;
 mod entry;
 mod path;
+mod selection;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,6 +54,7 @@ pub use entry::{
     SourceKind,
 };
 pub use path::{MAX_PATH_BYTES, agent_section, split};
+pub use selection::Selection;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};

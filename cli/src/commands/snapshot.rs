@@ -83,7 +83,13 @@ impl Snapshot {
                 .map_err(|error| error.at(input_name(path)))?;
         }
         if let Some(dir) = &self.workspace {
-            let captured = workspace::capture(&mut change, &parent, &mut builder, dir)?;
+            let captured = workspace::capture(
+                &mut change,
+                &parent,
+                &mut builder,
+                dir,
+                &workspace::CaptureOptions::default(),
+            )?;
             for skipped in &captured.skipped {
                 warn(&format!("{} is left out: {}", skipped.path.display(), skipped.reason));
             }

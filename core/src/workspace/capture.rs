@@ -4,8 +4,10 @@
 //! killed restore left are never captured.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, FileType};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -26,6 +28,32 @@ const NEVER: [&str; 2] = [".git", ".turntree"];
 
 const NOT_A_FILE: &str = "it is neither a file nor a link";
 
+/// How a capture is made. [`CaptureOptions::default`] is a whole one.
+#[derive(Clone, Copy)]
+pub struct CaptureOptions<'a> {
+    /// Largest file that is captured, in bytes; [`MAX_FILE_BYTES`] by default.
+    pub max_file_bytes: u64,
+    /// Whether the time for it is up. Asked now and then; never by default, for the library knows no
+    /// clock. What was not looked at by then keeps its last known content.
+    pub over_budget: &'a (dyn Fn() -> bool + Sync),
+    /// Folders that are never entered under any name, such as that of the store.
+    pub never: &'a [PathBuf],
+}
+
+impl Default for CaptureOptions<'_> {
+    fn default() -> Self {
+        Self { max_file_bytes: MAX_FILE_BYTES, over_budget: &|| false, never: &[] }
+    }
+}
+
+impl fmt::Debug for CaptureOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max_file_bytes, never, .. } = self;
+        let mut shown = f.debug_struct("CaptureOptions");
+        shown.field("max_file_bytes", max_file_bytes).field("never", never).finish_non_exhaustive()
+    }
+}
+
 /// What a capture found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
@@ -35,6 +63,8 @@ pub struct Captured {
     pub bytes: u64,
     /// What was left out, and why.
     pub skipped: Vec<Skipped>,
+    /// Whether the time was up before everything was looked at: another capture goes on.
+    pub unfinished: bool,
 }
 
 /// A path that was left out.
@@ -58,6 +88,7 @@ pub fn capture(
     parent: &Context,
     builder: &mut Builder,
     dir: &Path,
+    options: &CaptureOptions<'_>,
 ) -> Result<Captured> {
     if !dir.is_dir() {
         return Err(Error::not_found(format!("{} is not a directory", dir.display())));
@@ -67,7 +98,11 @@ pub fn capture(
     for entry in parent.map(sink, "files")?.iter(sink) {
         gone.insert(crate::context::text_key(&entry?.0)?);
     }
-    for entry in walk(dir) {
+    for entry in walk(dir, options.never) {
+        if (options.over_budget)() {
+            captured.unfinished = true;
+            return Ok(captured);
+        }
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
@@ -77,7 +112,7 @@ pub fn capture(
         };
         let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
         let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-        match read(entry.path(), relative, kind) {
+        match read(entry.path(), relative, kind, options.max_file_bytes) {
             Ok((key, mode, content)) => {
                 captured.files += 1;
                 captured.bytes += content.len() as u64;
@@ -107,7 +142,10 @@ fn unreadable(dir: &Path, error: &ignore::Error, gone: &mut BTreeSet<String>) ->
     Skipped { path, reason: error.to_string() }
 }
 
-fn walk(dir: &Path) -> ignore::Walk {
+fn walk(dir: &Path, never: &[PathBuf]) -> ignore::Walk {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let never: Vec<_> =
+        never.iter().filter_map(|path| fs::metadata(path).ok()).map(identity).collect();
     WalkBuilder::new(dir)
         .hidden(false)
         .require_git(false)
@@ -115,7 +153,10 @@ fn walk(dir: &Path) -> ignore::Walk {
         .git_exclude(false)
         .parents(false)
         .add_custom_ignore_filename(".turntreeignore")
-        .filter_entry(|entry| !is_left_out(entry))
+        .filter_entry(move |entry| {
+            let is_never = || entry.metadata().is_ok_and(|found| never.contains(&identity(found)));
+            !is_left_out(entry) && (never.is_empty() || !is_never())
+        })
         .sort_by_file_name(Ord::cmp)
         .build()
 }
@@ -130,7 +171,12 @@ fn is_left_out(entry: &DirEntry) -> bool {
 }
 
 /// The key, mode and content of a file, or why it is left out.
-fn read(path: &Path, relative: &Path, kind: FileType) -> Result<(String, FileMode, Bytes), String> {
+fn read(
+    path: &Path,
+    relative: &Path,
+    kind: FileType,
+    max_bytes: u64,
+) -> Result<(String, FileMode, Bytes), String> {
     let key = relative.to_str().ok_or("its name is not UTF-8")?.to_owned();
     let failed = |error: std::io::Error| error.to_string();
     if kind.is_symlink() {
@@ -150,9 +196,9 @@ fn read(path: &Path, relative: &Path, kind: FileType) -> Result<(String, FileMod
         return Err(NOT_A_FILE.to_owned());
     }
     let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("it has more bytes than the limit of {MAX_FILE_BYTES}"));
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut content).map_err(failed)?;
+    if content.len() as u64 > max_bytes {
+        return Err(format!("it has more bytes than the limit of {max_bytes}"));
     }
     Ok((key, mode_of(&found), content.into()))
 }

@@ -25,6 +25,6 @@ mod plan;
 mod restore;
 mod target;
 
-pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use capture::{CaptureOptions, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restore::{Restored, save};

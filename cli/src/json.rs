@@ -8,6 +8,7 @@ mod collection;
 mod damage;
 mod operations;
 mod redaction;
+mod restoration;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::restoration::{LEAVE, Restoration, Workspace, action, reason};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -236,7 +238,7 @@ pub(crate) struct Status {
     pub(crate) branches: u64,
 }
 
-/// `restore`.
+/// `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct Restored {
     pub(crate) commit: String,
@@ -251,7 +253,7 @@ pub(crate) struct Restored {
     pub(crate) bytes: u64,
 }
 
-/// One file of `restore`.
+/// One file of `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct RestoredFile {
     pub(crate) path: String,

@@ -9,6 +9,7 @@
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
+//! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
@@ -26,6 +27,7 @@ mod output;
 mod progress;
 mod quantity;
 mod render;
+mod restoration;
 mod revision;
 
 use std::ffi::OsString;

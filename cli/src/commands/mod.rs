@@ -25,6 +25,7 @@ pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod rev_parse;
+pub(crate) mod rollback;
 pub(crate) mod show;
 pub(crate) mod show_ref;
 pub(crate) mod snapshot;

@@ -96,6 +96,7 @@ impl Snapshot {
         }
         let mut draft = Draft::new(builder.write(&mut change)?, &self.message, &stamp);
         draft.trigger = self.trigger;
+        draft.metadata.extend(self.workspace.as_deref().map(workspace::workspace_metadata));
         if let Some(agent) = &self.agent {
             draft.author.agent.clone_from(agent);
         }

@@ -165,7 +165,9 @@ mod tests {
         assert!(all.is_all() && all.has_all_of("meta") && all.has("files", "a"));
         let some = selection(&["files/src/", "memory", "conversation"]);
         assert!(some.reaches("files") && !some.has_all_of("files") && some.reaches_files());
-        assert!(some.has("files", "src/a") && some.has("files", "src") && !some.has("files", "srcs"));
+        assert!(
+            some.has("files", "src/a") && some.has("files", "src") && !some.has("files", "srcs")
+        );
         assert!(some.has_all_of("agents/main/messages") && some.has_all_of("source"));
         assert!(some.has("memory", "x") && !some.reaches("scratchpad"));
         for one in [&all, &some] {
@@ -197,7 +199,8 @@ mod tests {
         };
         let old = context(&[("memory", "a", "1"), ("memory", "b", "1"), ("scratchpad", "x", "1")]);
         let new = context(&[("memory", "a", "2"), ("memory", "b", "2"), ("goals", "g", "2")]);
-        let mixed = context(&[("memory", "a", "1"), ("memory", "b", "2"), ("scratchpad", "x", "1")]);
+        let mixed =
+            context(&[("memory", "a", "1"), ("memory", "b", "2"), ("scratchpad", "x", "1")]);
         let mut take = |words: &[&str]| {
             let mut builder = Builder::from(old.clone());
             let changed = builder.take_from(&mut objects, &new, &selection(words)).unwrap();

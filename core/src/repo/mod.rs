@@ -37,6 +37,7 @@ mod links;
 mod operations;
 mod pin;
 mod revision;
+mod rollback;
 mod tag;
 mod transaction;
 mod undo;
@@ -56,9 +57,10 @@ pub use links::links;
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
-pub use undo::UndoPlan;
+pub use undo::{MovedFiles, UndoPlan};
 
 use self::transaction::Known;
 

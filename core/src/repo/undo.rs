@@ -11,11 +11,15 @@
 //! operation has changed one of them, so nobody's work is undone by chance.
 //!
 //! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
-//! not what somebody wanted.
+//! not what somebody wanted. Nor is a ref under `refs/before` set back, which keeps what was in a
+//! workspace before an operation wrote to it: taking such an operation back writes to the workspace
+//! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
+//! the files stay.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{OperationEntry, Repository, Stamp};
+use super::rollback::BEFORE;
+use super::{BranchName, OperationEntry, Repository, Stamp, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::store::{Committed, Expected};
@@ -33,6 +37,17 @@ pub struct UndoPlan {
     pub undone: OperationEntry,
     /// The refs that change: what they hold, and what they will hold.
     pub changes: Vec<RefChange>,
+    /// The files of a workspace that the operation has moved.
+    pub moved: Option<MovedFiles>,
+}
+
+/// Files of a workspace that an operation has moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedFiles {
+    /// The branch whose workspace it is.
+    pub branch: BranchName,
+    /// The commit that keeps the workspace as it was before.
+    pub before: ObjectId,
 }
 
 /// The operation log, as far as undo needs it.
@@ -154,21 +169,18 @@ impl Repository {
                 self.check_kept(&change.name, id)?;
             }
         }
-        Ok(UndoPlan { undone, changes })
+        let moved = moved_files(&undone.operation);
+        Ok(UndoPlan { undone, changes, moved })
     }
 
-    /// Takes an operation back, as an operation.
+    /// Takes an operation back, as an operation. Files of a workspace stay as they are.
     ///
     /// # Errors
     /// `Conflict` when a ref was changed since it was planned; then nothing has changed. Those of
     /// writing.
     pub fn undo(&self, plan: &UndoPlan, stamp: &Stamp, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
-        for RefChange { name, old, new } in &plan.changes {
-            let expected = old.clone().map_or(Expected::Absent, Expected::Value);
-            change.set_ref(name, expected, new.clone());
-        }
-        change.undo(plan.undone.id);
+        change.take_back(plan);
         change.finish(stamp, reason)
     }
 
@@ -199,11 +211,32 @@ impl Repository {
     }
 }
 
+impl Transaction<'_> {
+    /// Takes an operation back: each ref gets its old value.
+    pub fn take_back(&mut self, plan: &UndoPlan) {
+        for RefChange { name, old, new } in &plan.changes {
+            let expected = old.clone().map_or(Expected::Absent, Expected::Value);
+            self.set_ref(name, expected, new.clone());
+        }
+        self.undo(plan.undone.id);
+    }
+}
+
+/// The files that an operation has moved, as the ref says that keeps them as they were before.
+fn moved_files(operation: &Operation) -> Option<MovedFiles> {
+    operation.changes.iter().find_map(|change| {
+        let branch = change.name.strip_prefix(BEFORE)?.parse().ok()?;
+        let Some(RefValue::Object(before)) = change.new else { return None };
+        Some(MovedFiles { branch, before })
+    })
+}
+
 /// The changes that take an operation back.
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let own = real.filter(|change| !change.name.starts_with(MAINTENANCE));
+    let kept = [MAINTENANCE, BEFORE];
+    let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),
         old: new.clone(),

@@ -7,10 +7,11 @@
 //! so no step leads up or out. This is what `openat2` with `RESOLVE_BENEATH` does for whole paths,
 //! in a way that every Unix has; whole paths are no use here, since directories are made on the way.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, Stat};
@@ -108,6 +109,23 @@ impl Folder {
     /// Removes the name of a file or a link.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes the name of a folder, which must be empty.
+    pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// The names in it.
+    pub(super) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(&self.0)? {
+            let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
     }
 
     /// Makes the names in it durable, where the file system can.

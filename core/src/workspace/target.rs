@@ -96,6 +96,22 @@ impl<'a> Target<'a> {
         })
     }
 
+    /// Says that a name in the folder `path` is gone.
+    pub(super) fn touch(&mut self, path: &Path) {
+        self.touched.insert(path.to_owned());
+    }
+
+    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it holds
+    /// nothing, and whatever it is in the way of says so.
+    pub(super) fn remove_if_empty(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let Ok(Some(folder)) = self.enter(parent) else { return };
+        if folder.remove_folder(name).is_ok() {
+            self.touched.remove(path);
+            self.touch(parent);
+        }
+    }
+
     /// Goes down to `path`, one name at a time. What is missing, `missing` may make.
     fn walk(
         &self,

@@ -194,7 +194,7 @@ pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&Arranged>) -> R
         "{failed} of {all} files are not as they should be, the first is {}: {worst}",
         place.display()
     );
-    let hint = "what was there is kept: 'turntree undo' brings it back, and 'turntree restore' with \
-                the same snapshot finishes";
+    let hint =
+        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback";
     Err(Failure::hinted(Error::new(kind, message), hint))
 }

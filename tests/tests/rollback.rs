@@ -426,3 +426,15 @@ fn two_rollbacks_by_one_turn_are_one_by_two_and_parts_go_back_apart() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("cannot go back 9 turns"), "{error}");
 }
+
+#[test]
+fn a_file_comes_where_a_folder_with_nothing_in_it_was_left() {
+    let mut place = Place::new();
+    place.write("d", "file");
+    let first = place.snapshot("1");
+    place.write("d/e/y", "deep");
+    place.remove("d/e/y");
+    let done = place.apply(first, &[], false);
+    assert!(done.arranged.unwrap().failed.is_empty());
+    assert_eq!(place.files(), Files::from([("d".into(), "file".into())]));
+}

@@ -5,8 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use turntree::object::{ObjectId, RefChange, RefValue};
-use turntree::repo::{MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE};
-use turntree::workspace::{Arranged, FileChanges, Restoration, prepare_undo};
+use turntree::repo::{
+    LastUndo, MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE,
+};
+use turntree::workspace::{
+    Arranged, FileChanges, Prepared, Restoration, is_unfinished, prepare_rest, prepare_undo,
+};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{Answer, Failure, Hint, Result};
@@ -28,7 +32,7 @@ const REASON_WIDTH: usize = 72;
 /// Every command that changed a branch, a tag, a pin, a policy or HEAD is one operation, and this takes
 /// back the newest one of yours that is not taken back yet: each ref gets the value that it had. After
 /// a restore or a rollback, the files of the workspace become what they were before it, those that no
-/// snapshot has included. Nothing is lost: what is there now is saved, and 'turntree redo' brings it
+/// snapshot has included; an undo that was interrupted is finished by the next. Nothing is lost: what is there now is saved, and 'turntree redo' brings it
 /// again. When a later operation has changed the same ref, nothing happens and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -80,7 +84,12 @@ impl Undo {
                 ErrorKind::NotFound,
                 "'turntree op log' shows the operations that are kept",
             )?,
-            None => self.options.newest(&repo, UNDO, Repository::undoable)?,
+            None => {
+                if let Some(answer) = self.options.finish(run, &repo, UNDO)? {
+                    return Ok(answer);
+                }
+                self.options.newest(&repo, UNDO, Repository::undoable)?
+            }
         };
         self.options.take_back(run, &repo, entry, UNDO)
     }
@@ -89,6 +98,9 @@ impl Undo {
 impl Redo {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        if let Some(answer) = self.options.finish(run, &repo, REDO)? {
+            return Ok(answer);
+        }
         let entry = self.options.newest(&repo, REDO, Repository::redoable)?;
         self.options.take_back(run, &repo, entry, REDO)
     }
@@ -109,6 +121,40 @@ impl Options {
         let whose = if self.any_actor { String::new() } else { format!(" of {actor}") };
         let error = Error::not_found(format!("there is no operation{whose} to {verb}"));
         Err(Failure::hinted(error, "'turntree op log' shows who did what"))
+    }
+
+    /// Finishes an undo or redo that was interrupted while it wrote files, if the last one was.
+    fn finish(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        verb: &str,
+    ) -> Result<Option<Answer>> {
+        let stamp = stamp()?;
+        let is_mine = |last: &LastUndo| {
+            let operation = &last.entry.operation;
+            last.is_redo == (verb == REDO) && (self.any_actor || operation.actor == stamp.actor)
+        };
+        let Some(last) = repo.last_undo()?.filter(|last| is_mine(last) && !self.no_files) else {
+            return Ok(None);
+        };
+        let known = repo.commit(&last.target)?.metadata.remove(WORKSPACE).map(PathBuf::from);
+        let dir = self.workspace.clone().or(known).and_then(|dir| checked(&dir).ok());
+        let Some(dir) = dir.filter(|dir| matches!(is_unfinished(repo, &last, dir), Ok(true)))
+        else {
+            return Ok(None);
+        };
+        let subject = repo.undo_subject(&last.entry)?;
+        let (number, what) = (subject.operation.sequence, &subject.operation.reason);
+        let reason = format!("finish {verb} {number}: {what}");
+        let prepared =
+            capturing(run, |options| prepare_rest(repo, &last, &dir, options, &stamp, &reason))?;
+        let taken = Taken::by(prepared, self.dry_run, &stamp, &reason)?;
+        let undone = last.undone;
+        let state = format!("the workspace before operation {}", undone.operation.sequence);
+        let plan = UndoPlan { undone, changes: Vec::new(), moved: Some(last.moved) };
+        self.show(run, &plan, &taken, &state, &reason)?;
+        end(taken.files.as_ref(), taken.arranged.as_ref()).map(Some)
     }
 
     fn take_back(
@@ -158,14 +204,7 @@ impl Options {
             prepare_undo(repo, plan, moved, dir.as_deref(), options, stamp, reason)
         });
         let prepared = prepared.hint(ErrorKind::InvalidInput, hint)?;
-        if self.dry_run {
-            let files = prepared.plan().files.clone();
-            return Ok(Taken { files, ..Taken::default() });
-        }
-        let done = prepared.apply(stamp, reason)?;
-        let Restoration { before, files, .. } = done.plan;
-        let operation = Some(done.committed.sequence);
-        Ok(Taken { operation, before, files, arranged: done.arranged })
+        Taken::by(prepared, self.dry_run, stamp, reason)
     }
 
     fn show(
@@ -212,6 +251,20 @@ struct Taken {
     before: Option<ObjectId>,
     files: Option<FileChanges>,
     arranged: Option<Arranged>,
+}
+
+impl Taken {
+    /// What a plan did, or would do.
+    fn by(prepared: Prepared<'_>, dry_run: bool, stamp: &Stamp, reason: &str) -> Result<Self> {
+        if dry_run {
+            let files = prepared.plan().files.clone();
+            return Ok(Self { files, ..Self::default() });
+        }
+        let done = prepared.apply(stamp, reason)?;
+        let Restoration { before, files, .. } = done.plan;
+        let operation = Some(done.committed.sequence);
+        Ok(Self { operation, before, files, arranged: done.arranged })
+    }
 }
 
 /// How a ref changes, for people.

@@ -60,7 +60,7 @@ pub use revision::{ParseTime, Range, Resolver, Revision};
 pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
-pub use undo::{MovedFiles, UndoPlan};
+pub use undo::{LastUndo, MovedFiles, UndoPlan};
 
 use self::transaction::Known;
 

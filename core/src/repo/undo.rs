@@ -50,6 +50,21 @@ pub struct MovedFiles {
     pub before: ObjectId,
 }
 
+/// The undo or redo that was the last to do anything but with files of a workspace.
+#[derive(Debug, Clone)]
+pub struct LastUndo {
+    /// The operation.
+    pub entry: OperationEntry,
+    /// What it took back.
+    pub undone: OperationEntry,
+    /// Whether it made something again.
+    pub is_redo: bool,
+    /// The workspace as it was before.
+    pub moved: MovedFiles,
+    /// The commit that has the files as they are to be.
+    pub target: ObjectId,
+}
+
 /// The operation log, as far as undo needs it.
 struct Log {
     /// Newest first.
@@ -79,6 +94,15 @@ impl Log {
     /// From an operation over what it takes back to the one that all of it is about.
     fn chain(&self, id: ObjectId) -> impl Iterator<Item = ObjectId> {
         std::iter::successors(Some(id), |id| self.undoes.get(id).copied()).take(MAX_DEPTH)
+    }
+
+    /// The operation that did last what `entry` did: itself, or the newest undo of an undo of it.
+    fn newest_of<'a>(&'a self, entry: &'a OperationEntry) -> &'a Operation {
+        let does = |other: &&OperationEntry| {
+            let place = self.chain(other.id).position(|id| id == entry.id);
+            place.is_some_and(|place| place.is_multiple_of(2))
+        };
+        self.entries.iter().find(does).map_or(&entry.operation, |newest| &newest.operation)
     }
 
     /// Operations in force of `actor`, or of anybody, newest first.
@@ -130,6 +154,29 @@ impl Repository {
         Ok(found.cloned())
     }
 
+    /// The undo or redo that moved files, when nothing but files of a workspace was changed since.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn last_undo(&self) -> Result<Option<LastUndo>> {
+        let log = Log::read(self)?;
+        let Some(entry) = log.entries.iter().find(|entry| {
+            let changes = &entry.operation.changes;
+            !changes.iter().all(|change| change.name.starts_with(BEFORE))
+        }) else {
+            return Ok(None);
+        };
+        let undone = log.entries.iter().find(|other| Some(other.id) == entry.operation.undoes);
+        let Some(undone) = undone.cloned() else { return Ok(None) };
+        let target = moved_files(log.newest_of(&undone));
+        let (Some(moved), Some(target)) = (moved_files(&entry.operation), target) else {
+            return Ok(None);
+        };
+        let is_redo = log.chain(entry.id).count() % 2 == 1;
+        let (entry, target) = (entry.clone(), target.before);
+        Ok(Some(LastUndo { entry, undone, is_redo, moved, target }))
+    }
+
     /// The operation that an undo, or an undo of undos, is about in the end; itself when it is none.
     ///
     /// # Errors
@@ -157,7 +204,8 @@ impl Repository {
         if changes.is_empty() {
             return Err(Error::invalid(format!("operation {number} changed no ref")));
         }
-        if self.undone_operations()?.contains(&undone.id) {
+        let log = Log::read(self)?;
+        if log.undone.contains(&undone.id) {
             return Err(Error::invalid(format!("operation {number} is taken back already")));
         }
         let refs = self.refs();
@@ -169,7 +217,7 @@ impl Repository {
                 self.check_kept(&change.name, id)?;
             }
         }
-        let moved = moved_files(&undone.operation);
+        let moved = moved_files(log.newest_of(&undone));
         Ok(UndoPlan { undone, changes, moved })
     }
 

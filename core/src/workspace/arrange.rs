@@ -90,6 +90,9 @@ impl FileChanges {
     fn write_files(&self, target: &mut Target<'_>, source: &dyn ObjectSource, done: &mut Arranged) {
         let mut current: Option<(&Path, Folder)> = None;
         for file in self.files.iter().filter(|file| file.kind != ChangeKind::Delete) {
+            if file.kind == ChangeKind::Create {
+                target.remove_hollow(&file.path);
+            }
             let parent = file.path.parent().unwrap_or(Path::new(""));
             let folder = match current.take().filter(|(path, _)| *path == parent) {
                 Some((_, folder)) => Ok(folder),

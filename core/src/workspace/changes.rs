@@ -264,6 +264,40 @@ impl<'a> Looking<'a> {
     }
 }
 
+/// Whether a file that differs between `before` and `wanted` is in `dir` still as it was before.
+///
+/// # Errors
+/// What reading the contexts reports, and of the system what keeps a file from being looked at.
+pub(super) fn any_as_before(
+    source: &dyn ObjectSource,
+    dir: &Path,
+    before: &Context,
+    wanted: &Context,
+) -> Result<bool> {
+    let Some(target) = Target::open(dir)? else { return Ok(false) };
+    let (before, wanted) = (before.map(source, FILES)?, wanted.map(source, FILES)?);
+    for change in diff_maps(&before, &wanted, source) {
+        let change = change?;
+        let Ok(path) = workspace_path(&text_key(&change.key)?) else { continue };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        // What is below a link or a file is not there.
+        let folder = target.enter(parent).ok().flatten();
+        let name = path.file_name().unwrap_or_default();
+        let failed = |error| Error::io(format!("look at {}", path.display()), error);
+        let found = folder.as_ref().map(|folder| folder.find(name)).transpose().map_err(failed)?;
+        let found = found.flatten();
+        let is_so = match (entry(change.old.as_ref())?, folder.zip(found)) {
+            (None, None) => true,
+            (Some(old), Some((folder, found))) => is_just_so(source, &folder, &path, &found, &old)?,
+            _ => false,
+        };
+        if is_so {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether nothing is left in a folder once what is leaving has left.
 fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
     for name in folder.names()? {

@@ -34,6 +34,7 @@ pub use capture::{CaptureOptions, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restoration::{
-    Done, Prepared, Restoration, Restore, prepare, prepare_undo, workspace_metadata,
+    Done, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
+    workspace_metadata,
 };
 pub use restore::{Restored, save};

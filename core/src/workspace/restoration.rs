@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 
 use super::arrange::Arranged;
 use super::capture::{CaptureOptions, capture};
-use super::changes::{FileChanges, Sides};
+use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{Builder, Context, Selection, Shape};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, ObjectSource, Trigger};
 use crate::repo::{
-    BranchName, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot, Stamp,
-    Transaction, UndoPlan, WORKSPACE,
+    BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,
+    Stamp, Transaction, UndoPlan, WORKSPACE,
 };
 use crate::store::Committed;
 use crate::tree::{List, Map};
@@ -187,19 +187,7 @@ pub fn prepare_undo<'r>(
         let short = moved.before.short(12);
         Error::invalid(format!("{short} does not say which directory its files are from"))
     })?;
-    let wanted = repo.context(&moved.before)?;
-    let mut change = repo.begin();
-    let tip = change.tip(&moved.branch);
-    let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
-    let (all, message) = (Selection::default(), format!("before: {message}"));
-    let state = State { current: &current, wanted: &wanted, only: &all, whole: true };
-    let (before, files) =
-        keep(&mut change, &moved.branch, dir, &state, options, stamp, message.clone())?;
-    change.take_back(undo);
-    change.set_before(&moved.branch, Some(before));
-    let (sections, files) = (Vec::new(), Some(files));
-    let plan = Restoration { commit: before, message, sections, files, before: Some(before) };
-    Ok(Prepared { repo, change, plan })
+    files_back(repo, &moved.branch, &moved.before, dir, Some(undo), options, stamp, message)
 }
 
 /// What is, and what is to be.
@@ -209,6 +197,59 @@ struct State<'a> {
     only: &'a Selection,
     /// Whether the files of `wanted` are all there are to be.
     whole: bool,
+}
+
+/// Whether an undo was interrupted: a file that it was to change in `dir` is still as before.
+///
+/// # Errors
+/// What reading commits, contexts and files reports.
+pub fn is_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
+    let (before, wanted) = (repo.context(&last.moved.before)?, repo.context(&last.target)?);
+    any_as_before(repo.store(), dir, &before, &wanted)
+}
+
+/// Plans to finish an undo that was interrupted: its files become what they were to become. What is
+/// there now is kept as ever, in an operation that changes no more than that.
+///
+/// # Errors
+/// As [`prepare_undo`].
+pub fn prepare_rest<'r>(
+    repo: &'r Repository,
+    last: &LastUndo,
+    dir: &Path,
+    options: &CaptureOptions<'_>,
+    stamp: &Stamp,
+    message: &str,
+) -> Result<Prepared<'r>> {
+    files_back(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
+}
+
+/// Plans to make the files of a workspace those of a commit, perhaps as an operation is taken back.
+#[expect(clippy::too_many_arguments, reason = "what its two callers are given")]
+fn files_back<'r>(
+    repo: &'r Repository,
+    branch: &BranchName,
+    commit: &ObjectId,
+    dir: &Path,
+    undo: Option<&UndoPlan>,
+    options: &CaptureOptions<'_>,
+    stamp: &Stamp,
+    message: &str,
+) -> Result<Prepared<'r>> {
+    let wanted = repo.context(commit)?;
+    let mut change = repo.begin();
+    let tip = change.tip(branch);
+    let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
+    let (all, message) = (Selection::default(), format!("before: {message}"));
+    let state = State { current: &current, wanted: &wanted, only: &all, whole: true };
+    let (before, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
+    if let Some(undo) = undo {
+        change.take_back(undo);
+    }
+    change.set_before(branch, Some(before));
+    let (sections, files) = (Vec::new(), Some(files));
+    let plan = Restoration { commit: before, message, sections, files, before: Some(before) };
+    Ok(Prepared { repo, change, plan })
 }
 
 /// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files become.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::folder::Folder;
+use super::folder::{EntryKind, Folder, Found};
 use crate::error::{Error, Result};
 
 /// Names that every store has in its directory.
@@ -86,7 +86,9 @@ impl<'a> Target<'a> {
                 }
             }
         });
-        touched.insert(path.to_owned());
+        if matches!(entered, Ok(Some(_))) {
+            touched.insert(path.to_owned());
+        }
         self.touched = touched;
         entered?.ok_or_else(|| {
             Error::not_found(format!(
@@ -110,6 +112,23 @@ impl<'a> Target<'a> {
             self.touched.remove(path);
             self.touch(parent);
         }
+    }
+
+    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a file
+    /// can have its name.
+    pub(super) fn remove_hollow(&mut self, path: &Path) {
+        let is_folder = |found: &Found| found.kind == EntryKind::Folder;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default();
+        let found = self.enter(parent).ok().flatten().and_then(|folder| folder.find(name).ok()?);
+        if !found.as_ref().is_some_and(is_folder) {
+            return;
+        }
+        let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
+        for name in names.unwrap_or_default() {
+            self.remove_hollow(&path.join(name));
+        }
+        self.remove_if_empty(path);
     }
 
     /// Goes down to `path`, one name at a time. What is missing, `missing` may make.

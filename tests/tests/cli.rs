@@ -176,6 +176,11 @@ fn undoing() {
 }
 
 #[test]
+fn going_back() {
+    play("going-back.md");
+}
+
+#[test]
 fn restoring() {
     play("restoring.md");
 }

@@ -23,7 +23,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
-pub(crate) use self::restoration::{LEAVE, Restoration, Workspace, action, reason};
+pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -92,6 +92,34 @@ pub(crate) struct Moved {
     /// The pin on it, for `snapshot --pin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<String>,
+    /// What was captured, for `snapshot --workspace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<Workspace>,
+}
+
+/// A directory that was captured.
+#[derive(Serialize)]
+pub(crate) struct Workspace {
+    /// Files and links that the snapshot has as they are there.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Files that were read.
+    pub(crate) read: u64,
+    /// New files, and those with another content or mode than in the snapshot before.
+    pub(crate) changed: u64,
+    pub(crate) removed: u64,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Whether the time was up before everything was looked at.
+    pub(crate) unfinished: bool,
+}
+
+/// What was left out of a capture.
+#[derive(Serialize)]
+pub(crate) struct Skipped {
+    /// Below the directory.
+    pub(crate) path: String,
+    pub(crate) reason: String,
 }
 
 impl Moved {
@@ -103,6 +131,7 @@ impl Moved {
             branch: branch.branch().to_owned(),
             turn: tip.map(|(_, turn)| turn),
             pin: None,
+            workspace: None,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
 //! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
+//! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -29,6 +30,7 @@ mod quantity;
 mod render;
 mod restoration;
 mod revision;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,16 +6,20 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::{Arranged, CaptureOptions, FileChanges, Restoration, Restore, prepare};
+use turntree::workspace::{
+    Arranged, CaptureOptions, FileChanges, Kept, Restoration, Restore, StatCache, prepare,
+};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{ID, NAME};
+use crate::progress::Working;
 use crate::render::restoration::write_files;
 use crate::render::{ID_DIGITS, harmless};
 use crate::revision::branch_of;
+use crate::workspace::{Limits, progress_text};
 
 /// Which branch and which workspace.
 #[derive(Debug, Args)]
@@ -24,6 +28,9 @@ pub(crate) struct Place {
     /// with a workspace came from
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
+    /// Take even the home directory, a directory above it, or / for a workspace
+    #[arg(long)]
+    allow_broad: bool,
     /// Go on on a branch of this session; main by default
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -49,7 +56,7 @@ impl Place {
             (None, Some(tip)) => repo.workspace_of(&tip)?.map(PathBuf::from),
             (None, None) => None,
         };
-        known.as_deref().map(checked).transpose()
+        known.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
     }
 }
 
@@ -68,7 +75,9 @@ impl BringBack {
     /// Plans it, does it unless nothing is to be done, and shows it.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let (restore, stamp) = (&self.restore, stamp()?);
-        let prepared = capturing(run, |options| prepare(repo, restore, options, &stamp))?;
+        let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
+            prepare(repo, restore, options, &stamp)
+        })?;
         // A rollback says where the branch stands, even if that looks the same.
         let is_idle = !restore.is_rollback && !prepared.plan().changes_anything();
         if self.dry_run || is_idle {
@@ -80,6 +89,7 @@ impl BringBack {
             ErrorKind::Conflict,
             "another process changed the branch meanwhile, and nothing was done: try again",
         )?;
+        remember(repo, cache.as_ref(), done.plan.before.as_ref());
         let arranged = done.arranged.as_ref();
         self.show(run, repo, &done.plan, Some((done.committed.sequence, arranged)))?;
         end(done.plan.files.as_ref(), arranged)
@@ -98,7 +108,8 @@ impl BringBack {
         let commit = made.map(|_| plan.commit.to_string());
         let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
         if run.out.json {
-            let before = plan.before.filter(|_| made.is_some()).map(|id| id.to_string());
+            let before = plan.before.as_ref().filter(|_| made.is_some());
+            let before = before.map(|kept| kept.commit.to_string());
             let workspace = plan.files.as_ref();
             run.out.record(&json::Restoration {
                 from: from.to_string(),
@@ -111,7 +122,8 @@ impl BringBack {
                 message: plan.message.clone(),
                 sections: plan.sections.clone(),
                 operation: made.map(|(operation, _)| operation),
-                workspace: workspace.map(|it| json::Workspace::new(it, &state, before, arranged)),
+                workspace: workspace
+                    .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
             })?;
             return Ok(());
         }
@@ -154,27 +166,44 @@ pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
 }
 
 /// The whole path of a directory that may be written to.
-pub(crate) fn checked(dir: &Path) -> Result<PathBuf> {
-    let shown = dir.display();
-    let whole = dir.canonicalize().ok().filter(|whole| whole.is_dir()).ok_or_else(|| {
-        let missing = Error::not_found(format!("the workspace {shown} is not a directory"));
-        Failure::hinted(missing, "--workspace names where it is now")
+pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
+    let place = |error: Error| error.at("the workspace");
+    Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
+        Failure::Library { error, hint } => {
+            let elsewhere = "--workspace names where it is now";
+            Failure::Library { error: place(error), hint: hint.or_else(|| Some(elsewhere.into())) }
+        }
+        failure => failure,
     })?;
-    let home = std::env::var_os("HOME").and_then(|home| PathBuf::from(home).canonicalize().ok());
-    if whole.parent().is_none() || Some(&whole) == home.as_ref() {
-        let refused = format!("{shown} is no workspace: it is the root, or the home directory");
-        return Err(Error::invalid(refused).into());
-    }
-    Ok(whole)
+    dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
 }
 
-/// Looks at a workspace of this store.
+/// Looks at a workspace of this store, with what earlier captures of it have seen.
 pub(crate) fn capturing<T>(
-    run: &Invocation,
+    repo: &Repository,
+    dir: Option<&Path>,
     look: impl FnOnce(&CaptureOptions<'_>) -> turntree::Result<T>,
-) -> Result<T> {
-    let never = [run.store_dir()?];
-    Ok(look(&CaptureOptions { never: &never, ..CaptureOptions::default() })?)
+) -> Result<(T, Option<StatCache>)> {
+    // Without one every file is read, which is all that is lost.
+    let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
+    let never = [repo.store().dir().to_owned()];
+    let working = Working::new("looks at files");
+    let options = CaptureOptions {
+        never: &never,
+        cache: cache.as_ref(),
+        progress: &|progress| working.say(progress_text(progress)),
+        ..CaptureOptions::default()
+    };
+    let found = look(&options)?;
+    Ok((found, cache))
+}
+
+/// Keeps what a capture has seen for the next one, once it is in the store.
+pub(crate) fn remember(repo: &Repository, cache: Option<&StatCache>, kept: Option<&Kept>) {
+    if let Some((cache, kept)) = cache.zip(kept) {
+        // All is done: without this the next capture takes longer, and no more.
+        let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
+    }
 }
 
 /// How a command ends that has written files: when some failed, with what to do about them.

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, Selection};
-use turntree::object::ObjectId;
+use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy};
+use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp, before_ref};
+use turntree::store::Thoroughness;
 use turntree::workspace::{
     CaptureOptions, Done, Prepared, Restore, capture, prepare, prepare_undo, workspace_metadata,
 };
@@ -369,7 +371,7 @@ fn what_was_edited_since_the_last_snapshot_is_kept_before_it_is_overwritten() {
     let done = place.apply(first, &[], false);
     assert_eq!(place.files(), Files::from([("a".into(), "one".into())]));
     let before = place.repo().read_ref(&before_ref(&Place::branch())).unwrap();
-    assert_eq!(Some(before), done.plan.before);
+    assert_eq!(before, done.plan.before.unwrap().commit);
     let kept = place.repo().context(&before).unwrap().map(place.repo().store(), "files").unwrap();
     assert_eq!(kept.len(), 2);
 }
@@ -437,4 +439,126 @@ fn a_file_comes_where_a_folder_with_nothing_in_it_was_left() {
     let done = place.apply(first, &[], false);
     assert!(done.arranged.unwrap().failed.is_empty());
     assert_eq!(place.files(), Files::from([("d".into(), "file".into())]));
+}
+
+/// Thirty turns of which a policy keeps three, and what it says then.
+fn thinned(place: &mut Place) -> Vec<ObjectId> {
+    let ids: Vec<ObjectId> = (1..=30)
+        .map(|turn| {
+            place.write("a", &turn.to_string());
+            place.snapshot(&turn.to_string())
+        })
+        .collect();
+    let stamp = place.stamp();
+    let mut change = place.repo().begin();
+    let policy = Policy { keep_last: Some(3), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
+    change.finish(&stamp, "retention").unwrap();
+    ids
+}
+
+fn gc(place: &mut Place) {
+    let stamp = place.stamp();
+    collect(place.repo(), Purpose::Gc, &stamp, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn a_turn_that_expired_says_what_there_is_instead_and_nothing_moves() {
+    let mut place = Place::new();
+    thinned(&mut place);
+    gc(&mut place);
+    let (tip, before) = (place.tip(), place.files());
+    let from = place.repo().turns_before(&tip.unwrap(), 28, &Selection::default()).unwrap();
+    let restore = place.restore(from, &[], true);
+    let error = place.prepare(&restore).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Expired);
+    let available = std::error::Error::source(&error).unwrap().to_string();
+    assert!(available.starts_with("the oldest available is turn "), "{available}");
+    assert_eq!((place.tip(), place.files()), (tip, before));
+}
+
+#[test]
+fn a_collection_keeps_what_a_rollback_went_back_to_and_what_it_overwrote() {
+    let mut place = Place::new();
+    let ids = thinned(&mut place);
+    let target = ids[2];
+    place.write("a", "edited and in no snapshot");
+    place.apply(target, &["files"], true);
+    // Enough other operations that none of the newest is about the rollback.
+    for turn in 0..40 {
+        let stamp = place.stamp();
+        let mut change = place.repo().begin();
+        let other = BranchName::main("other").unwrap();
+        let mut builder = Builder::new();
+        let text = Some(turn.to_string().into());
+        builder.set_entry(&mut change, "scratchpad", "n", text).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        change.snapshot(&other, Snapshot::new(tree, "other", &stamp)).unwrap();
+        change.finish(&stamp, "snapshot").unwrap();
+    }
+    gc(&mut place);
+    assert!(place.repo().context(&ids[5]).is_err(), "others expire");
+    assert!(place.repo().context(&target).is_ok(), "a rollback never prunes its own target");
+    let stamp = place.stamp();
+    let entry = place.repo().operations().map(Result::unwrap);
+    let entry = entry.into_iter().find(|entry| entry.operation.reason == "back").unwrap();
+    let repo = &place.sandbox.repo;
+    let plan = repo.plan_undo(entry).unwrap();
+    let moved = plan.moved.clone().unwrap();
+    let options = CaptureOptions::default();
+    let prepared = prepare_undo(repo, &plan, &moved, None, &options, &stamp, "undo").unwrap();
+    prepared.apply(&stamp, "undo").unwrap();
+    assert_eq!(place.files()["a"], "edited and in no snapshot");
+    let report = fsck(place.repo().store(), Thoroughness::Full, stamp.time, &mut |_, _| {});
+    assert!(report.unwrap().is_ok());
+}
+
+#[test]
+fn a_redaction_moves_what_a_rollback_went_back_to_along() {
+    let mut place = Place::new();
+    for turn in 1..=5 {
+        place.write("a", &format!("turn {turn}"));
+        place.write("key", if turn < 3 { "sk-secret" } else { "none" });
+        place.snapshot(&turn.to_string());
+    }
+    place.rollback(3, &[]).unwrap();
+    let stamp = place.stamp();
+    let pattern = Pattern::literal("sk-secret", "(gone)").unwrap();
+    redact(place.repo(), &pattern, &stamp).unwrap();
+    place.rollback(1, &[]).unwrap();
+    assert_eq!((place.files()["a"].as_str(), place.files()["key"].as_str()), ("turn 1", "(gone)"));
+}
+
+#[test]
+fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
+    let mut place = Place::new();
+    // Nothing that could be made smaller, so that it can be found in the store.
+    let random: String =
+        (0..8).map(|n| ObjectId::of(Kind::Blob, &[n]).to_string()).collect::<Vec<_>>().join("");
+    let random: Vec<u8> =
+        random.into_bytes().chunks(2).map(|pair| pair[0] ^ (pair[1] << 1)).collect();
+    fs::write(place.dir.join("damaged"), &random).unwrap();
+    place.write("sound", "one");
+    let first = place.snapshot("1");
+    fs::remove_file(place.dir.join("damaged")).unwrap();
+    place.write("sound", "two");
+    place.snapshot("2");
+    let (tip, before) = (place.tip().unwrap(), place.files());
+
+    let mut harmed = 0;
+    for entry in fs::read_dir(place.sandbox.store().join("journal")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(16).position(|window| *window == random[32..48]) {
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            harmed += 1;
+        }
+    }
+    assert_eq!(harmed, 1);
+    let repo = place.sandbox.reopened();
+    let restore = place.restore(first, &[], true);
+    let error = prepare(&repo, &restore, &CaptureOptions::default(), &stamp(99)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound), "{error}");
+    assert_eq!((repo.tip(&Place::branch()), place.files()), (Some(tip), before));
 }

@@ -52,7 +52,7 @@ pub(crate) struct Restore {
         long,
         value_name = "DIR",
         value_hint = clap::ValueHint::DirPath,
-        conflicts_with_all = ["workspace", "session", "branch"]
+        conflicts_with_all = ["workspace", "session", "branch", "allow_broad"]
     )]
     to: Option<PathBuf>,
     /// Only this: files, conversation, another section, or a path; may be given several times

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use turntree::object::{ObjectId, RefChange, RefValue};
+use turntree::object::{RefChange, RefValue};
 use turntree::repo::{
     LastUndo, MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE,
 };
 use turntree::workspace::{
-    Arranged, FileChanges, Prepared, Restoration, is_unfinished, prepare_rest, prepare_undo,
+    Arranged, FileChanges, Kept, Prepared, Restoration, is_unfinished, prepare_rest, prepare_undo,
 };
 use turntree::{Error, ErrorKind};
 
@@ -19,7 +19,7 @@ use crate::json;
 use crate::output::{FAINT, ID, NAME, Palette};
 use crate::render::restoration::write_files;
 use crate::render::{ID_DIGITS, one_line};
-use crate::restoration::{capturing, checked, end};
+use crate::restoration::{capturing, checked, end, remember};
 
 const UNDO: &str = "undo";
 const REDO: &str = "redo";
@@ -74,6 +74,9 @@ struct Options {
     /// The workspace, when it is elsewhere now
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_files")]
     workspace: Option<PathBuf>,
+    /// Take even the home directory, a directory above it, or / for a workspace
+    #[arg(long)]
+    allow_broad: bool,
 }
 
 impl Undo {
@@ -139,7 +142,8 @@ impl Options {
             return Ok(None);
         };
         let known = repo.commit(&last.target)?.metadata.remove(WORKSPACE).map(PathBuf::from);
-        let dir = self.workspace.clone().or(known).and_then(|dir| checked(&dir).ok());
+        let dir =
+            self.workspace.clone().or(known).and_then(|dir| checked(&dir, self.allow_broad).ok());
         let Some(dir) = dir.filter(|dir| matches!(is_unfinished(repo, &last, dir), Ok(true)))
         else {
             return Ok(None);
@@ -147,9 +151,11 @@ impl Options {
         let subject = repo.undo_subject(&last.entry)?;
         let (number, what) = (subject.operation.sequence, &subject.operation.reason);
         let reason = format!("finish {verb} {number}: {what}");
-        let prepared =
-            capturing(run, |options| prepare_rest(repo, &last, &dir, options, &stamp, &reason))?;
+        let (prepared, cache) = capturing(repo, Some(&dir), |options| {
+            prepare_rest(repo, &last, &dir, options, &stamp, &reason)
+        })?;
         let taken = Taken::by(prepared, self.dry_run, &stamp, &reason)?;
+        remember(repo, cache.as_ref(), taken.before.as_ref());
         let undone = last.undone;
         let state = format!("the workspace before operation {}", undone.operation.sequence);
         let plan = UndoPlan { undone, changes: Vec::new(), moved: Some(last.moved) };
@@ -174,7 +180,7 @@ impl Options {
         let (number, stamp) = (subject.operation.sequence, stamp()?);
         let reason = format!("{verb} {number}: {}", subject.operation.reason);
         let taken = match plan.moved.as_ref().filter(|_| !self.no_files) {
-            Some(moved) => self.with_files(run, repo, &plan, moved, &stamp, &reason)?,
+            Some(moved) => self.with_files(repo, &plan, moved, &stamp, &reason)?,
             None if self.dry_run => Taken::default(),
             None => {
                 let operation = Some(repo.undo(&plan, &stamp, &reason)?.sequence);
@@ -189,7 +195,6 @@ impl Options {
     /// Takes back an operation that has moved files of a workspace.
     fn with_files(
         &self,
-        run: &Invocation,
         repo: &Repository,
         plan: &UndoPlan,
         moved: &MovedFiles,
@@ -199,12 +204,18 @@ impl Options {
         let known = repo.commit(&moved.before)?.metadata.remove(WORKSPACE).map(PathBuf::from);
         let hint = "--workspace names where it is now, --no-files takes back the branch alone";
         let dir = self.workspace.clone().or(known);
-        let dir = dir.as_deref().map(checked).transpose().hint(ErrorKind::NotFound, hint)?;
-        let prepared = capturing(run, |options| {
+        let dir = dir
+            .as_deref()
+            .map(|dir| checked(dir, self.allow_broad))
+            .transpose()
+            .hint(ErrorKind::NotFound, hint)?;
+        let prepared = capturing(repo, dir.as_deref(), |options| {
             prepare_undo(repo, plan, moved, dir.as_deref(), options, stamp, reason)
         });
-        let prepared = prepared.hint(ErrorKind::InvalidInput, hint)?;
-        Taken::by(prepared, self.dry_run, stamp, reason)
+        let (prepared, cache) = prepared.hint(ErrorKind::InvalidInput, hint)?;
+        let taken = Taken::by(prepared, self.dry_run, stamp, reason)?;
+        remember(repo, cache.as_ref(), taken.before.as_ref());
+        Ok(taken)
     }
 
     fn show(
@@ -219,14 +230,14 @@ impl Options {
         let Taken { operation, before, files, arranged } = taken;
         let (files, arranged) = (files.as_ref(), arranged.as_ref());
         if run.out.json {
-            let before = before.map(|id| id.to_string());
+            let before = before.as_ref().map(|kept| kept.commit.to_string());
             run.out.record(&json::Undo {
                 undone: undone.operation.sequence,
                 id: undone.id.to_string(),
                 reason: undone.operation.reason.clone(),
                 changes: changes.iter().map(json::Change::from).collect(),
                 operation: *operation,
-                workspace: files.map(|it| json::Workspace::new(it, state, before, arranged)),
+                workspace: files.map(|it| json::WorkspaceChanges::new(it, state, before, arranged)),
             })?;
             return Ok(());
         }
@@ -247,8 +258,8 @@ impl Options {
 #[derive(Default)]
 struct Taken {
     operation: Option<u64>,
-    /// The commit that keeps the workspace as it was.
-    before: Option<ObjectId>,
+    /// What keeps the workspace as it was.
+    before: Option<Kept>,
     files: Option<FileChanges>,
     arranged: Option<Arranged>,
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use turntree::object::{RefChange, RefValue, Time};
 use turntree::repo::OperationEntry;
 
-use super::Workspace;
+use super::WorkspaceChanges;
 use crate::clock;
 
 /// `op log`, a line each; `op show`.
@@ -43,7 +43,7 @@ pub(crate) struct Undo {
     /// The number of the operation that this is; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
     /// What becomes of the workspace whose files the operation had moved, if it had.
-    pub(crate) workspace: Option<Workspace>,
+    pub(crate) workspace: Option<WorkspaceChanges>,
 }
 
 impl Operation {

@@ -22,12 +22,12 @@ pub(crate) struct Restoration {
     /// The number of the operation; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
     /// `null` when no file is looked at.
-    pub(crate) workspace: Option<Workspace>,
+    pub(crate) workspace: Option<WorkspaceChanges>,
 }
 
 /// What becomes of a workspace.
 #[derive(Debug, Serialize)]
-pub(crate) struct Workspace {
+pub(crate) struct WorkspaceChanges {
     pub(crate) dir: String,
     /// The snapshot that keeps it as it was; `null` when nothing was done.
     pub(crate) before: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct WorkspaceFile {
     pub(crate) error: Option<String>,
 }
 
-impl Workspace {
+impl WorkspaceChanges {
     /// What is planned for the files that are to be as in `state`, and what became of it.
     pub(crate) fn new(
         files: &FileChanges,

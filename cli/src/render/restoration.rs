@@ -46,7 +46,7 @@ pub(crate) fn write_files(
         let written = count(written, "file");
         return writeln!(
             out,
-            "would write {written}, delete {deleted} and leave {left}; {stay} stay as they are"
+            "would write {written}, delete {deleted} and leave {left}, keep {stay}"
         );
     };
     for (path, error) in failed {
@@ -54,8 +54,5 @@ pub(crate) fn write_files(
         writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
     }
     let (written, bytes) = (count(*written, "file"), size(*bytes));
-    writeln!(
-        out,
-        "wrote {written} ({bytes}), deleted {deleted}, left {left}; {stay} stay as they are"
-    )
+    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
 }

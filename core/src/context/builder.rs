@@ -193,6 +193,22 @@ impl Builder {
         self.context.set_sections(sink, [(section.to_owned(), None)])
     }
 
+    /// Makes a section what it is in `other`, whatever was changed of it here.
+    ///
+    /// # Errors
+    /// What reading `other` and the sink report.
+    pub fn set_as_in(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        other: &Context,
+    ) -> Result<()> {
+        self.lists.remove(section);
+        self.maps.remove(section);
+        let found = other.section(sink, section)?;
+        self.context.set_sections(sink, [(section.to_owned(), found)])
+    }
+
     /// Makes a section a single blob.
     ///
     /// # Errors

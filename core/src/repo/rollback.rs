@@ -103,8 +103,9 @@ impl Repository {
     }
 
     fn too_few(&self, first: &Commit, done: u64, turns: u64) -> Error {
+        let (session, plural) = (&first.session, if turns == 1 { "" } else { "s" });
         let message =
-            format!("cannot go back {turns} turns: {} has {done} before this one", first.session);
+            format!("cannot go back {turns} turn{plural}: {session} has {done} before this one");
         let error = Error::not_found(message);
         match self.oldest_available(&first.session) {
             Ok(available) => error.with_source(available),

@@ -15,6 +15,11 @@ use crate::object::{
 use crate::store::{Committed, Expected, Gone, Lease, OperationDraft, RefTable, RefUpdate};
 use crate::tree::Link;
 
+/// Bytes and objects that are staged in memory before [`ObjectSink::make_room`] puts them into the
+/// store.
+const STAGED_BYTES: usize = 16 << 20;
+const STAGED_OBJECTS: usize = 1 << 16;
+
 /// Ids that a repository remembers to be in the store, at most.
 const MAX_KNOWN: usize = 1 << 16;
 
@@ -367,5 +372,12 @@ impl ObjectSource for Transaction<'_> {
 impl ObjectSink for Transaction<'_> {
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
         self.staged.write(kind, bytes)
+    }
+
+    fn make_room(&mut self) -> Result<()> {
+        if self.staged.bytes() < STAGED_BYTES && self.staged.len() < STAGED_OBJECTS {
+            return Ok(());
+        }
+        self.flush()
     }
 }

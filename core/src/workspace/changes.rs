@@ -6,6 +6,8 @@
 //! captured, or is ignored, is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::capture::Skipped;
@@ -300,13 +302,14 @@ pub(super) fn any_as_before(
 
 /// Whether nothing is left in a folder once what is leaving has left.
 fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
-    for name in folder.names()? {
-        let inner = path.join(&name);
+    for (name, _) in folder.names()? {
+        let name = OsStr::from_bytes(name.as_bytes());
+        let inner = path.join(name);
         if leaving.contains(&inner) {
             continue;
         }
-        let is_folder = folder.find(&name)?.is_some_and(|found| found.kind == EntryKind::Folder);
-        if !is_folder || !is_emptied(&folder.enter(&name)?, &inner, leaving)? {
+        let is_folder = folder.find(name)?.is_some_and(|found| found.kind == EntryKind::Folder);
+        if !is_folder || !is_emptied(&folder.enter(name)?, &inner, leaving)? {
             return Ok(false);
         }
     }

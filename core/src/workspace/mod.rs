@@ -22,19 +22,27 @@ mod capture;
 mod changes;
 mod content;
 mod folder;
+mod known;
 mod layout;
 mod part;
 mod plan;
+mod reader;
 mod restoration;
 mod restore;
+mod rules;
+mod scan;
+mod stat;
+mod stat_cache;
+mod table;
 mod target;
 
 pub use arrange::Arranged;
-pub use capture::{CaptureOptions, Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restoration::{
-    Done, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
+    Done, Kept, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
     workspace_metadata,
 };
 pub use restore::{Restored, save};
+pub use stat_cache::StatCache;

@@ -19,7 +19,7 @@
 use std::path::{Path, PathBuf};
 
 use super::arrange::Arranged;
-use super::capture::{CaptureOptions, capture};
+use super::capture::{CaptureOptions, Captured, capture};
 use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{Builder, Context, Selection, Shape};
 use crate::error::{Error, Result};
@@ -62,7 +62,18 @@ pub struct Restoration {
     /// What happens in the workspace, if anything.
     pub files: Option<FileChanges>,
     /// The commit that keeps the workspace as it was.
-    pub before: Option<ObjectId>,
+    pub before: Option<Kept>,
+}
+
+/// A workspace as it was captured before its files are moved.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// The commit.
+    pub commit: ObjectId,
+    /// Its tree.
+    pub tree: ObjectId,
+    /// What the capture found, for [`StatCache::save`](super::StatCache::save).
+    pub captured: Captured,
 }
 
 /// A restoration that is planned. Dropping it leaves store and workspace as they were.
@@ -160,8 +171,8 @@ pub fn prepare<'r>(
     }
     draft.metadata.extend(workspace.map(workspace_metadata));
     let commit = change.snapshot(branch, draft)?;
-    if before.is_some() {
-        change.set_before(branch, before);
+    if let Some(kept) = &before {
+        change.set_before(branch, Some(kept.commit));
     }
     let plan = Restoration { commit, message, sections, files, before };
     Ok(Prepared { repo, change, plan })
@@ -242,13 +253,13 @@ fn files_back<'r>(
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let (all, message) = (Selection::default(), format!("before: {message}"));
     let state = State { current: &current, wanted: &wanted, only: &all, whole: true };
-    let (before, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
+    let (kept, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
     if let Some(undo) = undo {
         change.take_back(undo);
     }
-    change.set_before(branch, Some(before));
-    let (sections, files) = (Vec::new(), Some(files));
-    let plan = Restoration { commit: before, message, sections, files, before: Some(before) };
+    change.set_before(branch, Some(kept.commit));
+    let (commit, sections, files, before) = (kept.commit, Vec::new(), Some(files), Some(kept));
+    let plan = Restoration { commit, message, sections, files, before };
     Ok(Prepared { repo, change, plan })
 }
 
@@ -261,7 +272,7 @@ fn keep(
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
     message: String,
-) -> Result<(ObjectId, FileChanges)> {
+) -> Result<(Kept, FileChanges)> {
     let State { current, wanted, only, whole } = *state;
     let mut builder = Builder::from(current.clone());
     let captured = capture(change, current, &mut builder, dir, options)?;
@@ -273,7 +284,8 @@ fn keep(
     let mut draft = Snapshot::new(tree, message, stamp);
     draft.trigger = Trigger::BeforeRestore;
     draft.metadata.extend([workspace_metadata(dir)]);
-    Ok((change.record(branch, draft)?, files))
+    let commit = change.record(branch, draft)?;
+    Ok((Kept { commit, tree, captured }, files))
 }
 
 /// The metadata of a commit whose files came from, or went to, a directory: its whole path. One that

@@ -1,15 +1,17 @@
 //! The directory that a restore writes to, and the folders below it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::folder::{EntryKind, Folder, Found};
 use crate::error::{Error, Result};
 
 /// Names that every store has in its directory.
-const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
+pub(super) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
 
 /// The target of a restore, open.
 #[derive(Debug)]
@@ -36,9 +38,9 @@ impl<'a> Target<'a> {
             }
             Err(error) => return Err(Error::io(format!("open {}", path.display()), error)),
         };
-        let whole = fs::canonicalize(path)
+        let store = store_above(path)
             .map_err(|error| Error::io(format!("find {}", path.display()), error))?;
-        if let Some(store) = whole.ancestors().find(|folder| is_store(folder)) {
+        if let Some(store) = store {
             return Err(Error::invalid(format!(
                 "{} belongs to the store {}: nothing is restored into a store",
                 path.display(),
@@ -125,8 +127,8 @@ impl<'a> Target<'a> {
             return;
         }
         let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
-        for name in names.unwrap_or_default() {
-            self.remove_hollow(&path.join(name));
+        for (name, _) in names.unwrap_or_default() {
+            self.remove_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
         }
         self.remove_if_empty(path);
     }
@@ -189,8 +191,14 @@ impl<'a> Target<'a> {
     }
 }
 
+/// The directory of the store that `path` belongs to, if it does.
+pub(super) fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
+    let whole = fs::canonicalize(path)?;
+    Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
+}
+
 /// Whether the directory `path` is that of a store.
-pub(super) fn is_store(path: &Path) -> bool {
+fn is_store(path: &Path) -> bool {
     OF_A_STORE.iter().all(|name| fs::symlink_metadata(path.join(name)).is_ok())
 }
 

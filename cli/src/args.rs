@@ -28,7 +28,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "bisect",
         ],
     ),
-    ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
+    ("Go back and move out", &["rollback", "restore", "undo", "redo", "op", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -136,10 +136,11 @@ pub(crate) enum Command {
     Resolve(commands::resolve::Resolve),
     Tag(commands::tag::Tag),
     Bisect(commands::bisect::Bisect),
+    Rollback(commands::rollback::Rollback),
+    Restore(commands::restore::Restore),
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
     Op(commands::op::Op),
-    Restore(commands::restore::Restore),
     Export(commands::export::Export),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
@@ -163,6 +164,9 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
+        if let Self::Restore(restore) = self {
+            return restore.looks_only();
+        }
         matches!(
             self,
             Self::Log(_)
@@ -178,7 +182,6 @@ impl Command {
                 | Self::Compare(_)
                 | Self::Tag(_)
                 | Self::Op(_)
-                | Self::Restore(_)
                 | Self::Export(_)
                 | Self::Pins(_)
                 | Self::CatObject(_)
@@ -214,10 +217,11 @@ impl Command {
             Self::Resolve(command) => command.run(run),
             Self::Tag(command) => command.run(run),
             Self::Bisect(command) => command.run(run),
+            Self::Rollback(command) => command.run(run),
+            Self::Restore(command) => command.run(run),
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),
             Self::Op(command) => command.run(run),
-            Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),

@@ -11,6 +11,7 @@ mod damage;
 mod merging;
 mod operations;
 mod redaction;
+mod restoration;
 mod search;
 mod spiral;
 
@@ -32,6 +33,7 @@ pub(crate) use self::merging::{
 };
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 
@@ -284,7 +286,7 @@ pub(crate) struct Status {
     pub(crate) conflicts: u64,
 }
 
-/// `restore`.
+/// `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct Restored {
     pub(crate) commit: String,
@@ -299,7 +301,7 @@ pub(crate) struct Restored {
     pub(crate) bytes: u64,
 }
 
-/// One file of `restore`.
+/// One file of `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct RestoredFile {
     pub(crate) path: String,

@@ -61,6 +61,11 @@ impl Limits {
         Ok(())
     }
 
+    /// None but whether a broad directory is meant.
+    pub(crate) fn broad(allow_broad: bool) -> Self {
+        Self { allow_broad, ..Self::default() }
+    }
+
     /// Refuses a directory that is not there, or holds more than anybody means to put into a
     /// snapshot.
     pub(crate) fn check(&self, dir: &Path) -> Result<()> {
@@ -149,7 +154,8 @@ impl Workspace {
     }
 }
 
-fn progress_text(progress: CaptureProgress) -> String {
+/// How far a capture has come, for people.
+pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     match progress {
         CaptureProgress::Looked(files) => format!("looks at files: {files}"),
         CaptureProgress::Read(done, of) => format!("reads files: {done} of {of}"),

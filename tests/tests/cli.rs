@@ -201,6 +201,11 @@ fn workspace() {
 }
 
 #[test]
+fn going_back() {
+    play("going-back.md");
+}
+
+#[test]
 fn restoring() {
     play("restoring.md");
 }

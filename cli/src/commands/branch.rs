@@ -159,7 +159,7 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
             return Err(Failure::hinted(error, "'turntree switch' to another branch first"));
         }
         if let Some(tip) = repo.tip(&branch) {
-            change.move_branch(&branch, None);
+            change.delete_branch(&branch);
             deleted.push((branch, tip));
         }
     }

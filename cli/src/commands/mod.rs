@@ -32,6 +32,7 @@ pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod rev_parse;
+pub(crate) mod rollback;
 pub(crate) mod show;
 pub(crate) mod show_ref;
 pub(crate) mod snapshot;

@@ -9,6 +9,7 @@ use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
 use turntree::repo::{NewPin, Snapshot as Draft};
+use turntree::workspace::workspace_metadata;
 
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
@@ -102,6 +103,7 @@ impl Snapshot {
         let tree = builder.write(&mut change)?;
         let mut draft = Draft::new(tree, &self.message, &stamp);
         draft.trigger = self.trigger;
+        draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
         if let Some(agent) = &self.agent {
             draft.author.agent.clone_from(agent);
         }

@@ -20,7 +20,7 @@ use crate::tree::{Item, List};
 /// begin again with [`Builder::from`] the context that the branch has now.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    context: Context,
+    pub(super) context: Context,
     lists: BTreeMap<String, OpenList>,
     maps: BTreeMap<String, BTreeMap<Bytes, Option<Item>>>,
 }

@@ -41,6 +41,7 @@ mod diff;
 mod entry;
 mod merge;
 mod path;
+mod selection;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,6 +60,7 @@ pub use merge::{
     open_conflicts, resolve, write as write_resolved,
 };
 pub use path::{MAX_PATH_BYTES, Paths, agent_section, split};
+pub use selection::Selection;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};

@@ -43,6 +43,7 @@ mod pick;
 mod pin;
 mod resolve;
 mod revision;
+mod rollback;
 mod search;
 mod tag;
 mod transaction;
@@ -66,6 +67,7 @@ pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
     GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
@@ -73,7 +75,7 @@ pub use search::{
 };
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
-pub use undo::UndoPlan;
+pub use undo::{LastUndo, MovedFiles, UndoPlan};
 
 use self::transaction::Known;
 

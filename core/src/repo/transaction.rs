@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
-use super::{BranchName, Repository, Stamp, links};
+use super::{BranchName, Repository, Stamp, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
@@ -122,7 +122,18 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// What reading the parent reports.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
-        self.join(branch, &[], snapshot)
+        let id = self.record(branch, snapshot)?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    /// Writes a snapshot that continues a branch, and leaves the branch where it is: a ref must lead
+    /// to it.
+    ///
+    /// # Errors
+    /// What reading the parent reports.
+    pub fn record(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
+        self.write_commit(branch, &[], snapshot)
     }
 
     /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
@@ -130,6 +141,17 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// What reading a parent reports.
     pub(super) fn join(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let id = self.write_commit(branch, others, snapshot)?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    fn write_commit(
         &mut self,
         branch: &BranchName,
         others: &[ObjectId],
@@ -144,9 +166,24 @@ impl<'r> Transaction<'r> {
         let session = branch.session().to_owned();
         let commit =
             Commit { tree, parents, session, turn, author, time, trigger, message, metadata };
-        let id = self.write(Kind::Commit, commit.encode().into())?;
-        self.move_branch(branch, Some(id));
-        Ok(id)
+        self.write(Kind::Commit, commit.encode().into())
+    }
+
+    /// Deletes a branch, with what keeps its workspace as it was before the last restore.
+    pub fn delete_branch(&mut self, branch: &BranchName) {
+        self.move_branch(branch, None);
+        self.set_before(branch, None);
+    }
+
+    /// Sets the ref that keeps the workspace of a branch as it was.
+    pub fn set_before(&mut self, branch: &BranchName, commit: Option<ObjectId>) {
+        let name = before_ref(branch);
+        let expected = match self.begun_with(&name) {
+            Some(value) => Expected::Value(value.clone()),
+            None if commit.is_none() => return,
+            None => Expected::Absent,
+        };
+        self.set_ref(&name, expected, commit.map(RefValue::Object));
     }
 
     /// Moves a branch, which must still be where it was when the change began.
@@ -169,7 +206,7 @@ impl<'r> Transaction<'r> {
         if self.tip(to).is_some() {
             return Err(Error::invalid(format!("branch {to} exists already")));
         }
-        self.move_branch(from, None);
+        self.delete_branch(from);
         self.move_branch(to, Some(tip));
         if self.repo.shared_head()? == *from {
             self.switch(to);

@@ -1,11 +1,13 @@
 //! The directory that a restore writes to, and the folders below it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::folder::Folder;
+use super::folder::{EntryKind, Folder, Found};
 use crate::error::{Error, Result};
 
 /// Names that every store has in its directory.
@@ -86,7 +88,9 @@ impl<'a> Target<'a> {
                 }
             }
         });
-        touched.insert(path.to_owned());
+        if matches!(entered, Ok(Some(_))) {
+            touched.insert(path.to_owned());
+        }
         self.touched = touched;
         entered?.ok_or_else(|| {
             Error::not_found(format!(
@@ -94,6 +98,39 @@ impl<'a> Target<'a> {
                 self.path.join(path).display()
             ))
         })
+    }
+
+    /// Says that a name in the folder `path` is gone.
+    pub(super) fn touch(&mut self, path: &Path) {
+        self.touched.insert(path.to_owned());
+    }
+
+    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it holds
+    /// nothing, and whatever it is in the way of says so.
+    pub(super) fn remove_if_empty(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let Ok(Some(folder)) = self.enter(parent) else { return };
+        if folder.remove_folder(name).is_ok() {
+            self.touched.remove(path);
+            self.touch(parent);
+        }
+    }
+
+    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a file
+    /// can have its name.
+    pub(super) fn remove_hollow(&mut self, path: &Path) {
+        let is_folder = |found: &Found| found.kind == EntryKind::Folder;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default();
+        let found = self.enter(parent).ok().flatten().and_then(|folder| folder.find(name).ok()?);
+        if !found.as_ref().is_some_and(is_folder) {
+            return;
+        }
+        let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
+        for (name, _) in names.unwrap_or_default() {
+            self.remove_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
+        }
+        self.remove_if_empty(path);
     }
 
     /// Goes down to `path`, one name at a time. What is missing, `missing` may make.

@@ -121,7 +121,9 @@ mod tests {
 
     #[test]
     fn short_times_are_read() {
-        for (text, millis) in [("500ms", 500), ("0ms", 0), ("2", 2_000), ("2s", 2_000), ("1m", 60_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("0ms", 0), ("2", 2_000), ("2s", 2_000), ("1m", 60_000)]
+        {
             assert_eq!(parse_time(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
         for text in ["", "-1", "1.5s", "ms", "0s", "18446744073709551616"] {

@@ -44,7 +44,6 @@ pub const STEPS: &[Step] = &[
     step("turntree import longer.jsonl --session work"),
     step("turntree snapshot -m 'a note' --state state.json"),
     step("turntree snapshot -m 'the files' --workspace project --pin"),
-    step("turntree snapshot -m 'the same' --workspace project --time-budget 10s --max-file-size 1MiB"),
     step("turntree fork plan-b HEAD~1"),
     step("turntree switch plan-b"),
     step("turntree snapshot -m 'another note' --state - < other.json"),
@@ -55,6 +54,9 @@ pub const STEPS: &[Step] = &[
     step("turntree redo"),
     step("turntree op log"),
     step("turntree op show 1"),
+    step(
+        "turntree snapshot -m 'the same' --workspace project --time-budget 10s --max-file-size 1MiB",
+    ),
     step("turntree status"),
     content("turntree log"),
     content("turntree show HEAD"),

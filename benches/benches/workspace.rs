@@ -183,28 +183,47 @@ fn workspace(criterion: &mut Criterion) {
 /// Each kind in turns, so that what else the machine does falls on all of them alike.
 fn in_turns(workspace: &Workspace) {
     let rounds = if is_test() { 1 } else { ROUNDS };
-    let (mut looks, mut snapshots, mut gits) = (Vec::new(), Vec::new(), Vec::new());
+    let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..rounds {
-        looks.push(time(|| workspace.look_at_all()));
-        snapshots.push(time(|| workspace.snapshot()));
-        gits.push(time(|| workspace.git()));
+        let round = [
+            time(|| assert!(workspace.look_at_all() > 0)),
+            time(|| drop(workspace.snapshot())),
+            time(|| workspace.git()),
+            {
+                workspace.edit();
+                time(|| drop(workspace.snapshot()))
+            },
+            time(|| workspace.git()),
+        ];
+        // The clock goes on, so that the next round finds nothing new.
+        thread::sleep(CLOCK_STEP);
+        workspace.snapshot();
+        times.iter_mut().zip(round).for_each(|(times, time)| times.push(time));
     }
-    let [look, snapshot, git] = [looks, snapshots, gits].map(|mut times| {
+    let [look, same, git_same, changed, git_changed] = times.map(|mut times| {
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or_default();
         (times.first().copied().unwrap_or_default(), median)
     });
+    let ratio =
+        |one: (_, Duration), other: (_, Duration)| one.1.as_secs_f64() / other.1.as_secs_f64();
+    report(&format!("in turns, best and median: lstat of each {look:.1?}"));
     report(&format!(
-        "in turns, best and median: lstat {look:.1?}, snapshot {snapshot:.1?}, git {git:.1?}; medians: \
-         snapshot/lstat {:.2}, git/snapshot {:.2}",
-        snapshot.1.as_secs_f64() / look.1.as_secs_f64(),
-        git.1.as_secs_f64() / snapshot.1.as_secs_f64(),
+        "unchanged: snapshot {same:.1?}, {:.2} times lstat; git {git_same:.1?}, {:.2} times that",
+        ratio(same, look),
+        ratio(git_same, same)
+    ));
+    report(&format!(
+        "{CHANGES} changed: snapshot {changed:.1?}, {:.2} times lstat; git {git_changed:.1?}, {:.2} times \
+         that",
+        ratio(changed, look),
+        ratio(git_changed, changed)
     ));
 }
 
-fn time<T>(work: impl FnOnce() -> T) -> Duration {
+fn time(work: impl FnOnce()) -> Duration {
     let started = Instant::now();
-    black_box(work());
+    work();
     started.elapsed()
 }
 

@@ -166,6 +166,11 @@ fn forking_and_comparing() {
 }
 
 #[test]
+fn asking() {
+    play("asking.md");
+}
+
+#[test]
 fn naming() {
     play("naming.md");
 }

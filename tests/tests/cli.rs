@@ -186,6 +186,11 @@ fn forking_and_comparing() {
 }
 
 #[test]
+fn asking() {
+    play("asking.md");
+}
+
+#[test]
 fn naming() {
     play("naming.md");
 }

@@ -329,7 +329,7 @@ impl Trial<'_> {
 /// The search in a session.
 fn going_on(repo: &Repository, session: &str) -> Result<Search> {
     let missing = || Error::not_found(format!("no bisect goes on in session {session}"));
-    Ok(repo.bisect(session)?.ok_or_else(missing).hint(ErrorKind::NotFound, NOT_STARTED)?)
+    repo.bisect(session)?.ok_or_else(missing).hint(ErrorKind::NotFound, NOT_STARTED)
 }
 
 /// Makes what is known durable.
@@ -401,8 +401,8 @@ fn write(out: &mut Output, repo: &Repository, outlook: &Outlook) -> Result<()> {
         }
         Outlook::Next { turn, left, steps } => {
             writeln!(out, "next: {}", line(out, turn))?;
-            let (left, steps) = (count(*left as u64, "turn"), count((*steps).into(), "answer"));
-            writeln!(out, "{left} may be the first bad one: at most {steps} more")?;
+            let (left, more) = (count(*left as u64, "turn"), count((*steps).into(), "more answer"));
+            writeln!(out, "{left} may be the first bad one: at most {more}")?;
         }
         Outlook::Found(turn) => {
             writeln!(out, "the first bad turn is {}", line(out, turn))?;

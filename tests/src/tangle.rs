@@ -210,7 +210,7 @@ impl Content {
         for text in &self.messages {
             let record = serde_json::json!({"role": "user", "content": text}).to_string();
             let blob = sink.write(Kind::Blob, record.into()).unwrap();
-            let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+            let entry = MessageEntry::new(blob, Role::User, "json");
             builder.push_message(sink, "main", &entry).unwrap();
         }
         builder.write(sink).unwrap()

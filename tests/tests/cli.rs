@@ -146,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn merging() {
+    play("merging.md");
+}
+
+#[test]
 fn keeping_small() {
     play("keeping-small.md");
 }
@@ -158,6 +163,21 @@ fn first_minutes() {
 #[test]
 fn importing() {
     play("importing.md");
+}
+
+#[test]
+fn several_agents_on_one_session() {
+    play("sharing.md");
+}
+
+#[test]
+fn going_in_circles() {
+    play("circling.md");
+}
+
+#[test]
+fn strategies_side_by_side() {
+    play("comparing.md");
 }
 
 #[test]
@@ -178,6 +198,16 @@ fn naming() {
 #[test]
 fn undoing() {
     play("undoing.md");
+}
+
+#[test]
+fn workspace() {
+    play("workspace.md");
+}
+
+#[test]
+fn going_back() {
+    play("going-back.md");
 }
 
 #[test]

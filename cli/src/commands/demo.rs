@@ -208,7 +208,7 @@ impl Show<'_> {
         let mut builder = Builder::from(self.repo.context(&self.report.head)?);
         let prompt = format!(r#"{{"role":"user","content":"{}"}}"#, strategy.prompt);
         let blob = change.write(Kind::Blob, Bytes::from(prompt))?;
-        let entry = MessageEntry { blob, role: Role::User, media: JSON_MEDIA.to_owned() };
+        let entry = MessageEntry::new(blob, Role::User, JSON_MEDIA);
         builder.push_message(&mut change, "main", &entry)?;
         builder.set_entry(&mut change, "scratchpad", "plan", Some(strategy.plan.into()))?;
         let file = Some((FileMode::Regular, Bytes::from(strategy.prompt)));

@@ -34,7 +34,9 @@ impl Store {
         }
         missing.sort_unstable_by_key(|(_, _, place)| place.position());
         let units = missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit());
-        let read = |unit: &[Missing]| self.read_unit(kind, unit);
+        // Where something is damaged there may be other copies.
+        let read =
+            |unit: &[Missing]| self.read_unit(kind, unit).or_else(|_| self.read_each(kind, unit));
         let found: Vec<Vec<(usize, Bytes)>> = if missing.len() <= OBJECTS_FOR_THREADS {
             units.map(read).collect::<Result<_>>()?
         } else {
@@ -90,7 +92,8 @@ impl Store {
                 }
                 _ => place.read(id, &self.blocks),
             };
-            visit(*at, object);
+            // There may be another copy.
+            visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
         }
     }
 
@@ -118,6 +121,10 @@ impl Store {
             (at, bytes)
         };
         Ok(read.into_iter().map(keep).collect())
+    }
+
+    fn read_each(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+        unit.iter().map(|(at, id, _)| Ok((*at, self.read_as(kind, id)?))).collect()
     }
 
     fn read_missing(&self, kind: Kind, (at, id, place): &Missing) -> Result<(usize, Bytes)> {

@@ -167,7 +167,13 @@ impl Show<'_> {
         let branch = self.report.branch.clone();
         self.command(&format!("log -n {SHOWN_TURNS} --oneline"))?;
         let style = self.style(false);
-        Walk::of(&branch, self.report.head).write_text(self.out, self.repo, SHOWN_TURNS, &style)
+        Walk::of(&branch, self.report.head).write_text(
+            self.out,
+            self.repo,
+            SHOWN_TURNS,
+            &style,
+            None,
+        )
     }
 
     /// Puts a snapshot on each of two branches that begin at the newest turn.
@@ -193,7 +199,7 @@ impl Show<'_> {
         let style = self.style(true);
         let mut walk = Walk::all(self.repo)?;
         walk.keep_session(self.report.branch.session());
-        walk.write_text(self.out, self.repo, 3, &style)
+        walk.write_text(self.out, self.repo, 3, &style, None)
     }
 
     /// One turn of a strategy, and the bytes it took.

@@ -1,9 +1,12 @@
 //! The verbs: one file each, with its arguments, what it does, and how that is shown.
 
+pub(crate) mod bisect;
+pub(crate) mod blame;
 pub(crate) mod branch;
 pub(crate) mod cat;
 pub(crate) mod cat_object;
 pub(crate) mod cherry_pick;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod diff;
@@ -11,6 +14,7 @@ pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;
+pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -28,9 +32,11 @@ pub(crate) mod resolve;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod rev_parse;
+pub(crate) mod rollback;
 pub(crate) mod show;
 pub(crate) mod show_ref;
 pub(crate) mod snapshot;
+pub(crate) mod spiral;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod switch;

@@ -5,6 +5,7 @@ pub(crate) mod collection;
 pub(crate) mod graph;
 pub(crate) mod merging;
 pub(crate) mod message;
+pub(crate) mod restoration;
 pub(crate) mod table;
 
 /// Hex digits of an id that people see.

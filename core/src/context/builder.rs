@@ -20,7 +20,7 @@ use crate::tree::{Item, List};
 /// begin again with [`Builder::from`] the context that the branch has now.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    context: Context,
+    pub(super) context: Context,
     lists: BTreeMap<String, OpenList>,
     maps: BTreeMap<String, BTreeMap<Bytes, Option<Item>>>,
 }
@@ -191,6 +191,22 @@ impl Builder {
         self.lists.remove(section);
         self.maps.remove(section);
         self.context.set_sections(sink, [(section.to_owned(), None)])
+    }
+
+    /// Makes a section what it is in `other`, whatever was changed of it here.
+    ///
+    /// # Errors
+    /// What reading `other` and the sink report.
+    pub fn set_as_in(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        other: &Context,
+    ) -> Result<()> {
+        self.lists.remove(section);
+        self.maps.remove(section);
+        let found = other.section(sink, section)?;
+        self.context.set_sections(sink, [(section.to_owned(), found)])
     }
 
     /// Makes a section a single blob.

@@ -41,6 +41,7 @@ mod diff;
 mod entry;
 mod merge;
 mod path;
+mod selection;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,7 +49,7 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use builder::Builder;
-pub use diff::{ContextDiff, SectionChange, SectionDiff, diff};
+pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
     FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_ORIGIN_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role,
     SourceEntry, SourceKind,
@@ -58,7 +59,8 @@ pub use merge::{
     OpenConflict, ReadAdded, ReadToolUse, SectionMerge, Take, ToolUse, Version, merge,
     open_conflicts, resolve, write as write_resolved,
 };
-pub use path::{MAX_PATH_BYTES, agent_section, split};
+pub use path::{MAX_PATH_BYTES, Paths, agent_section, split};
+pub use selection::Selection;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};

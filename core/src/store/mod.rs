@@ -117,6 +117,9 @@ const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
 const QUARANTINE_DIR: &str = "quarantine";
 
+/// What captures of directories keep for the next ones, in files that may go at any time.
+pub(crate) const WORKSPACES_DIR: &str = "workspaces";
+
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,
@@ -297,6 +300,12 @@ impl Store {
         })
     }
 
+    /// Its directory, as it was named when it was opened.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// The refs, as of the last commit or refresh. Does not change under the caller.
     #[must_use]
     pub fn refs(&self) -> Arc<RefTable> {
@@ -314,6 +323,18 @@ impl Store {
     pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
         let view = read(&self.view);
         if view.contains(id) { None } else { view.files.gone(id) }
+    }
+
+    /// The object `id` from its files, from another copy when the one that is read first is damaged.
+    fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let Some(place) = read(&self.view).place(id) else { return Ok(None) };
+        let damage = match place.read(id, &self.blocks) {
+            Ok(object) => return Ok(Some(object)),
+            Err(damage) => damage,
+        };
+        let places = read(&self.view).places(id);
+        let whole = places.iter().find_map(|place| place.read(id, &self.blocks).ok());
+        whole.map(Some).ok_or(damage)
     }
 
     /// What is wrong with the files, as far as it was noticed while reading them.
@@ -363,16 +384,16 @@ impl ObjectSource for Store {
         if let Some(object) = self.cache.find(id) {
             return Ok(Some(object));
         }
-        let place = read(&self.view).place(id);
-        let Some(place) = place else {
-            return match self.gone(id) {
+        match self.read_stored(id)? {
+            Some(object) => {
+                self.cache.insert(*id, object.clone());
+                Ok(Some(object))
+            }
+            None => match self.gone(id) {
                 Some(why) => Err(gone_error(id, why)),
                 None => Ok(None),
-            };
-        };
-        let object = place.read(id, &self.blocks)?;
-        self.cache.insert(*id, object.clone());
-        Ok(Some(object))
+            },
+        }
     }
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {

@@ -119,7 +119,7 @@ mod tests {
                 model.splice(at..end, std::iter::repeat_n(number as i64, insert));
                 let time = Time { micros: number as i64, offset_minutes: 0 };
                 growth.splice(at as u64..end as u64, Added { messages: insert as u64, time });
-                let written = |a: &Added| std::iter::repeat_n(a.time.micros, a.messages as usize);
+                let written = |a: &Added| std::iter::repeat_n(a.time.micros, usize::try_from(a.messages).unwrap());
                 let found: Vec<i64> = growth.added.iter().flat_map(written).collect();
                 prop_assert_eq!(&found, &model);
             }

@@ -274,6 +274,7 @@ mod tests {
             let lists = [list(&base), list(&sides[0]), list(&sides[1])];
             let changes = |side: usize| diff_lists(&lists[0], &lists[side], &objects).unwrap();
             let regions = regions(&changes(1), &changes(2));
+            let place = |at: u64| usize::try_from(at).unwrap();
             let (mut at, mut ours_at, mut theirs_at) = (0, 0, 0);
             let end = Region {
                 base: base.len() as u64..0,
@@ -283,13 +284,13 @@ mod tests {
                 theirs_changed: true,
             };
             for region in regions.iter().chain([&end]) {
-                let common = &base[at..region.base.start as usize];
-                prop_assert_eq!(common, &sides[0][ours_at..region.ours.start as usize]);
-                prop_assert_eq!(common, &sides[1][theirs_at..region.theirs.start as usize]);
+                let common = &base[at..place(region.base.start)];
+                prop_assert_eq!(common, &sides[0][ours_at..place(region.ours.start)]);
+                prop_assert_eq!(common, &sides[1][theirs_at..place(region.theirs.start)]);
                 prop_assert!(region.ours_changed || region.theirs_changed);
-                at = region.base.end as usize;
-                ours_at = region.ours.end as usize;
-                theirs_at = region.theirs.end as usize;
+                at = place(region.base.end);
+                ours_at = place(region.ours.end);
+                theirs_at = place(region.theirs.end);
             }
         }
     }

@@ -127,11 +127,12 @@ mod tests {
         let mut made = Vec::new();
         let mut at = 0;
         for (number, change) in changes.iter().enumerate() {
-            let start = change.old.start as usize;
+            let place = |at: u64| usize::try_from(at).unwrap();
+            let start = place(change.old.start);
             assert!(start > at || number == 0, "something equal lies between any two");
             made.extend_from_slice(&old[at..start]);
-            made.extend_from_slice(&new[change.new.start as usize..change.new.end as usize]);
-            at = change.old.end as usize;
+            made.extend_from_slice(&new[place(change.new.start)..place(change.new.end)]);
+            at = place(change.old.end);
         }
         made.extend_from_slice(&old[at..]);
         assert!(made == new);

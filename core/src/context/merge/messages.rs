@@ -236,18 +236,19 @@ impl Merge<'_> {
         if both && shared == own.len().max(other.len()) {
             return Ok((None, 0));
         }
-        let mut items = keep(own.drain(..shared).collect());
+        let mut items = keep(own.get(..shared).unwrap_or_default());
+        own.drain(..shared);
         other.drain(..shared);
         let before = own.len();
         let own = self.stretch(true, own)?;
         if !region.theirs_changed && own.pinned.len() + own.rest.len() == before {
             return Ok((None, 0));
         }
-        let other = self.without_copies(other);
+        let other = self.without_copies(&other);
         let other = self.stretch(false, other)?;
         let taken = (other.pinned.len() + other.rest.len()) as u64;
         let origin = self.reading.origin;
-        items.extend(keep(own.pinned));
+        items.extend(keep(&own.pinned));
         items.extend(mark(&other.pinned, origin)?);
         let (mut own, other) = (own.rest, other.rest);
         // What waits for the result of a call ends the conversation.
@@ -261,23 +262,23 @@ impl Merge<'_> {
             (false, false) => items.extend(interleave(&own, &other, origin)?),
             (false, true) => {
                 items.extend(mark(&other, origin)?);
-                items.extend(keep(own));
+                items.extend(keep(&own));
             }
             (true, _) => {
-                items.extend(keep(own));
+                items.extend(keep(&own));
                 items.extend(mark(&other, origin)?);
             }
         }
-        items.extend(keep(waiting));
+        items.extend(keep(&waiting));
         Ok((Some(items), taken))
     }
 
     /// Messages of theirs without those that ours has already. Of a call and its results, all stay
     /// when one is new.
-    fn without_copies(&self, other: Vec<Message>) -> Vec<Message> {
+    fn without_copies(&self, other: &[Message]) -> Vec<Message> {
         let unit_of = |unit: std::ops::Range<usize>| other.get(unit).unwrap_or_default();
         let is_new = |unit: &&[Message]| !unit.iter().all(|m| self.copies.has(&m.item));
-        units(&other, false).into_iter().map(unit_of).filter(is_new).flatten().cloned().collect()
+        units(other, false).into_iter().map(unit_of).filter(is_new).flatten().cloned().collect()
     }
 
     /// Puts calls to `messages` whose results they hold and that the other side dropped, and finds
@@ -326,8 +327,8 @@ impl Merge<'_> {
 }
 
 /// The items of messages of ours.
-fn keep(messages: Vec<Message>) -> Vec<Item> {
-    messages.into_iter().map(|message| message.item).collect()
+fn keep(messages: &[Message]) -> Vec<Item> {
+    messages.iter().map(|message| message.item.clone()).collect()
 }
 
 /// The items of messages of theirs.
@@ -341,11 +342,11 @@ fn interleave(own: &[Message], other: &[Message], origin: &str) -> Result<Vec<It
     let mut own_units = timed_units(own).into_iter().peekable();
     for (time, unit) in timed_units(other) {
         while let Some((_, unit)) = own_units.next_if(|(own_time, _)| *own_time <= time) {
-            items.extend(keep(unit.to_vec()));
+            items.extend(keep(unit));
         }
         items.extend(mark(unit, origin)?);
     }
-    items.extend(own_units.flat_map(|(_, unit)| keep(unit.to_vec())));
+    items.extend(own_units.flat_map(|(_, unit)| keep(unit)));
     Ok(items)
 }
 

@@ -24,7 +24,7 @@ pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
 
 /// Merges three versions of a text.
 pub(super) fn merge(base: &str, ours: &str, theirs: &str, labels: Labels<'_>) -> MergedText {
-    let [base, ours, theirs] = [base, ours, theirs].map(|text| Lines::of(text));
+    let [base, ours, theirs] = [base, ours, theirs].map(Lines::of);
     let by_ours = base.changes(&ours);
     let by_theirs = base.changes(&theirs);
     let mut merged = MergedText { text: String::new(), conflicts: 0 };

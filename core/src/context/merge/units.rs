@@ -127,7 +127,7 @@ mod tests {
                 ids.map(str::to_owned).collect()
             };
             let commit = commit.parse().unwrap();
-            let item = Item::new(Kind::Blob, ObjectId::of(Kind::Blob, &[at as u8]));
+            let item = Item::new(Kind::Blob, ObjectId::of(Kind::Blob, text.as_bytes()));
             let tools = ToolUse { calls: named('c'), results: named('r') };
             Message { item, at: at as u64, commit, time: Time::default(), tools }
         };

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork", "compare", "tag"]),
-    ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
+    ("Go back and move out", &["undo", "redo", "op", "restore", "reads", "export", "events"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -117,7 +117,9 @@ pub(crate) enum Command {
     Redo(commands::undo::Redo),
     Op(commands::op::Op),
     Restore(commands::restore::Restore),
+    Reads(commands::reads::Reads),
     Export(commands::export::Export),
+    Events(commands::events::Events),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -153,6 +155,7 @@ impl Command {
                 | Self::Tag(_)
                 | Self::Op(_)
                 | Self::Restore(_)
+                | Self::Reads(_)
                 | Self::Export(_)
                 | Self::Pins(_)
                 | Self::CatObject(_)
@@ -185,7 +188,9 @@ impl Command {
             Self::Redo(command) => command.run(run),
             Self::Op(command) => command.run(run),
             Self::Restore(command) => command.run(run),
+            Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Events(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

@@ -9,6 +9,7 @@ mod comparison;
 mod damage;
 mod operations;
 mod redaction;
+mod swarm;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::swarm::{Reads, StaleRead};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;

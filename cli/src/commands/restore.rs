@@ -1,7 +1,7 @@
 //! `restore`: lays a context out as files.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
@@ -10,6 +10,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::{Action, RestorePlan, Restored, plan};
 
+use super::restore_for::RestoreFor;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -31,14 +32,15 @@ use crate::revision::resolve;
 #[command(after_long_help = "Examples:
   turntree restore turn:12 --to look
   turntree restore nightly~3 --to . --only files --dry-run
-  turntree restore nightly~3 --to . --only files/src --overwrite")]
+  turntree restore nightly~3 --to . --only files/src --overwrite
+  turntree restore review --for swarm.json --json")]
 pub(crate) struct Restore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
     /// The directory, which is made if need be
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    to: PathBuf,
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, required_unless_present = "configuration")]
+    to: Option<PathBuf>,
     /// Only sections and entries below this path; may be given several times
     #[arg(long, value_name = "PATH")]
     only: Vec<String>,
@@ -48,13 +50,19 @@ pub(crate) struct Restore {
     /// Overwrite files that differ
     #[arg(long)]
     overwrite: bool,
+    #[command(flatten)]
+    into: RestoreFor,
 }
 
 impl Restore {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
-        let plan = plan(repo.store(), &repo.context(&id)?, &self.to, &self.only)?;
+        if let Some(configuration) = self.into.configuration() {
+            return self.into.run(run, &repo, &id, configuration);
+        }
+        let to = self.to.as_deref().unwrap_or(Path::new("."));
+        let plan = plan(repo.store(), &repo.context(&id)?, to, &self.only)?;
         let restored = if self.dry_run { Restored::default() } else { self.apply(&repo, &plan)? };
         if run.out.json {
             run.out.record(&self.record(&id, &plan, &restored))?;

@@ -22,9 +22,11 @@ mod folder;
 mod layout;
 mod part;
 mod plan;
+mod reads;
 mod restore;
 mod target;
 
 pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
+pub use reads::{Reads, Stale, StaleReason, check_reads};
 pub use restore::{Restored, save};

@@ -21,6 +21,7 @@ use crate::exchange::event::{Content, Event, MessageEvent, Parser};
 use crate::exchange::json::{Text, iso_time};
 use crate::exchange::piece::{Piece, PieceKind};
 use crate::object::{Kind, ObjectSource};
+use crate::tree::MAX_KEY_BYTES;
 
 /// Where an event stands: its moment, and its number in the log.
 type Key = (i64, u64);
@@ -141,6 +142,14 @@ impl Follower {
             agent.say(key, role, event, events);
         }
         match event.effect() {
+            Effect::Write { path, .. }
+            | Effect::Read { path, .. }
+            | Effect::MemoryRead { path, .. }
+                if !(1..=MAX_KEY_BYTES).contains(&path.len()) =>
+            {
+                let what = format!("a path of {} bytes", path.len());
+                events.push(Event::Unknown { what });
+            }
             Effect::Write { path, entry } => {
                 if is_newer(&mut self.scratchpad, &path, key) {
                     let content = Some(Content::Own(entry.into()));

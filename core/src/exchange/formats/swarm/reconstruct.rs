@@ -19,8 +19,8 @@ use super::{SDK_VERSION, begins_array, cut_log};
 use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::exchange::import::ImportNote;
-use crate::exchange::json::Text;
-use crate::exchange::lines::MAX_LINE_BYTES;
+use crate::exchange::json::{MAX_DEPTH, Text, is_too_deep};
+use crate::exchange::lines::{Lines, MAX_LINE_BYTES};
 use crate::exchange::piece::PieceKind;
 use crate::object::Time;
 
@@ -162,11 +162,29 @@ impl Reconstruction {
             }
             let plain = line.strip_prefix(b"\xEF\xBB\xBF").filter(|_| number == 1);
             let plain = plain.unwrap_or(&line);
-            if !plain.iter().all(u8::is_ascii_whitespace) {
-                self.line(plain, until, number, offset)?;
+            if is_too_deep_for_import(plain) || !self.line(plain, until, number, offset)? {
+                self.odd_line(plain, until, number, offset)?;
             }
             offset += line.len() as u64;
         }
+    }
+
+    /// A line that is blank, torn, or has several events: cut as an import cuts it.
+    fn odd_line(&mut self, line: &[u8], until: i64, number: u64, offset: u64) -> Result<()> {
+        for piece in Lines::new(line) {
+            let piece = piece?;
+            let offset = offset + piece.offset;
+            match &piece.kind {
+                PieceKind::Record { .. } => {
+                    self.line(&piece.bytes, until, number, offset)?;
+                }
+                PieceKind::Damaged { .. } => {
+                    self.note(number, offset, "no JSON object: expected an event");
+                }
+                PieceKind::Glue { .. } => {}
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, line: u64, offset: u64, what: &str) {
@@ -175,21 +193,21 @@ impl Reconstruction {
         }
     }
 
-    fn line(&mut self, line: &[u8], until: i64, number: u64, offset: u64) -> Result<()> {
+    /// Takes the event in `line` in; false when that is no JSON object.
+    fn line(&mut self, line: &[u8], until: i64, number: u64, offset: u64) -> Result<bool> {
         let text = Text::new(line);
         let Some(event) = text.as_ref().and_then(LogEvent::of) else {
-            self.note(number, offset, "no JSON object: expected an event");
-            return Ok(());
+            return Ok(false);
         };
         if self.compat == Compat::StringKeys {
             let key = (0, self.events);
             self.events += 1;
             self.first.get_or_insert_with(|| (key, metadata(None, None)));
             self.last = Some((key, None));
-            return Ok(());
+            return Ok(true);
         }
         if event.instant() > until {
-            return Ok(());
+            return Ok(true);
         }
         if let Some(odd) = event.odd() {
             self.note(number, offset, odd);
@@ -198,7 +216,7 @@ impl Reconstruction {
             return Err(Error::invalid(format!("line {number}: a LoadSkill without arguments")));
         }
         self.event(&event);
-        Ok(())
+        Ok(true)
     }
 
     fn event(&mut self, event: &LogEvent<'_>) {
@@ -383,6 +401,12 @@ impl Reconstruction {
             (None, None) => r#"{"id":null,"parent_id":null,"first_message_sent":false}"#.to_owned(),
         }
     }
+}
+
+/// Whether a line is nested deeper than an import takes it. Few lines have so many brackets at all.
+fn is_too_deep_for_import(line: &[u8]) -> bool {
+    let brackets = line.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    brackets > MAX_DEPTH && is_too_deep(line)
 }
 
 fn tracking(

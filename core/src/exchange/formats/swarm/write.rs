@@ -73,6 +73,9 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// Deepest level that is indented further: what is nested by malice does not grow by it.
+const MAX_INDENTED: usize = 128;
+
 /// JSON on its way to `inner`, indented by two spaces or without any space between its tokens.
 pub(super) struct Formatted<'w> {
     inner: &'w mut dyn Write,
@@ -94,7 +97,8 @@ impl<'w> Formatted<'w> {
     fn end_line(&mut self) {
         if self.indent {
             self.line.push(b'\n');
-            self.line.resize(self.line.len() + 2 * self.depth, b' ');
+            let indent = 2 * self.depth.min(MAX_INDENTED);
+            self.line.resize(self.line.len() + indent, b' ');
         }
     }
 

@@ -81,7 +81,7 @@ impl RestoreFor {
 
 fn print(out: &mut Output, result: &RestoreResult) -> Result<()> {
     for warning in &result.warnings {
-        warn(&harmless(&warning.message).to_string());
+        warn(&harmless(&warning.message));
     }
     writeln!(out, "{}", result.summary)?;
     if result.configuration_differs {

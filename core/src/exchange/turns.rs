@@ -325,8 +325,8 @@ fn bytes_of(piece: &Piece, content: &Content) -> Bytes {
 /// A name that fits into a path of sections, from whatever a transcript calls its agent.
 fn agent_name(name: &str) -> String {
     let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
-    let end = name.floor_char_boundary(MAX_AGENT_BYTES);
-    let name: String = name.get(..end).unwrap_or_default().chars().map(safe).collect();
+    let fitting = name.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MAX_AGENT_BYTES);
+    let name: String = fitting.map(|(_, c)| safe(c)).collect();
     if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
 }
 

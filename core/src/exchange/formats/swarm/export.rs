@@ -189,7 +189,8 @@ impl<'a> Recorded<'a> {
             self.write_plugins(json, &memory, version)?;
         }
         let other = self.meta.get(META_OTHER).and_then(|other| serde_json::from_str(other).ok());
-        for (name, value) in other.unwrap_or_else(Object::new) {
+        let other: Object<String, Value> = other.unwrap_or_default();
+        for (name, value) in other {
             json.raw(&name, &value.to_string())?;
         }
         json.close(b'}')

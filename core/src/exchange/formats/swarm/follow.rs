@@ -66,10 +66,11 @@ impl Parser for Follower {
         let Some(event) = text.as_ref().and_then(LogEvent::of) else {
             return events.push(Event::Unknown { what: "no event".to_owned() });
         };
-        if let Some(odd) = event.odd() {
+        let effect = event.effect();
+        if let Some(odd) = event.odd(&effect) {
             events.push(Event::Unknown { what: odd.to_owned() });
         }
-        self.event(&event, events);
+        self.event(&event, effect, events);
         // A turn begins with its first event, whatever else there is to say.
         if let Some(at) = events.iter().position(|event| matches!(event, Event::Turn)) {
             events.swap(0, at);
@@ -109,7 +110,7 @@ impl Parser for Follower {
 }
 
 impl Follower {
-    fn event(&mut self, event: &LogEvent<'_>, events: &mut Vec<Event>) {
+    fn event(&mut self, event: &LogEvent<'_>, effect: Effect<'_>, events: &mut Vec<Event>) {
         let key = (event.instant(), self.events);
         self.events += 1;
         self.moment(key, event, events);
@@ -141,7 +142,7 @@ impl Follower {
             }
             agent.say(key, role, event, events);
         }
-        match event.effect() {
+        match effect {
             Effect::Write { path, .. }
             | Effect::Read { path, .. }
             | Effect::MemoryRead { path, .. }

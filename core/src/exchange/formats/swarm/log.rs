@@ -39,10 +39,32 @@ const NAMES: [&str; 17] = [
     "threshold",
 ];
 
+// Where each of them is.
+const TYPE: usize = 0;
+const AGENT: usize = 1;
+const TIMESTAMP: usize = 2;
+const TOOL: usize = 3;
+const TOOL_CALL_ID: usize = 4;
+const SWARM_ID: usize = 5;
+const PARENT_SWARM_ID: usize = 6;
+const PROMPT: usize = 7;
+const CONTENT: usize = 8;
+const TOOL_CALLS: usize = 9;
+const MODEL: usize = 10;
+const USAGE: usize = 11;
+const RESULT: usize = 12;
+const ARGUMENTS: usize = 13;
+const METADATA: usize = 14;
+const SYSTEM_PROMPT: usize = 15;
+const THRESHOLD: usize = 16;
+
 /// An event, its values by the order of [`NAMES`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct LogEvent<'a> {
     fields: [Option<&'a RawValue>; 17],
+    kind: Option<Cow<'a, str>>,
+    tool: Option<Cow<'a, str>>,
+    instant: i64,
 }
 
 /// What an event changes beside the conversation.
@@ -88,47 +110,52 @@ impl<'a> LogEvent<'a> {
         let mut deserializer = serde_json::Deserializer::from_str(line.as_str());
         let fields = Names(&NAMES).deserialize(&mut deserializer).ok()?;
         deserializer.end().ok()?;
-        Some(Self { fields })
+        let mut event = Self { fields, kind: None, tool: None, instant: 0 };
+        // What is asked for again and again.
+        event.kind = event.text(TYPE);
+        event.tool = event.text(TOOL);
+        let moment = event.text(TIMESTAMP).and_then(|text| iso_time(&text));
+        event.instant = moment.map_or(0, |time| time.micros);
+        Some(event)
     }
 
-    fn get(&self, name: &str) -> Option<&'a RawValue> {
-        let at = NAMES.iter().position(|known| *known == name)?;
+    fn get(&self, at: usize) -> Option<&'a RawValue> {
         self.fields.get(at).copied().flatten().filter(|value| value.get() != "null")
     }
 
-    fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.get(name).and_then(text)
+    fn text(&self, at: usize) -> Option<Cow<'a, str>> {
+        self.get(at).and_then(text)
     }
 
     /// Its moment in microseconds: without one that can be read it is the epoch, so it comes first.
     pub(super) fn instant(&self) -> i64 {
-        self.text("timestamp").and_then(|text| iso_time(&text)).map_or(0, |time| time.micros)
+        self.instant
     }
 
     /// Its moment, as it is written; `null` too.
     pub(super) fn timestamp(&self) -> Option<&'a RawValue> {
-        self.fields.get(2).copied().flatten()
+        self.fields.get(TIMESTAMP).copied().flatten()
     }
 
     pub(super) fn agent(&self) -> Option<Cow<'a, str>> {
-        self.text("agent")
+        self.text(AGENT)
     }
 
     pub(super) fn swarm(&self) -> Option<&'a RawValue> {
-        self.get("swarm_id")
+        self.get(SWARM_ID)
     }
 
     pub(super) fn parent_swarm(&self) -> Option<&'a RawValue> {
-        self.get("parent_swarm_id")
+        self.get(PARENT_SWARM_ID)
     }
 
     pub(super) fn model(&self) -> Option<Cow<'a, str>> {
-        self.text("model")
+        self.text(MODEL)
     }
 
     /// Who speaks, when the event stands for a message.
     pub(super) fn role(&self) -> Option<Role> {
-        match self.text("type")?.as_ref() {
+        match self.kind.as_deref()? {
             "user_prompt" => self.prompt().map(|_| Role::User),
             "agent_step" | "agent_stop" => Some(Role::Assistant),
             "tool_result" | "delegation_result" => Some(Role::Tool),
@@ -138,8 +165,8 @@ impl<'a> LogEvent<'a> {
 
     /// What was asked: nothing when it is empty.
     fn prompt(&self) -> Option<&'a RawValue> {
-        let [inner] = self.inner("metadata", ["prompt"]);
-        let prompt = inner.or_else(|| self.get("prompt"))?;
+        let [inner] = self.inner(METADATA, ["prompt"]);
+        let prompt = inner.or_else(|| self.get(PROMPT))?;
         let is_empty = match prompt.get().as_bytes() {
             [b'{' | b'[', middle @ .., _] => middle.iter().all(u8::is_ascii_whitespace),
             text => text == b"\"\"",
@@ -147,16 +174,16 @@ impl<'a> LogEvent<'a> {
         (!is_empty).then_some(prompt)
     }
 
-    /// Fields of the object `name`.
-    fn inner<const N: usize>(&self, name: &str, fields: [&str; N]) -> [Option<&'a RawValue>; N] {
+    /// Fields of the object at `at`.
+    fn inner<const N: usize>(&self, at: usize, fields: [&str; N]) -> [Option<&'a RawValue>; N] {
         let none = [None; N];
-        self.get(name).map_or(none, |object| inner(object, fields))
+        self.get(at).map_or(none, |object| inner(object, fields))
     }
 
     /// Calls of tools, those of one id once: the last one counts.
     pub(super) fn calls(&self) -> Vec<Call<'a>> {
         let listed: Vec<&'a RawValue> = self
-            .get("tool_calls")
+            .get(TOOL_CALLS)
             .and_then(|calls| serde_json::from_str(calls.get()).ok())
             .unwrap_or_default();
         let mut calls: Vec<Call<'a>> = Vec::with_capacity(listed.len());
@@ -175,7 +202,13 @@ impl<'a> LogEvent<'a> {
 
     /// Writes the message that the event stands for, if it stands for one.
     pub(super) fn render(&self, compat: Compat, out: &mut Vec<u8>) {
-        let Some(role) = self.role() else { return };
+        if let Some(role) = self.role() {
+            self.render_as(role, compat, out);
+        }
+    }
+
+    /// Writes the message of `role` that the event stands for.
+    pub(super) fn render_as(&self, role: Role, compat: Compat, out: &mut Vec<u8>) {
         let mut push = |part: &str| out.extend_from_slice(part.as_bytes());
         match role {
             Role::User => {
@@ -185,14 +218,14 @@ impl<'a> LogEvent<'a> {
             Role::Tool => {
                 push(r#"{"role":"tool","content":"#);
                 push(&self.result(compat));
-                if let Some(id) = self.get("tool_call_id") {
+                if let Some(id) = self.get(TOOL_CALL_ID) {
                     push(r#","tool_call_id":"#);
                     push(id.get());
                 }
             }
             _ => {
                 push(r#"{"role":"assistant","content":"#);
-                push(self.get("content").map_or("\"\"", RawValue::get));
+                push(self.get(CONTENT).map_or("\"\"", RawValue::get));
                 let calls = self.calls();
                 for (index, call) in calls.iter().enumerate() {
                     push(if index == 0 { r#","tool_calls":[{"id":"# } else { r#"},{"id":"# });
@@ -205,11 +238,11 @@ impl<'a> LogEvent<'a> {
                 if !calls.is_empty() {
                     push("}]");
                 }
-                let [input, output] = self.inner("usage", ["input_tokens", "output_tokens"]);
+                let [input, output] = self.inner(USAGE, ["input_tokens", "output_tokens"]);
                 let parts = [
                     ("input_tokens", input),
                     ("output_tokens", output),
-                    ("model_id", self.get("model")),
+                    ("model_id", self.get(MODEL)),
                 ];
                 for (name, value) in parts {
                     if let Some(value) = value {
@@ -226,7 +259,7 @@ impl<'a> LogEvent<'a> {
 
     /// The result of a tool as a text in JSON.
     fn result(&self, compat: Compat) -> Cow<'a, str> {
-        let Some(result) = self.get("result") else { return Cow::Borrowed("\"\"") };
+        let Some(result) = self.get(RESULT) else { return Cow::Borrowed("\"\"") };
         match result.get().as_bytes().first() {
             Some(b'"') => Cow::Borrowed(result.get()),
             Some(b'{' | b'[') => {
@@ -243,27 +276,25 @@ impl<'a> LogEvent<'a> {
 
     /// What the event changes beside the conversation.
     pub(super) fn effect(&self) -> Effect<'a> {
-        let kind = self.text("type").unwrap_or_default();
-        let tool = self.text("tool");
-        match (kind.as_ref(), tool.as_deref()) {
-            ("agent_start", _) => Effect::Start(self.text("system_prompt").map(Cow::into_owned)),
+        match (self.kind.as_deref().unwrap_or_default(), self.tool.as_deref()) {
+            ("agent_start", _) => Effect::Start(self.text(SYSTEM_PROMPT).map(Cow::into_owned)),
             ("context_threshold_hit", _) => {
-                let threshold = self.get("threshold").and_then(|raw| raw.get().parse().ok());
+                let threshold = self.get(THRESHOLD).and_then(|raw| raw.get().parse().ok());
                 threshold.map_or(Effect::Odd("a threshold that is no integer"), Effect::Threshold)
             }
             ("compression_completed", _) => Effect::Compressed,
             ("tool_call", Some("ScratchpadWrite")) => self.scratchpad_write(),
             ("tool_call", Some("TodoWrite")) => {
-                Effect::Todo(self.text("tool_call_id").map(Cow::into_owned))
+                Effect::Todo(self.text(TOOL_CALL_ID).map(Cow::into_owned))
             }
             ("tool_call", Some("LoadSkill")) => {
-                Effect::Skill(self.get("arguments").map(|arguments| {
+                Effect::Skill(self.get(ARGUMENTS).map(|arguments| {
                     let [path] = inner(arguments, ["file_path"]);
                     path.map(RawValue::get)
                 }))
             }
             ("tool_result", Some(tool @ ("Read" | "MemoryRead"))) => {
-                let [digest, path] = self.inner("metadata", ["read_digest", "read_path"]);
+                let [digest, path] = self.inner(METADATA, ["read_digest", "read_path"]);
                 match (digest.and_then(text), path.and_then(text)) {
                     (Some(digest), Some(path)) => {
                         let (path, digest) = (path.into_owned(), digest.into_owned());
@@ -280,7 +311,7 @@ impl<'a> LogEvent<'a> {
     }
 
     fn scratchpad_write(&self) -> Effect<'a> {
-        let [path, content, title] = self.inner("arguments", ["file_path", "content", "title"]);
+        let [path, content, title] = self.inner(ARGUMENTS, ["file_path", "content", "title"]);
         let (Some(path), Some(content)) = (path.and_then(text), content) else {
             return Effect::Odd("a ScratchpadWrite without path or content");
         };
@@ -296,17 +327,17 @@ impl<'a> LogEvent<'a> {
     }
 
     /// What is wrong with the event, if anything is.
-    pub(super) fn odd(&self) -> Option<&'static str> {
-        if self.text("type").is_none() {
+    pub(super) fn odd(&self, effect: &Effect<'_>) -> Option<&'static str> {
+        if self.kind.is_none() {
             return Some("an event without a type");
         }
-        if self.get("agent").is_some_and(|agent| kind_of(agent) != "a string") {
+        if self.get(AGENT).is_some_and(|agent| kind_of(agent) != "a string") {
             return Some("an event whose agent is no text");
         }
-        if self.get("tool_calls").is_some_and(|calls| kind_of(calls) != "an array") {
+        if self.get(TOOL_CALLS).is_some_and(|calls| kind_of(calls) != "an array") {
             return Some("tool calls that are no array");
         }
-        match self.effect() {
+        match effect {
             Effect::Odd(what) => Some(what),
             Effect::Skill(None) => Some("a LoadSkill without arguments"),
             _ => None,

@@ -209,32 +209,40 @@ impl Reconstruction {
         if event.instant() > until {
             return Ok(true);
         }
-        if let Some(odd) = event.odd() {
+        let effect = event.effect();
+        if let Some(odd) = event.odd(&effect) {
             self.note(number, offset, odd);
         }
-        if self.compat == Compat::Upstream && event.effect() == Effect::Skill(None) {
+        if self.compat == Compat::Upstream && effect == Effect::Skill(None) {
             return Err(Error::invalid(format!("line {number}: a LoadSkill without arguments")));
         }
-        self.event(&event);
+        self.event(&event, effect);
         Ok(true)
     }
 
-    fn event(&mut self, event: &LogEvent<'_>) {
+    fn event(&mut self, event: &LogEvent<'_>, effect: Effect<'_>) {
         let key = (event.instant(), self.events);
         self.events += 1;
         if self.first.as_ref().is_none_or(|(first, _)| key < *first) {
             self.first = Some((key, metadata(event.swarm(), event.parent_swarm())));
         }
         if self.last.as_ref().is_none_or(|(last, _)| key >= *last) {
-            self.last = Some((key, event.timestamp().map(|raw| raw.get().to_owned())));
+            // The text is replaced with almost every event, so its memory is used again.
+            let mut told = self.last.take().and_then(|(_, told)| told).unwrap_or_default();
+            told.clear();
+            let told = event.timestamp().map(|raw| {
+                told.push_str(raw.get());
+                told
+            });
+            self.last = Some((key, told));
         }
         let Some(name) = event.agent() else { return };
         let compat = self.compat;
         let agent = self.agent(&name, key);
         if let Some(role) = event.role() {
-            agent.say(key, role == Role::Assistant, |out| event.render(compat, out));
+            agent.say(key, role == Role::Assistant, |out| event.render_as(role, compat, out));
         }
-        match event.effect() {
+        match effect {
             Effect::None | Effect::Odd(_) | Effect::Skill(None) => {}
             Effect::Start(prompt) => later(&mut agent.prompt, key, prompt),
             Effect::Threshold(threshold) => {

@@ -114,7 +114,10 @@ pub fn swarm_events(bytes: &[u8]) {
         let Some(told) = value(&document) else { return };
         let stored = value(&exported(&repo, &report.head, None));
         assert_eq!(stored, Some(told), "the store says something else");
-        assert!(base.is_some(), "a reconstruction is no snapshot");
+        // Ids that are no texts go through a log, and not through a document.
+        if base.is_none() {
+            return;
+        }
         let further = import_as(&repo, "base", "swarm-events", bytes).unwrap();
         let options = ReconstructionOptions { base: Some(&document), ..options(Compat::Sound) };
         let told = written(&reconstruct(bytes, &options).unwrap());

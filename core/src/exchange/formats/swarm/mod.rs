@@ -20,8 +20,6 @@ mod log;
 mod reconstruct;
 mod restore;
 mod sections;
-#[cfg(test)]
-mod tests;
 mod write;
 
 use std::io::BufRead;

@@ -9,6 +9,7 @@
 //! | [`text`] | words, prose, and lines of a program |
 //! | [`session`] | turns: messages, a scratchpad entry, an edit of one file among 300 |
 //! | [`transcript`] | a log in the style of Claude Code |
+//! | [`swarm`] | a log of events in the style of SwarmSDK |
 //! | [`store`] | a store in a folder of its own, with a session recorded in it |
 //!
 //! ```
@@ -22,5 +23,6 @@
 
 pub mod session;
 pub mod store;
+pub mod swarm;
 pub mod text;
 pub mod transcript;

@@ -28,7 +28,10 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "bisect",
         ],
     ),
-    ("Go back and move out", &["rollback", "restore", "undo", "redo", "op", "export"]),
+    (
+        "Go back and move out",
+        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
+    ),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -141,7 +144,9 @@ pub(crate) enum Command {
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
     Op(commands::op::Op),
+    Reads(commands::reads::Reads),
     Export(commands::export::Export),
+    Events(commands::events::Events),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -182,6 +187,7 @@ impl Command {
                 | Self::Compare(_)
                 | Self::Tag(_)
                 | Self::Op(_)
+                | Self::Reads(_)
                 | Self::Export(_)
                 | Self::Pins(_)
                 | Self::CatObject(_)
@@ -222,7 +228,9 @@ impl Command {
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),
             Self::Op(command) => command.run(run),
+            Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Events(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

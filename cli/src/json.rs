@@ -14,6 +14,7 @@ mod redaction;
 mod restoration;
 mod search;
 mod spiral;
+mod swarm;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,7 @@ pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten}
 pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
+pub(crate) use self::swarm::{Reads, StaleRead};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;

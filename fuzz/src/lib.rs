@@ -18,6 +18,7 @@ mod pack;
 mod refs;
 mod repo;
 pub mod store;
+mod swarm;
 pub mod tree;
 mod workspace;
 
@@ -28,6 +29,7 @@ pub use pack::{mended_pack, pack};
 pub use refs::{patterns, refs};
 pub use repo::revision;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
+pub use swarm::{swarm_events, swarm_snapshot};
 pub use tree::{edits, nodes};
 pub use workspace::layout;
 
@@ -57,6 +59,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "policies", run: policies },
     Target { name: "revision", run: revision },
     Target { name: "transcript", run: transcript },
+    Target { name: "swarm_snapshot", run: swarm_snapshot },
+    Target { name: "swarm_events", run: swarm_events },
     Target { name: "state", run: state },
     Target { name: "layout", run: layout },
 ];

@@ -105,6 +105,16 @@ fn any_transcript_comes_out_as_it_went_in() {
 }
 
 #[test]
+fn any_snapshot_of_a_swarm_is_refused_or_stable() {
+    replay("swarm_snapshot", 400);
+}
+
+#[test]
+fn any_log_of_a_swarm_leads_to_what_the_store_says() {
+    replay("swarm_events", 300);
+}
+
+#[test]
 fn any_state_document_is_refused_or_reads_back() {
     replay("state", 2000);
 }

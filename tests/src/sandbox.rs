@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use turntree::exchange::{ImportOptions, ImportReport, export_messages, export_source, import};
+use turntree::exchange::formats::named;
+use turntree::exchange::{
+    Format, ImportOptions, ImportReport, export_messages, export_source, import,
+};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{Repository, Stamp};
 use turntree::store::{NewStore, OpenOptions, RealIo};
@@ -58,12 +61,30 @@ impl Sandbox {
     /// # Errors
     /// What the import reports.
     pub fn import(&self, session: &str, bytes: &[u8]) -> turntree::Result<ImportReport> {
-        let options = ImportOptions {
-            format: None,
-            session: session.to_owned(),
-            stamp: stamp(1),
-            switch: false,
-        };
+        self.import_with(session, None, bytes)
+    }
+
+    /// Imports `bytes` into `session` as the format called `format`.
+    ///
+    /// # Errors
+    /// What the import reports.
+    pub fn import_as(
+        &self,
+        session: &str,
+        format: &str,
+        bytes: &[u8],
+    ) -> turntree::Result<ImportReport> {
+        self.import_with(session, Some(named(format)?), bytes)
+    }
+
+    fn import_with(
+        &self,
+        session: &str,
+        format: Option<&'static Format>,
+        bytes: &[u8],
+    ) -> turntree::Result<ImportReport> {
+        let options =
+            ImportOptions { format, session: session.to_owned(), stamp: stamp(1), switch: false };
         import(&self.repo, bytes, &options)
     }
 

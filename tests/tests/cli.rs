@@ -216,6 +216,14 @@ fn restoring() {
 }
 
 #[test]
+fn a_swarm_goes_on() {
+    let (shell, page) = (Shell::new(), stories().join("swarm.md"));
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/swarmsdk");
+    symlink(documents, shell.work().join("swarm")).unwrap();
+    check(&page, &replay(&fs::read_to_string(&page).unwrap(), &shell));
+}
+
+#[test]
 fn pinning_and_keeping() {
     play("keeping.md");
 }

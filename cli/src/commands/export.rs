@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT};
+use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree::exchange::{export_messages, export_source};
-use turntree::object::ObjectSource;
+use turntree::object::{Commit, ObjectSource};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
+use super::events::Compat;
+use crate::clock;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -22,13 +25,15 @@ use crate::revision::resolve;
 /// Write a session out again
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
-/// revision, one a line, as they came in. A file is written whole or not at all, with the permissions
+/// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
+/// for. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
-  turntree export HEAD --format jsonl --agent reviewer@main")]
+  turntree export HEAD --format jsonl --agent reviewer@main
+  turntree export review~2 --format swarm-snapshot -o snapshot.json")]
 pub(crate) struct Export {
     /// A session or any other revision
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
@@ -39,6 +44,12 @@ pub(crate) struct Export {
     /// Whose messages, for jsonl
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
+    /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    snapshot_version: Option<SnapshotVersion>,
+    /// Do as the system of the format does, where it is wrong
+    #[arg(long, value_enum)]
+    compat: Option<Compat>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -54,18 +65,20 @@ enum Format {
     Source,
     /// Messages of one agent, one a line
     Jsonl,
+    /// A snapshot as SwarmSDK has it
+    SwarmSnapshot,
 }
 
 impl Export {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
-        let context = repo.context(&id)?;
+        let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
         let Some(path) = &self.output else {
-            self.write(repo.store(), &context, &mut run.out)?;
+            self.write(repo.store(), &context, &commit, &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.write(repo.store(), &context, out);
+        let write = |out: &mut dyn Write| self.write(repo.store(), &context, &commit, out);
         let bytes = match special(path) {
             Some(opened) => {
                 let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -89,10 +102,20 @@ impl Export {
         &self,
         source: &dyn ObjectSource,
         context: &Context,
+        commit: &Commit,
         out: &mut dyn Write,
     ) -> turntree::Result<()> {
         match self.format {
             Format::Source => export_source(source, context, out)?,
+            Format::SwarmSnapshot => {
+                // Whoever imported it has told when it was made.
+                let edited = !commit.author.agent.starts_with("swarm-");
+                let (version, compat) = (self.snapshot_version, Compat::of(self.compat));
+                let moment = clock::rfc3339(commit.time);
+                let options = SnapshotOptions { version, compat, moment, edited };
+                export_snapshot(source, context, &options, out)?;
+                0
+            }
             Format::Jsonl => {
                 let agents = context.agents(source)?;
                 if self.agent != MAIN_AGENT && !agents.contains(&self.agent) {
@@ -106,6 +129,11 @@ impl Export {
         };
         Ok(())
     }
+}
+
+fn version(text: &str) -> turntree::Result<SnapshotVersion> {
+    SnapshotVersion::named(text)
+        .ok_or_else(|| Error::invalid(format!("'{text}': expected 1.0.0, 2.0.0 or 2.1.0")))
 }
 
 /// A pipe or a device, which is written to as it is.

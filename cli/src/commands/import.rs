@@ -100,7 +100,7 @@ fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(values)
 }
 
-fn warn_of_notes(name: &str, notes: &[ImportNote]) {
+pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     for note in notes.iter().take(MAX_SHOWN_NOTES) {
         let ImportNote { line, offset, what } = note;
         let what = what.strip_prefix(&format!("line {line}, ")).unwrap_or(what);

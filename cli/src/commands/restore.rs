@@ -11,6 +11,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::{Action, Restore as Wanted, RestorePlan, Restored, plan};
 
+use super::restore_for::RestoreFor;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -42,7 +43,8 @@ use crate::revision::resolve;
   turntree restore nightly~3 --only files/src --only scratchpad
   turntree restore HEAD --workspace ../copy
   turntree restore turn:12 --to look
-  turntree restore nightly~3 --to . --only files --dry-run")]
+  turntree restore nightly~3 --to . --only files --dry-run
+  turntree restore review --for swarm.json --json")]
 pub(crate) struct Restore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
@@ -66,12 +68,17 @@ pub(crate) struct Restore {
     /// Overwrite files that differ
     #[arg(long, requires = "to")]
     overwrite: bool,
+    #[command(flatten)]
+    into: RestoreFor,
 }
 
 impl Restore {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
+        if let Some(configuration) = self.into.configuration() {
+            return self.into.run(run, &repo, &id, configuration);
+        }
         match &self.to {
             Some(to) => self.lay_out(run, &repo, id, to),
             None => self.bring_back(run, &repo, id),
@@ -80,7 +87,7 @@ impl Restore {
 
     /// Whether it leaves the store alone.
     pub(crate) fn looks_only(&self) -> bool {
-        self.to.is_some()
+        self.to.is_some() || self.into.configuration().is_some()
     }
 
     fn bring_back(

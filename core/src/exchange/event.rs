@@ -6,8 +6,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::piece::Piece;
-use crate::context::Role;
-use crate::object::Time;
+use crate::context::{Context, Role};
+use crate::error::Result;
+use crate::object::{ObjectSource, Time};
 
 /// Where the bytes of something lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub enum Event {
     Turn,
     /// A message at the end of its agent's conversation.
     Message(MessageEvent),
+    /// A message that was said before the last `back` of its agent's conversation, and came late.
+    Late {
+        /// The message.
+        message: MessageEvent,
+        /// Messages that follow it.
+        back: u64,
+    },
     /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
     /// part `keep` of the list as it was before.
     Compact {
@@ -80,6 +88,22 @@ pub enum Event {
         key: String,
         /// The value.
         content: Option<Content>,
+    },
+    /// An entry of any other map section, or its removal.
+    Entry {
+        /// The section: `agents/<name>/state`, say.
+        section: String,
+        /// The key.
+        key: String,
+        /// The value.
+        content: Option<Content>,
+        /// Whether the value is JSON, and not text.
+        is_json: bool,
+    },
+    /// A section that is there no more.
+    Clear {
+        /// The section.
+        section: String,
     },
     /// The whole content of a workspace file after this piece, or its removal.
     File {
@@ -107,6 +131,16 @@ pub trait Parser {
     /// Adds to `events` what `piece` means. Never fails: what is not understood is
     /// [`Event::Unknown`] and stays in `source`.
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>);
+
+    /// What follows goes on from `base`, which came from a document and not from earlier pieces. Called
+    /// before any piece, and only for a format that [continues](super::Format::continues) another.
+    ///
+    /// # Errors
+    /// What reading the context reports.
+    fn resume(&mut self, source: &dyn ObjectSource, base: &Context) -> Result<()> {
+        let _ = (source, base);
+        Ok(())
+    }
 
     /// The file has ended.
     fn finish(&mut self, events: &mut Vec<Event>) {

@@ -15,6 +15,8 @@
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 
+use bytes::Bytes;
+
 use super::detect::{HEAD_BYTES, detect};
 use super::event::{Event, Parser};
 use super::format::Format;
@@ -22,10 +24,16 @@ use super::piece::{Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
+use super::whole::import_whole;
 use crate::context::Builder;
 use crate::error::{Error, Result};
-use crate::object::ObjectId;
+use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, Repository, Stamp};
+
+const META: &str = "meta";
+
+/// The entry of `meta` with the commit of the document that a transcript goes on from.
+pub(super) const BASE: &str = "base";
 
 /// Most notes an import reports one by one.
 const MAX_NOTES: usize = 1000;
@@ -91,6 +99,9 @@ pub fn import(
         Some(format) => format,
         None => detect(&head)?,
     };
+    if let Some(read) = format.whole {
+        return import_whole(repo, read, format, Cursor::new(head).chain(input), options);
+    }
     let mut input_bytes = 0;
     let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
         input_bytes += piece.as_ref().map_or(0, |p| (p.bytes.len() + p.suffix.len()) as u64);
@@ -108,21 +119,42 @@ pub fn import(
         }
     };
     let branch = joint.branch.clone();
-    let builder = match &joint.base {
+    let mut builder = match &joint.base {
         Some(base) => Builder::from(repo.context(base)?),
         None => Builder::new(),
     };
+    let mut parser = (format.parser)();
+    if let Some(document) = document_below(repo, format, &joint)? {
+        parser.resume(repo.store(), &repo.context(&document)?)?;
+        let id = Bytes::from(document.to_string());
+        builder.set_entry(&mut staging, META, BASE, Some(id))?;
+    }
     if let Some(base) = joint.base {
         staging.move_branch(&branch, Some(base));
     }
     let writer = TurnWriter::new(staging, builder, branch.clone(), format, options.stamp.clone());
-    let mut run = Run { parser: (format.parser)(), writer, notes: Vec::new() };
+    let mut run = Run { parser, writer, notes: Vec::new() };
     let ahead = run.catch_up(repo, joint)?;
     for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;
     }
     drop(pieces);
     run.finish(repo, options, branch, input_bytes)
+}
+
+/// The document whose state the transcript goes on from: what it joins, or what that went on from.
+fn document_below(repo: &Repository, format: &Format, joint: &Joint) -> Result<Option<ObjectId>> {
+    let (Some(_), Some(base)) = (format.continues, joint.base) else { return Ok(None) };
+    if joint.anew {
+        return Ok(Some(base));
+    }
+    let store = repo.store();
+    let Some(item) = repo.context(&base)?.map(store, META)?.get(store, BASE.as_bytes())? else {
+        return Ok(None);
+    };
+    let name = store.read_as(Kind::Blob, &item.link.id)?;
+    let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok());
+    id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
 }
 
 /// The beginning of a file, which says what it is.
@@ -149,6 +181,9 @@ impl Run<'_> {
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
     fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
         let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
+        if joint.anew {
+            self.writer.replace_source(0, &[])?;
+        }
         if keep < base_pieces {
             self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
         }

@@ -27,6 +27,7 @@ mod state;
 mod turns;
 mod usage;
 mod view;
+mod whole;
 
 pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use detect::{HEAD_BYTES, detect};
@@ -44,3 +45,4 @@ pub use spiral::{
 pub use state::{JSON_MEDIA, apply_state};
 pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
+pub use whole::{Whole, WholeDocument};

@@ -11,7 +11,7 @@ use super::source::{SOURCE, entries};
 use super::turns::source_kind;
 use crate::context::{SourceEntry, SourceKind};
 use crate::error::Result;
-use crate::object::{Kind, ObjectId};
+use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, LogEntry, Repository};
 use crate::tree::List;
 
@@ -41,6 +41,8 @@ pub(super) struct Joint {
     pub(super) instead: Vec<SourceEntry>,
     /// Pieces read beyond the last common record.
     pub(super) ahead: Vec<Piece>,
+    /// The base came from a document of another format: its source makes room for this one.
+    pub(super) anew: bool,
 }
 
 /// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
@@ -51,9 +53,9 @@ pub(super) fn rejoin(
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
-    let mut alive = candidates(repo, session)?;
+    let mut alive = candidates(repo, session, format)?;
     if alive.is_empty() {
-        return fresh(repo, session).map(Relation::Joined);
+        return fresh(repo, session, format).map(Relation::Joined);
     }
     let mut differing = Differing::default();
     let mut group: Vec<Piece> = Vec::new();
@@ -70,7 +72,7 @@ pub(super) fn rejoin(
             .map(|candidate| candidate.advance(&described))
             .collect::<Result<Vec<bool>>>()?;
         if !accepted.contains(&true) {
-            let joint = join(repo, alive, differing, group)?;
+            let joint = join(repo, format, alive, differing, group)?;
             return Ok(Relation::Joined(joint));
         }
         let mut accepted = accepted.into_iter();
@@ -172,17 +174,22 @@ impl Differing {
 /// The file has a record that no branch has at this place.
 fn join(
     repo: &Repository,
+    format: &Format,
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
     ahead: Vec<Piece>,
 ) -> Result<Joint> {
     let grown = longest_exhausted(&mut alive)?;
     let candidate = alive.swap_remove(grown.unwrap_or(0));
+    let mut anew = false;
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
-            let base = last_common_turn(repo, &candidate.tip, candidate.common)?;
+            let base = last_common_turn(repo, format, &candidate.tip, candidate.common)?;
             let (commit, pieces) = base.map_or((None, 0), |(id, pieces)| (Some(id), pieces));
+            if let Some(id) = commit {
+                anew = pieces == 0 && is_document_below(repo, format, &id)?;
+            }
             (free_name(repo, &candidate.branch)?, commit, pieces)
         }
     };
@@ -195,6 +202,7 @@ fn join(
         keep: candidate.keep,
         instead: differing.since(candidate.keep),
         ahead,
+        anew,
     })
 }
 
@@ -229,6 +237,7 @@ fn at_end(
         keep: candidate.keep,
         instead: differing.since(candidate.keep),
         ahead,
+        anew: false,
     }))
 }
 
@@ -243,15 +252,27 @@ fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
     Ok(best.map(|(_, index)| index))
 }
 
-/// The branches of a session that have a source.
-fn candidates<'r>(repo: &'r Repository, session: &str) -> Result<Vec<Candidate<'r>>> {
+/// Whether `commit` is what a transcript of `format` may go on from without having its records.
+fn is_document_below(repo: &Repository, format: &Format, commit: &ObjectId) -> Result<bool> {
+    let Some(below) = format.continues else { return Ok(false) };
+    let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;
+    let Some(item) = item else { return Ok(false) };
+    Ok(repo.store().read_as(Kind::Blob, &item.link.id)? == below)
+}
+
+/// The branches of a session that have a source of this kind.
+fn candidates<'r>(
+    repo: &'r Repository,
+    session: &str,
+    format: &Format,
+) -> Result<Vec<Candidate<'r>>> {
     let mut candidates = Vec::new();
     for (branch, tip) in repo.branches() {
         if branch.session() != session {
             continue;
         }
         let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
-        if list.is_empty() {
+        if list.is_empty() || is_document_below(repo, format, &tip)? {
             continue;
         }
         let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
@@ -273,10 +294,12 @@ fn candidates<'r>(repo: &'r Repository, session: &str) -> Result<Vec<Candidate<'
 }
 
 /// A session without a source begins, or goes on from what somebody snapshotted by hand.
-fn fresh(repo: &Repository, session: &str) -> Result<Joint> {
+fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
     let branch = BranchName::main(session)?;
+    let base = repo.tip(&branch);
+    let anew = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
     Ok(Joint {
-        base: repo.tip(&branch),
+        base,
         branch,
         base_pieces: 0,
         stored: List::new(),
@@ -284,6 +307,7 @@ fn fresh(repo: &Repository, session: &str) -> Result<Joint> {
         keep: 0,
         instead: Vec::new(),
         ahead: Vec::new(),
+        anew: anew.unwrap_or(false),
     })
 }
 
@@ -291,6 +315,7 @@ fn fresh(repo: &Repository, session: &str) -> Result<Joint> {
 /// whose content retention has dropped is no place to go on from, as what it had cannot be read.
 fn last_common_turn(
     repo: &Repository,
+    format: &Format,
     tip: &ObjectId,
     common: u64,
 ) -> Result<Option<(ObjectId, u64)>> {
@@ -300,6 +325,10 @@ fn last_common_turn(
             continue;
         }
         let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
+        // What the document below has is no part of the file.
+        if pieces > 0 && is_document_below(repo, format, &id)? {
+            return Ok(Some((id, 0)));
+        }
         if pieces <= common {
             return Ok(Some((id, pieces)));
         }

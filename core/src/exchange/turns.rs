@@ -8,6 +8,7 @@ use super::event::{Content, Event, MessageEvent};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
 use super::source::SOURCE;
+use super::state::JSON_MEDIA;
 use crate::context::{
     Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
     agent_section,
@@ -15,10 +16,13 @@ use crate::context::{
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
-use crate::tree::{Item, MAX_KEY_BYTES};
+use crate::tree::{Item, Link, MAX_KEY_BYTES};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
+
+/// Longest name of an agent, in bytes.
+const MAX_AGENT_BYTES: usize = 200;
 
 /// Longest message of a commit, in characters.
 const MAX_TITLE_CHARS: usize = 100;
@@ -47,8 +51,15 @@ struct Pending {
     messages: u64,
     time: Option<Time>,
     model: String,
-    /// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
-    /// called, and of the first result.
+    main: Said,
+    /// What all other agents said: the title of a turn in which nobody is called main.
+    others: Said,
+}
+
+/// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
+/// called, and of the first result.
+#[derive(Default)]
+struct Said {
     prompt: String,
     answer: String,
     calls: String,
@@ -135,6 +146,7 @@ impl<'r> TurnWriter<'r> {
             // A key that no map takes is in the source, where it came from.
             Event::Scratchpad { key, .. }
             | Event::File { path: key, .. }
+            | Event::Entry { key, .. }
             | Event::Meta { key, .. }
                 if !(1..=MAX_KEY_BYTES).contains(&key.len()) =>
             {
@@ -145,6 +157,14 @@ impl<'r> TurnWriter<'r> {
                 let item = self.message_item(piece, &message)?;
                 let section = agent_section(&agent_name(&message.agent), "messages")?;
                 self.builder.push(&mut self.transaction, &section, item)
+            }
+            Event::Late { message, back } => {
+                self.note_message(&message);
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let len = self.builder.list_len(&self.transaction, &section)?;
+                let at = len.saturating_sub(back);
+                self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
             }
             Event::Compact { agent, summary, keep } => {
                 self.compact(piece, &agent, &summary, keep)?;
@@ -159,6 +179,19 @@ impl<'r> TurnWriter<'r> {
                 let value = content.map(|content| bytes_of(piece, &content));
                 self.builder.set_entry(&mut self.transaction, "scratchpad", &key, value)
             }
+            Event::Entry { section, key, content, is_json } => {
+                let item = match content {
+                    None => None,
+                    Some(content) => {
+                        let id = self.write_content(piece, &content)?;
+                        let media = if is_json { JSON_MEDIA } else { "" };
+                        let link = Link { kind: Kind::Blob, id };
+                        Some(Item { link, meta: Bytes::from_static(media.as_bytes()) })
+                    }
+                };
+                self.builder.set(&self.transaction, &section, &key, item)
+            }
+            Event::Clear { section } => self.builder.clear(&mut self.transaction, &section),
             Event::File { path, content } => {
                 let file = content.map(|content| (FileMode::Regular, bytes_of(piece, &content)));
                 self.builder.set_file(&mut self.transaction, &path, file)
@@ -198,14 +231,15 @@ impl<'r> TurnWriter<'r> {
         if let Some(model) = &message.model {
             pending.model.clone_from(model);
         }
-        if message.agent != MAIN_AGENT {
-            return;
-        }
+        let said = match message.agent == MAIN_AGENT {
+            true => &mut pending.main,
+            false => &mut pending.others,
+        };
         let line = match message.role {
-            Role::User => &mut pending.prompt,
-            Role::Assistant if message.summary.starts_with('[') => &mut pending.calls,
-            Role::Assistant => &mut pending.answer,
-            Role::System | Role::Tool | Role::Other => &mut pending.result,
+            Role::User => &mut said.prompt,
+            Role::Assistant if message.summary.starts_with('[') => &mut said.calls,
+            Role::Assistant => &mut said.answer,
+            Role::System | Role::Tool | Role::Other => &mut said.result,
         };
         if line.is_empty() {
             line.clone_from(&message.summary);
@@ -234,12 +268,15 @@ impl<'r> TurnWriter<'r> {
             self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
         }
         let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
+        let main = agent_section(MAIN_AGENT, "messages")?;
+        let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
+        let said = if has_main { &pending.main } else { &pending.others };
         let snapshot = Snapshot {
             tree: self.builder.write(&mut self.transaction)?,
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,
             trigger,
-            message: title(trigger, &pending),
+            message: title(trigger, said),
             metadata: BTreeMap::new(),
         };
         self.transaction.snapshot(&self.branch, snapshot)?;
@@ -287,13 +324,14 @@ fn bytes_of(piece: &Piece, content: &Content) -> Bytes {
 /// A name that fits into a path of sections, from whatever a transcript calls its agent.
 fn agent_name(name: &str) -> String {
     let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
-    let name: String = name.chars().take(60).map(safe).collect();
+    let fitting = name.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MAX_AGENT_BYTES);
+    let name: String = fitting.map(|(_, c)| safe(c)).collect();
     if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
 }
 
 /// One line for people: the prompt, else the answer, else what was called and what came of it.
-fn title(trigger: Trigger, pending: &Pending) -> String {
-    let Pending { prompt, answer, calls, result, .. } = pending;
+fn title(trigger: Trigger, said: &Said) -> String {
+    let Said { prompt, answer, calls, result } = said;
     let title = match trigger {
         Trigger::Compaction => "compaction".to_owned(),
         _ if !prompt.is_empty() => prompt.clone(),

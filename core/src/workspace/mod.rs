@@ -28,6 +28,7 @@ mod layout;
 mod part;
 mod plan;
 mod reader;
+mod reads;
 mod restoration;
 mod restore;
 mod rules;
@@ -42,6 +43,7 @@ pub use arrange::Arranged;
 pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
+pub use reads::{Reads, Stale, StaleReason, check_reads};
 pub use restoration::{
     Done, Kept, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
     workspace_metadata,

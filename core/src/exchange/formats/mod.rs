@@ -40,6 +40,7 @@ mod openhands;
 mod patch;
 mod pi;
 mod session;
+pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
@@ -65,6 +66,8 @@ pub static FORMATS: &[Format] = &[
     cline_sdk::FORMAT,
     cline::FORMAT,
     cline::WINDOW,
+    swarm::SNAPSHOT,
+    swarm::EVENTS,
     chat::TAU2,
     chat::ANTHROPIC,
     chat::OPENAI,

@@ -41,6 +41,11 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::Meta { key, value } => format!("{key}={value}"),
         Event::File { path, content } => format!("file {path}: {}", entry(content)),
         Event::Scratchpad { key, content } => format!("pad {key}: {}", entry(content)),
+        Event::Late { message: event, back } => format!("late {back} {}", message(event)),
+        Event::Entry { section, key, content, .. } => {
+            format!("entry {section}/{key}: {}", entry(content))
+        }
+        Event::Clear { section } => format!("clear {section}"),
         Event::SystemPrompt { agent, content } => format!("prompt {agent}: {}", text(content)),
         Event::Unknown { what } => format!("unknown: {what}"),
         Event::Compact { agent, summary, keep } => {

@@ -1,0 +1,94 @@
+//! `restore --for`: what of a snapshot fits into a configuration of today.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::exchange::formats::swarm::{Configuration, RestoreResult, restore_swarm};
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+use turntree::workspace::save;
+
+use super::events::Compat;
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::{Invocation, input_name, read_input};
+use crate::output::{Output, warn};
+use crate::render::harmless;
+
+const CONVERT: &str =
+    "'turntree export REV --format swarm-snapshot --snapshot-version 2.1.0' converts it";
+
+/// Options of a restore into a configuration.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Into the configuration of a swarm")]
+pub(crate) struct RestoreFor {
+    /// Say what fits into this configuration, {"agents": {NAME: {"system_prompt": TEXT}}}
+    #[arg(
+        long = "for",
+        value_name = "CONFIG",
+        value_hint = clap::ValueHint::FilePath,
+        conflicts_with = "to"
+    )]
+    configuration: Option<PathBuf>,
+    /// Go on with the recorded system prompts, not with those of today
+    #[arg(long, requires = "configuration")]
+    preserve_system_prompts: bool,
+    /// Write what goes on to this file, as JSON
+    #[arg(short, long, value_name = "FILE", requires = "configuration", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Do as SwarmSDK does, where it is wrong
+    #[arg(long, value_enum, requires = "configuration")]
+    compat: Option<Compat>,
+}
+
+impl RestoreFor {
+    /// The configuration, when one is asked for.
+    pub(crate) fn configuration(&self) -> Option<&Path> {
+        self.configuration.as_deref()
+    }
+
+    pub(crate) fn run(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        id: &ObjectId,
+        configuration: &Path,
+    ) -> Result<Answer> {
+        let name = input_name(configuration);
+        let configured = Configuration::parse(&read_input(configuration)?);
+        let configured = configured.map_err(|error| error.at(&name))?;
+        let context = repo.context(id)?;
+        let (preserve, compat) = (self.preserve_system_prompts, Compat::of(self.compat));
+        let restored = restore_swarm(repo.store(), &context, &configured, preserve, compat);
+        let restored = match restored {
+            Err(error) if error.message().starts_with("Unsupported") => {
+                return Err(Failure::hinted(error, CONVERT));
+            }
+            restored => restored?,
+        };
+        if let Some(path) = &self.output {
+            save(path, false, |out| restored.write(out))?;
+        }
+        let result = &restored.result;
+        if run.out.json {
+            run.out.record(result)?;
+        } else {
+            print(&mut run.out, result)?;
+        }
+        Ok(if result.success { Answer::Yes } else { Answer::No })
+    }
+}
+
+fn print(out: &mut Output, result: &RestoreResult) -> Result<()> {
+    for warning in &result.warnings {
+        warn(&harmless(&warning.message));
+    }
+    writeln!(out, "{}", result.summary)?;
+    if result.configuration_differs {
+        writeln!(out, "the configuration is another one than that of the snapshot")?;
+    }
+    for agent in &result.changed_prompts {
+        writeln!(out, "  another system prompt: {}", harmless(agent))?;
+    }
+    Ok(())
+}

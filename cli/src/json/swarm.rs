@@ -1,0 +1,21 @@
+//! Records of what agents must read again.
+
+use serde::Serialize;
+
+/// `reads check`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Reads {
+    pub(crate) commit: String,
+    /// Files that were looked at.
+    pub(crate) checked: u64,
+    pub(crate) stale: Vec<StaleRead>,
+}
+
+/// A file that must be read again.
+#[derive(Debug, Serialize)]
+pub(crate) struct StaleRead {
+    pub(crate) agent: String,
+    pub(crate) path: String,
+    /// `changed`, `gone`, `unreadable` or `converted`.
+    pub(crate) reason: &'static str,
+}

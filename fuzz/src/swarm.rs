@@ -1,0 +1,127 @@
+//! Snapshots and event logs of SwarmSDK.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+use turntree::ErrorKind;
+use turntree::exchange::formats::named;
+use turntree::exchange::formats::swarm::{
+    Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
+    export_snapshot, reconstruct, restore_swarm,
+};
+use turntree::exchange::{ImportOptions, ImportReport, export_source, import};
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+use turntree::store::{Durability, OpenOptions};
+use turntree_tests::oracle::{DIR, options};
+use turntree_tests::sim::{Keep, SimDisk};
+use turntree_tests::stamp;
+
+use crate::store::new_repository;
+
+fn repository() -> Repository {
+    static EMPTY: OnceLock<SimDisk> = OnceLock::new();
+    let disk = EMPTY.get_or_init(|| new_repository().0).crash(Keep::All);
+    let options = OpenOptions { durability: Durability::None, ..options(2) };
+    Repository::open(Arc::new(disk), Path::new(DIR), options).unwrap()
+}
+
+fn import_as(repo: &Repository, session: &str, format: &str, bytes: &[u8]) -> Option<ImportReport> {
+    let options = ImportOptions {
+        format: Some(named(format).unwrap()),
+        session: session.to_owned(),
+        stamp: stamp(1),
+        switch: false,
+    };
+    let before = repo.refs();
+    match import(repo, bytes, &options) {
+        Ok(report) => Some(report),
+        Err(error) => {
+            let kinds = [ErrorKind::InvalidInput, ErrorKind::LimitExceeded];
+            assert!(kinds.contains(&error.kind()), "{error}");
+            assert_eq!(repo.refs(), before, "a trace of an error: {error}");
+            None
+        }
+    }
+}
+
+fn exported(repo: &Repository, id: &ObjectId, version: Option<SnapshotVersion>) -> Vec<u8> {
+    let context = repo.context(id).unwrap();
+    let options = SnapshotOptions { version, moment: "now".into(), ..Default::default() };
+    let mut out = Vec::new();
+    export_snapshot(repo.store(), &context, &options, &mut out).unwrap();
+    out
+}
+
+fn value(document: &[u8]) -> Option<Value> {
+    serde_json::from_slice(document).ok()
+}
+
+/// Takes `bytes` as a snapshot, and what comes out as another one.
+///
+/// # Panics
+/// When the document does not come out as it went in, or what is exported is refused or says
+/// something else the second time.
+pub fn swarm_snapshot(bytes: &[u8]) {
+    let repo = repository();
+    let Some(report) = import_as(&repo, "first", "swarm-snapshot", bytes) else { return };
+    let context = repo.context(&report.head).unwrap();
+    let mut source = Vec::new();
+    export_source(repo.store(), &context, &mut source).unwrap();
+    assert!(source == bytes, "another file comes out");
+    let configured = br#"{"agents": {"lead": {"system_prompt": "x"}}}"#;
+    let configured = Configuration::parse(configured).unwrap();
+    let _ = restore_swarm(repo.store(), &context, &configured, false, Compat::Sound);
+    let versions = [
+        ("as-it-is", None),
+        ("old", Some(SnapshotVersion::V1_0)),
+        ("new", Some(SnapshotVersion::V2_1)),
+    ];
+    for (session, version) in versions {
+        let document = exported(&repo, &report.head, version);
+        let again = import_as(&repo, session, "swarm-snapshot", &document);
+        let again = again.expect("what is exported can be imported");
+        assert!(exported(&repo, &again.head, None) == document, "an export is not stable");
+    }
+}
+
+/// Reconstructs what `bytes` lead to, in every way, and through a store.
+///
+/// # Panics
+/// When what comes out is no snapshot, or the store says something else.
+pub fn swarm_events(bytes: &[u8]) {
+    let options =
+        |compat| ReconstructionOptions { now: "now".into(), compat, ..Default::default() };
+    let written = |state: &Reconstruction| {
+        let mut out = Vec::new();
+        state.write(true, &mut out).unwrap();
+        out
+    };
+    for compat in [Compat::Upstream, Compat::StringKeys] {
+        if let Ok(state) = reconstruct(bytes, &options(compat)) {
+            written(&state);
+        }
+    }
+    let state = reconstruct(bytes, &options(Compat::Sound)).unwrap();
+    let document = written(&state);
+    let repo = repository();
+    let base = import_as(&repo, "base", "swarm-snapshot", &document);
+    let Some(report) = import_as(&repo, "log", "swarm-events", bytes) else { return };
+    // What no store can hold, as an agent without a name, is said.
+    if report.notes.is_empty() && state.events > 0 {
+        // Deeper than a parser goes, a document cannot be compared or come back.
+        let Some(told) = value(&document) else { return };
+        let stored = value(&exported(&repo, &report.head, None));
+        assert_eq!(stored, Some(told), "the store says something else");
+        // Ids that are no texts go through a log, and not through a document.
+        if base.is_none() {
+            return;
+        }
+        let further = import_as(&repo, "base", "swarm-events", bytes).unwrap();
+        let options = ReconstructionOptions { base: Some(&document), ..options(Compat::Sound) };
+        let told = written(&reconstruct(bytes, &options).unwrap());
+        let stored = value(&exported(&repo, &further.head, None));
+        assert_eq!(stored, value(&told), "the log does not go on from its base");
+    }
+}

@@ -27,7 +27,7 @@ pub(crate) struct RestoreFor {
         long = "for",
         value_name = "CONFIG",
         value_hint = clap::ValueHint::FilePath,
-        conflicts_with = "to"
+        conflicts_with_all = ["to", "only", "workspace", "session", "branch", "dry_run", "overwrite"]
     )]
     configuration: Option<PathBuf>,
     /// Go on with the recorded system prompts, not with those of today

@@ -141,8 +141,8 @@ impl Apply<'_, '_> {
         for message in &agent.messages {
             let range = self.text.range_of(message.json).unwrap_or_default();
             let blob = self.sink.write(Kind::Blob, self.document.slice(range.clone()))?;
-            let (role, media) = (Role::from_name(&message.role), super::SNAPSHOT.name.to_owned());
-            items.push(MessageEntry::new(blob, role, media).to_item()?);
+            let role = Role::from_name(&message.role);
+            items.push(MessageEntry::new(blob, role, super::SNAPSHOT.name).to_item()?);
             self.read.records.push(range);
         }
         self.read.messages += items.len() as u64;

@@ -34,6 +34,9 @@ const RULES: &str = "target/\nnode_modules/\n*.o\n*.log\n.cache\n/dist\n**/tmp/*
 /// Files that differ in the snapshot of few changes.
 const CHANGES: usize = 10;
 
+/// Times that each kind is measured in turns.
+const ROUNDS: usize = 25;
+
 /// How long the clock of a file system takes to go on for sure.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
@@ -152,6 +155,8 @@ fn workspace(criterion: &mut Criterion) {
     assert_eq!(workspace.snapshot().read, 0);
     report(&format!("first snapshot of {files} files: {first:.2?}"));
 
+    in_turns(&workspace);
+
     let mut group = criterion.benchmark_group(format!("workspace of {files} files"));
     group.sample_size(20);
     group.bench_function("lstat of each", |bencher| {
@@ -173,6 +178,53 @@ fn workspace(criterion: &mut Criterion) {
         bencher.iter_batched(|| workspace.edit(), |()| workspace.git(), BatchSize::PerIteration);
     });
     group.finish();
+}
+
+/// Each kind in turns, so that what else the machine does falls on all of them alike.
+fn in_turns(workspace: &Workspace) {
+    let rounds = if is_test() { 1 } else { ROUNDS };
+    let mut times: [Vec<Duration>; 5] = Default::default();
+    for _ in 0..rounds {
+        let round = [
+            time(|| assert!(workspace.look_at_all() > 0)),
+            time(|| drop(workspace.snapshot())),
+            time(|| workspace.git()),
+            {
+                workspace.edit();
+                time(|| drop(workspace.snapshot()))
+            },
+            time(|| workspace.git()),
+        ];
+        // The clock goes on, so that the next round finds nothing new.
+        thread::sleep(CLOCK_STEP);
+        workspace.snapshot();
+        times.iter_mut().zip(round).for_each(|(times, time)| times.push(time));
+    }
+    let [look, same, git_same, changed, git_changed] = times.map(|mut times| {
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        (times.first().copied().unwrap_or_default(), median)
+    });
+    let ratio =
+        |one: (_, Duration), other: (_, Duration)| one.1.as_secs_f64() / other.1.as_secs_f64();
+    report(&format!("in turns, best and median: lstat of each {look:.1?}"));
+    report(&format!(
+        "unchanged: snapshot {same:.1?}, {:.2} times lstat; git {git_same:.1?}, {:.2} times that",
+        ratio(same, look),
+        ratio(git_same, same)
+    ));
+    report(&format!(
+        "{CHANGES} changed: snapshot {changed:.1?}, {:.2} times lstat; git {git_changed:.1?}, {:.2} times \
+         that",
+        ratio(changed, look),
+        ratio(git_changed, changed)
+    ));
+}
+
+fn time(work: impl FnOnce()) -> Duration {
+    let started = Instant::now();
+    work();
+    started.elapsed()
 }
 
 #[expect(clippy::print_stderr, reason = "criterion measures time only")]

@@ -13,8 +13,21 @@ use crate::output::Color;
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork", "tag"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
+    (
+        "Explore",
+        &[
+            "branch",
+            "switch",
+            "fork",
+            "compare",
+            "merge",
+            "cherry-pick",
+            "resolve",
+            "tag",
+            "bisect",
+        ],
+    ),
     ("Go back and move out", &["rollback", "restore", "undo", "redo", "op", "export"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -46,10 +59,13 @@ The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
 working directory, else the user's store in the XDG data directory.
 
 Environment:
-  TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
-  TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour            TURNTREE_MAINTENANCE
-                                       off: never start 'gc --auto' after a change";
+  TURNTREE_STORE        the store
+  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents
+  TURNTREE_ACTOR        who acts
+  TURNTREE_NOW          the time, instead of the clock's
+  TURNTREE_PAGER        the pager, before PAGER and less
+  TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
+  NO_COLOR              no colour";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
@@ -103,6 +119,9 @@ pub(crate) enum Command {
     Ls(commands::ls::Ls),
     Cat(commands::cat::Cat),
     Diff(commands::diff::Diff),
+    Grep(commands::grep::Grep),
+    Blame(commands::blame::Blame),
+    Spiral(commands::spiral::Spiral),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
     Stats(commands::stats::Stats),
@@ -111,7 +130,12 @@ pub(crate) enum Command {
     #[command(visible_alias = "co")]
     Switch(commands::switch::Switch),
     Fork(commands::fork::Fork),
+    Compare(commands::compare::Compare),
+    Merge(commands::merge::Merge),
+    CherryPick(commands::cherry_pick::CherryPick),
+    Resolve(commands::resolve::Resolve),
     Tag(commands::tag::Tag),
+    Bisect(commands::bisect::Bisect),
     Rollback(commands::rollback::Rollback),
     Restore(commands::restore::Restore),
     Undo(commands::undo::Undo),
@@ -150,8 +174,12 @@ impl Command {
                 | Self::Ls(_)
                 | Self::Cat(_)
                 | Self::Diff(_)
+                | Self::Spiral(_)
+                | Self::Grep(_)
+                | Self::Blame(_)
                 | Self::Status(_)
                 | Self::Branch(_)
+                | Self::Compare(_)
                 | Self::Tag(_)
                 | Self::Op(_)
                 | Self::Export(_)
@@ -175,12 +203,20 @@ impl Command {
             Self::Ls(command) => command.run(run),
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
+            Self::Spiral(command) => command.run(run),
+            Self::Grep(command) => command.run(run),
+            Self::Blame(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
             Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
+            Self::Compare(command) => command.run(run),
+            Self::Merge(command) => command.run(run),
+            Self::CherryPick(command) => command.run(run),
+            Self::Resolve(command) => command.run(run),
             Self::Tag(command) => command.run(run),
+            Self::Bisect(command) => command.run(run),
             Self::Rollback(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Undo(command) => command.run(run),

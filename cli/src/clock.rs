@@ -83,6 +83,18 @@ pub(crate) fn ahead(micros: i64, now: Time) -> String {
     in_words(seconds).map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
 }
 
+/// How long something took, in the two largest units that fit.
+pub(crate) fn length(micros: i64) -> String {
+    let seconds = micros / MICROS_PER_SECOND;
+    match (seconds / 60, seconds / 3600, seconds / 86400) {
+        (0, ..) if micros < MICROS_PER_SECOND => format!("{}ms", micros / 1000),
+        (0, ..) => format!("{seconds}s"),
+        (minutes, 0, _) => format!("{minutes}m{:02}s", seconds % 60),
+        (minutes, hours, 0) => format!("{hours}h{:02}m", minutes % 60),
+        (_, hours, days) => format!("{days}d{:02}h", hours % 24),
+    }
+}
+
 /// A duration in the largest unit that fits; nothing below a second.
 fn in_words(seconds: i64) -> Option<String> {
     let (unit, length) = UNITS.iter().rev().find(|(_, length)| seconds >= *length)?;
@@ -145,6 +157,20 @@ mod tests {
             ["", "soon", "ago", "x.hours.ago", "3.fortnights.ago", "9223372036854775807.years.ago"]
         {
             assert_eq!(parse_moment(text, now), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths_have_two_units() {
+        for (micros, expected) in [
+            (0, "0ms"),
+            (999_999, "999ms"),
+            (59 * MICROS_PER_SECOND, "59s"),
+            (61 * MICROS_PER_SECOND, "1m01s"),
+            (3_660 * MICROS_PER_SECOND, "1h01m"),
+            (90_000 * MICROS_PER_SECOND, "1d01h"),
+        ] {
+            assert_eq!(length(micros), expected);
         }
     }
 

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
-use turntree::repo::{NamedTag, Pin, Repository};
+use turntree::context::open_conflicts;
+use turntree::object::ObjectId;
+use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
 
 use crate::args::command;
-use crate::invocation::{open_options, user_or_nearest};
+use crate::invocation::{act, open_options, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
+
+/// Turns that are offered.
+const MAX_TURNS: usize = 100;
 
 /// Answers the shell and ends the process, when the shell asked.
 pub(crate) fn answer_shell() {
@@ -22,15 +27,33 @@ pub(crate) fn answer_shell() {
     }
 }
 
-/// Names of branches and sessions. Nothing when there is no store to look into.
+/// Names of branches, the short ones too in HEAD's session, of tags, and of the newest turns of HEAD.
+/// Nothing when there is no store to look into.
 pub(crate) fn revisions() -> Vec<CompletionCandidate> {
     let Some(repo) = repository() else { return Vec::new() };
+    let head = repo.head().ok();
     let mut candidates = vec![CompletionCandidate::new("HEAD")];
-    candidates.extend(repo.branches().into_iter().map(|(branch, id)| {
+    for (branch, id) in repo.branches() {
         let about = repo.commit(&id).map(|commit| commit.message.into()).ok();
-        CompletionCandidate::new(branch.to_string()).help(about)
-    }));
+        if head.as_ref().is_some_and(|head| head.branch.session() == branch.session()) {
+            candidates.push(CompletionCandidate::new(branch.branch()).help(about.clone()));
+        }
+        candidates.push(CompletionCandidate::new(branch.to_string()).help(about));
+    }
+    candidates.extend(tags());
+    candidates.extend(turns(&repo, head.and_then(|head| head.commit)));
     candidates
+}
+
+/// The newest turns of a line, the newest first.
+fn turns(repo: &Repository, tip: Option<ObjectId>) -> Vec<CompletionCandidate> {
+    let history = tip.and_then(|tip| repo.history(&[tip], &[]).ok());
+    let line = history.into_iter().flat_map(History::first_parent).map_while(Result::ok);
+    let candidate = |LogEntry { commit, .. }: LogEntry| {
+        let name = format!("turn:{}", commit.turn);
+        CompletionCandidate::new(name).help(Some(commit.message.into())).display_order(Some(1))
+    };
+    line.take(MAX_TURNS).map(candidate).collect()
 }
 
 /// Names of sessions.
@@ -49,6 +72,16 @@ pub(crate) fn tags() -> Vec<CompletionCandidate> {
     tags.into_iter().map(candidate).collect()
 }
 
+/// Paths of the conflicts that are open on HEAD's branch.
+pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
+    let open = repository().and_then(|repo| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        open_conflicts(repo.store(), &context).ok()
+    });
+    let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
+    paths.map(CompletionCandidate::new).collect()
+}
+
 /// Names of pins.
 pub(crate) fn pins() -> Vec<CompletionCandidate> {
     let pins = repository().and_then(|repo| repo.pins().ok()).unwrap_or_default();
@@ -59,5 +92,6 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 /// The store that a command without options would use.
 fn repository() -> Option<Repository> {
     let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
-    dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok())
+    let open = |dir: PathBuf| Repository::open(Arc::new(RealIo), &dir, open_options()).ok();
+    dir.and_then(open).and_then(|repo| act(repo).ok())
 }

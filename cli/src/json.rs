@@ -3,12 +3,17 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod bisect;
 mod branches;
 mod collection;
+mod comparison;
 mod damage;
+mod merging;
 mod operations;
 mod redaction;
 mod restoration;
+mod search;
+mod spiral;
 
 use std::collections::BTreeMap;
 
@@ -16,14 +21,21 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
 pub(crate) use self::collection::{Collection, Stats};
+pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::merging::{
+    MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
+};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -174,6 +186,8 @@ pub(crate) struct Overview {
     pub(crate) scratchpad: u64,
     pub(crate) memory: u64,
     pub(crate) vfs: u64,
+    /// Conflicts that are open.
+    pub(crate) conflicts: u64,
 }
 
 /// An agent of a context.
@@ -196,6 +210,9 @@ pub(crate) struct Entry {
     /// Format of the record, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<String>,
+    /// Where a merge took a message from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
     /// The content, or for messages what is said; `null` when it is not text.
     pub(crate) text: Option<String>,
 }
@@ -265,6 +282,8 @@ pub(crate) struct Status {
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
     pub(crate) branches: u64,
+    /// Conflicts that are open on HEAD's branch.
+    pub(crate) conflicts: u64,
 }
 
 /// `restore --to`.

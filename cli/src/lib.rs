@@ -9,6 +9,8 @@
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
+//! | `search.rs` | what the questions about history share |
+//! | `trial.rs` | a command that runs in a directory, and signals meanwhile |
 //! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `workspace.rs` | the capture of a directory, as commands do it |
@@ -30,6 +32,8 @@ mod quantity;
 mod render;
 mod restoration;
 mod revision;
+mod search;
+mod trial;
 mod workspace;
 
 use std::ffi::OsString;

@@ -54,8 +54,8 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64> {
 pub(crate) fn parse_time(text: &str) -> Result<Duration> {
     let wrong = || Error::invalid(format!("'{text}': expected a time such as 500ms, 2s or 1m"));
     match split(text) {
-        Some((number, "ms")) if number > 0 => Ok(Duration::from_millis(number)),
-        Some((number, "")) if number > 0 => Ok(Duration::from_secs(number)),
+        Some((number, "ms")) => Ok(Duration::from_millis(number)),
+        Some((number, "")) => Ok(Duration::from_secs(number)),
         _ => {
             let micros = parse_duration(text).map_err(|_| wrong())?;
             Ok(Duration::from_micros(u64::try_from(micros).map_err(|_| wrong())?))
@@ -121,10 +121,12 @@ mod tests {
 
     #[test]
     fn short_times_are_read() {
-        for (text, millis) in [("500ms", 500), ("2", 2_000), ("2s", 2_000), ("1m", 60_000)] {
+        for (text, millis) in
+            [("500ms", 500), ("0ms", 0), ("2", 2_000), ("2s", 2_000), ("1m", 60_000)]
+        {
             assert_eq!(parse_time(text).unwrap(), Duration::from_millis(millis), "{text}");
         }
-        for text in ["", "0", "0ms", "-1", "1.5s", "ms", "18446744073709551616"] {
+        for text in ["", "-1", "1.5s", "ms", "0s", "18446744073709551616"] {
             assert!(parse_time(text).is_err(), "{text}");
         }
     }

@@ -7,6 +7,7 @@
 //! | [`oracle`] | what a store must be after that, whatever happened |
 //! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
 //! | [`sample`] | small stores with some of everything |
+//! | [`tangle`] | histories that fork and merge at random, with what each turn has |
 //! | [`checksums`] | makes the checksums of changed files good |
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
@@ -26,6 +27,7 @@ pub mod sample;
 mod sandbox;
 pub mod schedule;
 pub mod sim;
+pub mod tangle;
 mod transcripts;
 
 pub use sandbox::{Sandbox, recorded_sessions, stamp};

@@ -72,6 +72,22 @@ fn odd_names_go_in_and_those_that_cannot_are_named() {
     assert_eq!(desk.files().len(), names.len());
 }
 
+#[test]
+fn what_is_captured_does_not_stay_in_memory() {
+    let desk = Desk::new();
+    for at in 0..6_u8 {
+        fs::write(desk.path(&at.to_string()), vec![at; 6 << 20]).unwrap();
+    }
+    let (mut change, mut builder) = (desk.sandbox.repo.begin(), Builder::new());
+    let (parent, options) = (Context::default(), CaptureOptions::default());
+    let captured = capture(&mut change, &parent, &mut builder, &desk.work, &options).unwrap();
+    assert_eq!(captured.bytes, 36 << 20);
+    assert!(change.staged_bytes() < 16 << 20, "{} bytes", change.staged_bytes());
+    drop(change);
+    desk.snapshot();
+    desk.expect_truth();
+}
+
 /// More folders inside each other than are held open, and more than a key has room for.
 #[test]
 fn deep_folders_are_no_trouble() {

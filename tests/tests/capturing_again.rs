@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 use turntree::context::{Builder, Context};
-use turntree::maintenance::fsck;
+use turntree::maintenance::{Pattern, fsck, redact};
 use turntree::store::Thoroughness;
 use turntree::workspace::{CaptureOptions, StatCache, capture};
 use turntree_tests::desk::{Desk, pipe, snapshot_on, take, tip};
@@ -243,6 +243,26 @@ fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
     assert_eq!(desk.files()["a"].1, "2");
 }
 
+/// A cache names files, and a name may be what is to go: also when nothing else has it any more.
+#[test]
+fn a_redaction_takes_caches_along() {
+    let desk = Desk::new();
+    desk.write("secret-name", "a");
+    desk.let_the_clock_go_on();
+    desk.snapshot();
+    let repo = &desk.sandbox.repo;
+    let holds =
+        |path: &Path| fs::read(path).unwrap().windows(11).any(|part| part == b"secret-name");
+    assert!(holds(&desk.cache()));
+    redact(repo, &Pattern::literal("secret-name", "hidden").unwrap(), &stamp(9)).unwrap();
+    let left = fs::read_dir(desk.sandbox.store().join("workspaces")).unwrap();
+    assert_eq!(left.count(), 0);
+    assert_eq!(desk.names(), ["hidden"]);
+    fs::rename(desk.path("secret-name"), desk.path("public")).unwrap();
+    desk.snapshot();
+    desk.expect_truth();
+}
+
 #[derive(Debug, Clone)]
 enum Edit {
     Write(usize, u8),
@@ -358,7 +378,7 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     /// Whatever is done to a directory, a capture with a cache has what one without has.
     #[test]

@@ -146,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn merging() {
+    play("merging.md");
+}
+
+#[test]
 fn keeping_small() {
     play("keeping-small.md");
 }
@@ -161,8 +166,28 @@ fn importing() {
 }
 
 #[test]
+fn several_agents_on_one_session() {
+    play("sharing.md");
+}
+
+#[test]
+fn going_in_circles() {
+    play("circling.md");
+}
+
+#[test]
+fn strategies_side_by_side() {
+    play("comparing.md");
+}
+
+#[test]
 fn forking_and_comparing() {
     play("forking.md");
+}
+
+#[test]
+fn asking() {
+    play("asking.md");
 }
 
 #[test]
@@ -173,6 +198,11 @@ fn naming() {
 #[test]
 fn undoing() {
     play("undoing.md");
+}
+
+#[test]
+fn workspace() {
+    play("workspace.md");
 }
 
 #[test]

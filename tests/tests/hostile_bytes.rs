@@ -50,6 +50,45 @@ fn bytes_that_somebody_changed_with_every_checksum_are_not_those_of_the_id() {
 }
 
 #[test]
+fn what_is_stored_again_over_a_damaged_copy_is_there_afterwards() {
+    for sealed in [false, true] {
+        let disk = SimDisk::new(Path::new("/disk"));
+        let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
+        Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
+        let open = |seed| Store::open(Arc::clone(&io), dir, options(seed)).unwrap();
+        let (id, object) = blob(b"put salt into the soup".to_vec());
+        let commit = |store: &Store, number: u64| {
+            let (other, filler) = blob(format!("{number} {}", "x".repeat(9 << 20)).into_bytes());
+            let mut objects = vec![(id, object.clone())];
+            objects.extend(sealed.then_some((other, filler)));
+            let name = format!("ref-{number}");
+            store.commit(objects, &set(&name, Expected::Any, id)).unwrap();
+        };
+        commit(&open(1), 1);
+        let (path, mut bytes) = segment(&disk);
+        let at = bytes.windows(4).position(|part| part == b"salt").unwrap();
+        bytes[at..at + 4].copy_from_slice(b"lime");
+        mend_segment(&mut bytes);
+        disk.damage(&path, bytes);
+        assert_eq!(open(2).read(&id).unwrap_err().kind(), ErrorKind::Corrupt);
+
+        let store = open(3);
+        commit(&store, 3);
+        let check = |store: &Store| {
+            assert_eq!(store.read(&id).unwrap(), Some(object.clone()), "sealed: {sealed}");
+            let all = store.read_all(Kind::Blob, &[id]).unwrap();
+            assert_eq!(all, vec![object.bytes.clone()], "sealed: {sealed}");
+        };
+        check(&store);
+        for seed in 4..6 {
+            check(&open(seed));
+            commit(&open(10 + seed), seed);
+        }
+        check(&open(6));
+    }
+}
+
+#[test]
 fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());

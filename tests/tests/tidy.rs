@@ -22,6 +22,7 @@ const FENCES: &[(&str, &str)] = &[
     ("zstd", "store/codec.rs"),
     ("memmap2", "store/io.rs"),
     ("ignore", "workspace/rules.rs"),
+    ("imara_diff", "context/merge/align.rs"),
 ];
 
 const MAX_LINES: usize = 700;

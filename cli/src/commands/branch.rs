@@ -154,7 +154,7 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
     let mut change = repo.begin();
     for name in names {
         let branch = existing(repo, name)?;
-        if branch == head {
+        if branch == head || branch == repo.shared_head()? {
             let error = Error::invalid(format!("HEAD is at {branch}, so it cannot be deleted"));
             return Err(Failure::hinted(error, "'turntree switch' to another branch first"));
         }

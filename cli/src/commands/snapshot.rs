@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
-use turntree::exchange::apply_state;
+use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
 use turntree::repo::{NewPin, Snapshot as Draft};
 use turntree::workspace::workspace_metadata;
@@ -60,6 +60,9 @@ pub(crate) struct Snapshot {
     /// The model that spoke
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
+    #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
+    check: Vec<(String, &'static str)>,
     /// Pin it, so that retention never drops it
     #[arg(long)]
     pin: bool,
@@ -105,6 +108,9 @@ impl Snapshot {
             draft.author.agent.clone_from(agent);
         }
         draft.author.model = self.model.clone().unwrap_or_default();
+        for (name, result) in &self.check {
+            draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
+        }
         let id = change.snapshot(&branch, draft)?;
         let turn = change.commit(&id)?.turn;
         let new_pin = NewPin { reason: self.message.clone(), ..NewPin::default() };
@@ -144,6 +150,15 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let result = |result| [PASSED, FAILED].into_iter().find(|known| *known == result);
+    let parsed = parts.and_then(|(name, text)| Some((name.to_owned(), result(text)?)));
+    parsed.ok_or_else(|| {
+        turntree::Error::invalid(format!("'{text}': expected NAME={PASSED} or NAME={FAILED}"))
+    })
 }
 
 fn trigger(text: &str) -> Result<Trigger, turntree::Error> {

@@ -224,6 +224,20 @@ impl Builder {
         self.context.set_sections(sink, [(section.to_owned(), Some(section_value))])
     }
 
+    /// Makes a section what another context has there, or drops it.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub(super) fn set_section(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        section: Option<Section>,
+    ) -> Result<()> {
+        self.clear(sink, name)?;
+        self.context.set_sections(sink, [(name.to_owned(), section)])
+    }
+
     /// Makes a section an empty list or map, which is different from no section.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+mod compare;
 mod detect;
 pub mod document;
 mod event;
@@ -18,19 +19,28 @@ mod json;
 pub mod lines;
 mod piece;
 mod rejoin;
+mod search;
 mod shape;
 mod source;
+mod spiral;
 mod state;
 mod turns;
+mod usage;
 mod view;
 
+pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use detect::{HEAD_BYTES, detect};
 pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
 pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, import};
 pub use piece::{Piece, PieceKind, Pieces};
+pub use search::MessageText;
 pub use shape::Shape;
 pub use source::export_source;
+pub use spiral::{
+    SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
+};
 pub use state::{JSON_MEDIA, apply_state};
+pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};

@@ -133,11 +133,35 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// What reading the parent reports.
     pub fn record(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
-        let parents: Vec<ObjectId> = self.tip(branch).into_iter().collect();
-        let turn = match parents.first() {
-            Some(parent) => self.commit(parent)?.turn.saturating_add(1),
-            None => 1,
-        };
+        self.write_commit(branch, &[], snapshot)
+    }
+
+    /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
+    ///
+    /// # Errors
+    /// What reading a parent reports.
+    pub(super) fn join(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let id = self.write_commit(branch, others, snapshot)?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    fn write_commit(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let parents: Vec<ObjectId> = self.tip(branch).iter().chain(others).copied().collect();
+        let mut turn = 1;
+        for parent in &parents {
+            turn = self.commit(parent)?.turn.saturating_add(1).max(turn);
+        }
         let Snapshot { tree, author, time, trigger, message, metadata } = snapshot;
         let session = branch.session().to_owned();
         let commit =
@@ -184,10 +208,15 @@ impl<'r> Transaction<'r> {
         }
         self.delete_branch(from);
         self.move_branch(to, Some(tip));
-        if self.repo.head()?.branch == *from {
+        if self.repo.shared_head()? == *from {
             self.switch(to);
         }
         Ok(tip)
+    }
+
+    /// Whether an object is staged and not stored yet.
+    pub(super) fn has_staged(&self, id: &ObjectId) -> Result<bool> {
+        self.staged.contains(id)
     }
 
     /// What it changes.
@@ -198,6 +227,16 @@ impl<'r> Transaction<'r> {
     /// What a ref held when the change began.
     pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)
+    }
+
+    /// The refs whose names begin with `prefix`, as they were when the change began.
+    pub(super) fn begun_with_prefix(
+        &self,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&str, &RefValue)> {
+        let from = self.refs.values.range(prefix.to_owned()..);
+        let named = from.map(|(name, value)| (name.as_str(), value));
+        named.take_while(move |(name, _)| name.starts_with(prefix))
     }
 
     /// The newest commit of a branch when the change began.

@@ -229,9 +229,9 @@ impl Store {
         Ok(Some((placed.written, placed.operation)))
     }
 
-    /// What of `objects` is not in the store, each once.
+    /// What of `objects` is not in the store, each once. What is there is relied on from now on, so
+    /// it must be readable: where it is damaged, the good bytes are stored beside it.
     fn fresh(&self, objects: &[(ObjectId, Object)]) -> Result<Vec<(ObjectId, Object)>> {
-        let view = read(&self.view);
         let mut seen = HashSet::with_capacity(objects.len());
         let mut fresh = Vec::with_capacity(objects.len());
         for (id, object) in objects {
@@ -240,11 +240,17 @@ impl Store {
                 return Err(Error::invalid("operations are made by the store alone"));
             }
             debug_assert!(verify(object.kind, &object.bytes, id).is_ok(), "the id of the object");
-            if !view.contains(id) && seen.insert(*id) {
+            if seen.insert(*id) && !self.has_whole(id) {
                 fresh.push((*id, object.clone()));
             }
         }
         Ok(fresh)
+    }
+
+    fn has_whole(&self, id: &ObjectId) -> bool {
+        // The cache may know what a collection has taken away.
+        let is_there = read(&self.view).contains(id);
+        is_there && (self.cache.find(id).is_some() || matches!(self.read_stored(id), Ok(Some(_))))
     }
 
     /// Writes the batch under the ref lock, with the operation that fits the refs as they are;

@@ -9,6 +9,7 @@
 //!
 //! Specified in `format-spec/journal.md`.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -194,7 +195,8 @@ impl Filter {
 
 /// The index record of a segment with these objects.
 pub(super) fn build(mut objects: Vec<(ObjectId, Location)>) -> RecordBuilder {
-    objects.sort_unstable_by_key(|(id, _)| *id);
+    // What is there twice was stored again because the first copy is damaged: the last one counts.
+    objects.sort_unstable_by_key(|(id, at)| (*id, Reverse(at.stored.offset)));
     objects.dedup_by_key(|(id, _)| *id);
     let mut payload = Vec::new();
     let mut counted = 0_u32;

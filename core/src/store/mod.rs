@@ -325,6 +325,18 @@ impl Store {
         if view.contains(id) { None } else { view.files.gone(id) }
     }
 
+    /// The object `id` from its files, from another copy when the one that is read first is damaged.
+    fn read_stored(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let Some(place) = read(&self.view).place(id) else { return Ok(None) };
+        let damage = match place.read(id, &self.blocks) {
+            Ok(object) => return Ok(Some(object)),
+            Err(damage) => damage,
+        };
+        let places = read(&self.view).places(id);
+        let whole = places.iter().find_map(|place| place.read(id, &self.blocks).ok());
+        whole.map(Some).ok_or(damage)
+    }
+
     /// What is wrong with the files, as far as it was noticed while reading them.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
@@ -372,16 +384,16 @@ impl ObjectSource for Store {
         if let Some(object) = self.cache.find(id) {
             return Ok(Some(object));
         }
-        let place = read(&self.view).place(id);
-        let Some(place) = place else {
-            return match self.gone(id) {
+        match self.read_stored(id)? {
+            Some(object) => {
+                self.cache.insert(*id, object.clone());
+                Ok(Some(object))
+            }
+            None => match self.gone(id) {
                 Some(why) => Err(gone_error(id, why)),
                 None => Ok(None),
-            };
-        };
-        let object = place.read(id, &self.blocks)?;
-        self.cache.insert(*id, object.clone());
-        Ok(Some(object))
+            },
+        }
     }
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {

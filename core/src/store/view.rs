@@ -112,6 +112,13 @@ impl View {
         }
     }
 
+    /// Every copy of an object that is there, the one that is read first.
+    pub(super) fn places(&self, id: &ObjectId) -> Vec<Place> {
+        let copies = self.copies.iter().filter(|(copy, _)| copy == id).map(|(_, at)| at);
+        let active = self.active.get(id).into_iter().chain(copies);
+        active.cloned().map(Place::Active).chain(self.files.places(id)).collect()
+    }
+
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         self.active.contains_key(id) || self.files.contains(id)
     }

@@ -156,7 +156,7 @@ impl Folder {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Removes the name of a folder, which must be empty.
+    /// Removes an empty directory.
     pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }

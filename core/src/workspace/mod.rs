@@ -3,7 +3,8 @@
 //! [`capture`] makes the `files` section of a context what a directory holds. [`prepare`] plans to bring
 //! a state back, on its branch and in its workspace, and [`Prepared::apply`] does it, as one operation
 //! that [`prepare_undo`] takes back. [`plan`] says what laying a context out in any directory would
-//! write, and [`RestorePlan::apply`] does it. [`save`] writes one file with the same care.
+//! write, and [`RestorePlan::apply`] does it. [`save`] writes one file with the same care,
+//! and [`Scratch`] shows one turn after another.
 //!
 //! A context may come from anybody, and other processes may work in the directory meanwhile. So:
 //!
@@ -31,6 +32,7 @@ mod restoration;
 mod restore;
 mod rules;
 mod scan;
+mod scratch;
 mod stat;
 mod stat_cache;
 mod table;
@@ -45,4 +47,5 @@ pub use restoration::{
     workspace_metadata,
 };
 pub use restore::{Restored, save};
+pub use scratch::Scratch;
 pub use stat_cache::StatCache;

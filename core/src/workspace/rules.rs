@@ -123,3 +123,100 @@ fn parse(text: &[u8]) -> Gitignore {
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::context::{Builder, Context};
+    use crate::object::Memory;
+    use crate::workspace::{CaptureOptions, capture};
+
+    fn captured(dir: &Path) -> BTreeSet<String> {
+        let (mut objects, mut builder) = (Memory::new(), Builder::new());
+        let (parent, options) = (Context::default(), CaptureOptions::default());
+        capture(&mut objects, &parent, &mut builder, dir, &options).unwrap();
+        let tree = builder.write(&mut objects).unwrap();
+        let files = Context::open(&objects, &tree).unwrap().map(&objects, "files").unwrap();
+        let key = |entry: crate::Result<(bytes::Bytes, _)>| entry.unwrap().0.to_vec();
+        files.iter(&objects).map(|entry| String::from_utf8(key(entry)).unwrap()).collect()
+    }
+
+    /// What the walker of the crate finds by the same rules.
+    fn walked(dir: &Path) -> BTreeSet<String> {
+        let mut walk = ignore::WalkBuilder::new(dir);
+        walk.hidden(false).ignore(false).git_global(false);
+        walk.git_exclude(false).parents(false).add_custom_ignore_filename(OWN_RULES);
+        walk.filter_entry(|entry| entry.file_name() != REPOSITORY);
+        let files = walk.build().map(Result::unwrap).filter(|entry| !entry.path().is_dir());
+        let name = |path: &Path| path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+        files.map(|entry| name(entry.path())).collect()
+    }
+
+    const FOLDERS: [&str; 4] = ["", "a/", "a/b/", "c/"];
+    const LINES: [&str; 14] = [
+        "", "# a", "a", "/a", "a/", "b/", "*.x", "!*.x", "!a", "a/b", "**/f", "/c/f.x", "[", "!f ",
+    ];
+
+    fn rules() -> impl Strategy<Value = Vec<&'static str>> {
+        prop::collection::vec(prop::sample::select(&LINES[..]), 0..4)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+        #[test]
+        fn what_is_left_out_is_what_the_walker_of_the_crate_leaves_out(
+            git in prop::collection::vec(rules(), FOLDERS.len()),
+            own in prop::collection::vec(rules(), FOLDERS.len()),
+            repository in prop::option::of(0..FOLDERS.len()),
+            end in prop::sample::select(&["\n", "\r\n"][..]),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            // The crate looks for repositories only where there is one at the top.
+            fs::create_dir(folder.path().join(REPOSITORY)).unwrap();
+            for (at, prefix) in FOLDERS.iter().enumerate() {
+                let path = folder.path().join(prefix);
+                fs::create_dir_all(&path).unwrap();
+                for file in ["f", "f.x", "g.x", "b.x"] {
+                    fs::write(path.join(file), file).unwrap();
+                }
+                for (name, rules) in [(GIT_RULES, &git[at]), (OWN_RULES, &own[at])] {
+                    if !rules.is_empty() {
+                        fs::write(path.join(name), rules.join(end)).unwrap();
+                    }
+                }
+                if repository == Some(at) {
+                    fs::create_dir_all(path.join(REPOSITORY)).unwrap();
+                }
+            }
+            prop_assert_eq!(captured(folder.path()), walked(folder.path()));
+        }
+    }
+
+    #[test]
+    fn rules_have_another_name_wherever_they_say_something_else() {
+        let said = |git: &str, own: &str, is_repository| Said {
+            git: git.into(),
+            own: own.into(),
+            is_repository,
+        };
+        let none = Rules::none();
+        let mut digests = BTreeSet::from([*none.digest().as_bytes()]);
+        for (depth, said) in [
+            (0, said("a", "", false)),
+            (2, said("a", "", false)),
+            (0, said("", "a", false)),
+            (0, said("a", "", true)),
+            (0, said("a", "b", false)),
+            (0, said("ab", "", false)),
+        ] {
+            assert!(digests.insert(*none.below(depth, &said).digest().as_bytes()), "{said:?}");
+        }
+        assert!(Arc::ptr_eq(&none.below(5, &Said::default()), &none));
+    }
+}

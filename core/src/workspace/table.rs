@@ -261,3 +261,78 @@ impl Draft {
         &self.blocks
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+
+    fn id(text: &str) -> ObjectId {
+        ObjectId::of(Kind::Blob, text.as_bytes())
+    }
+
+    fn bytes(draft: &Draft) -> Bytes {
+        let [header, checksum] = draft.encode(&id("root"), &id("directory"));
+        [&header[..], draft.blocks(), &checksum[..]].concat().into()
+    }
+
+    fn draft(folders: &[(&str, &[&str])]) -> Draft {
+        let mut draft = Draft::default();
+        for (prefix, names) in folders {
+            let stat = |name: &str| (name != "b").then(|| Stat::made_up(9, 1, 2));
+            draft.add(prefix, &id(prefix), names.iter().map(|name| (*name, stat(name))));
+        }
+        draft
+    }
+
+    #[test]
+    fn a_table_comes_back_and_folders_go_on_into_the_next() {
+        let folders: [(&str, &[&str]); 3] =
+            [("", &["", "a", "b"]), ("none/", &[]), ("x/y/", &["ä"])];
+        let written = draft(&folders);
+        let table = Table::decode(&bytes(&written), &id("directory")).unwrap();
+        assert_eq!((table.files, table.root, table.blocks().len()), (4, id("root"), 2));
+        let top = table.find("").unwrap();
+        let stat = Some(Stat::made_up(9, 1, 2));
+        assert_eq!(table.files(top).collect::<Vec<_>>(), [("", stat), ("a", stat), ("b", None)]);
+        assert_eq!(top.rules, id(""));
+        assert!(table.find("none/").is_none() && table.find("x/").is_none());
+        let mut copy = Draft::default();
+        table.blocks().iter().for_each(|block| copy.copy(&table, block));
+        assert_eq!(copy, written);
+    }
+
+    /// With a good checksum, as somebody could make it who writes to the store.
+    #[test]
+    fn what_is_no_table_is_none() {
+        let good = draft(&[("", &["a", "b"]), ("x/", &["c"])]);
+        assert!(Table::decode(&bytes(&good), &id("directory")).is_some());
+        assert!(Table::decode(&bytes(&good), &id("another")).is_none());
+        for folders in [
+            &[("x/", &["c"][..]), ("", &["a"])][..],
+            &[("x/", &["c"]), ("x/", &["d"])],
+            &[("x", &["c"])],
+            &[("", &["b", "a"])],
+            &[("", &["a", "a"])],
+            &[("", &["a/b"])],
+        ] {
+            assert!(
+                Table::decode(&bytes(&draft(folders)), &id("directory")).is_none(),
+                "{folders:?}"
+            );
+        }
+        let miscounted = [Draft { files: 4, ..good.clone() }, Draft { folders: 1, ..good.clone() }];
+        for draft in miscounted {
+            assert!(Table::decode(&bytes(&draft), &id("directory")).is_none());
+        }
+        // Every byte of the blocks changed, under a checksum that is right.
+        for at in 0..good.blocks.len() {
+            let mut changed = good.clone();
+            changed.blocks[at] = changed.blocks[at].wrapping_add(0x81);
+            if let Some(table) = Table::decode(&bytes(&changed), &id("directory")) {
+                let files = table.blocks().iter().map(|block| table.files(block).count());
+                assert_eq!(files.sum::<usize>() as u64, table.files);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `compare`: strategies side by side.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::Error;
+use turntree::exchange::{Comparison, Strategy, compare};
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, warn};
+use crate::render::changes::Changes;
+use crate::render::table::Table;
+use crate::render::{ID_DIGITS, count};
+use crate::revision::resolve;
+use crate::{clock, json};
+
+/// What stands where nothing is known.
+const UNKNOWN: &str = "-";
+
+/// Compare strategies side by side, since the snapshot where they parted
+///
+/// One row a branch: its own snapshots, the messages that these added with their tool calls, failed
+/// tools and tokens, the files that are different from those at the fork, the time it took, and the
+/// newest result of each check that 'snapshot --check' recorded.
+///
+/// The time counts from when the branch was made, where the operation log says so, else from the fork.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree compare
+  turntree compare main plan-a plan-b
+  turntree compare nightly~5 nightly
+  turntree compare --json | jq '.strategies[] | {branch, files_changed, checks}'")]
+pub(crate) struct Compare {
+    /// Branches or other snapshots; all branches of HEAD's session by default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
+}
+
+/// A line to compare: what people call it, its branch if it is one, and its newest snapshot.
+struct Line {
+    name: String,
+    branch: Option<BranchName>,
+    tip: ObjectId,
+}
+
+/// Lines added to and removed from files.
+#[derive(Clone, Copy)]
+struct Lines {
+    added: usize,
+    removed: usize,
+}
+
+impl Compare {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let lines = self.lines(&repo)?;
+        let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
+        let comparison = compare(&repo, &asked)?;
+        let changes = Changes { source: repo.store(), paint: run.out.paint };
+        let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
+        let counted = counted.collect::<Result<Vec<Lines>>>()?;
+        if run.out.json {
+            run.out.record(&record(&lines, &comparison, &counted))?;
+        } else {
+            write_text(run, &lines, &comparison, &counted)?;
+        }
+        for (line, strategy) in lines.iter().zip(&comparison.strategies) {
+            if strategy.expired > 0 {
+                let (name, expired) = (&line.name, count(strategy.expired, "turn"));
+                warn(&format!("{name}: the messages of {expired} are not kept and not counted"));
+            }
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn lines(&self, repo: &Repository) -> Result<Vec<Line>> {
+        if self.revisions.is_empty() {
+            let session = repo.head()?.branch.session().to_owned();
+            let mut branches = repo.branches();
+            branches.retain(|(branch, _)| branch.session() == session);
+            if branches.is_empty() {
+                let none = Error::not_found(format!("session {session} has no branch"));
+                return Err(Failure::hinted(none, "'turntree branch' lists all there are"));
+            }
+            let line = |(branch, tip): (BranchName, ObjectId)| Line {
+                name: branch.branch().to_owned(),
+                branch: Some(branch),
+                tip,
+            };
+            return Ok(branches.into_iter().map(line).collect());
+        }
+        let line = |name: &String| {
+            let revision = resolve(repo, name)?;
+            // What a branch was some turns ago is not the branch.
+            let branch = revision.branch.filter(|branch| repo.tip(branch) == Some(revision.commit));
+            Ok(Line { name: name.clone(), branch, tip: revision.commit })
+        };
+        self.revisions.iter().map(line).collect()
+    }
+}
+
+fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<Lines> {
+    let stats = changes.stat("files", &strategy.files)?;
+    let sum = |lines: fn(&crate::render::changes::Stat) -> usize| stats.iter().map(lines).sum();
+    Ok(Lines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
+}
+
+fn record(lines: &[Line], comparison: &Comparison, counted: &[Lines]) -> json::Comparison {
+    let strategies = lines.iter().zip(&comparison.strategies).zip(counted);
+    let strategies = strategies.map(|((line, strategy), lines)| json::Strategy {
+        name: line.name.clone(),
+        session: line.branch.as_ref().map(|branch| branch.session().to_owned()),
+        branch: line.branch.as_ref().map(|branch| branch.branch().to_owned()),
+        id: strategy.tip.to_string(),
+        turn: strategy.turn,
+        turns: strategy.turns,
+        messages: strategy.messages,
+        tool_calls: strategy.tool_calls,
+        tool_errors: strategy.tool_errors,
+        tokens: strategy
+            .usage
+            .map(|usage| json::Tokens { input: usage.input, output: usage.output }),
+        files_changed: strategy.files.changes.len() as u64,
+        lines_added: lines.added as u64,
+        lines_removed: lines.removed as u64,
+        elapsed_ms: strategy.elapsed_micros / 1000,
+        checks: strategy.checks.clone(),
+        expired_turns: strategy.expired,
+    });
+    let fork = comparison.fork.map(|(id, turn)| json::Fork { id: id.to_string(), turn });
+    json::Comparison { fork, strategies: strategies.collect() }
+}
+
+fn write_text(
+    run: &mut Invocation,
+    lines: &[Line],
+    comparison: &Comparison,
+    counted: &[Lines],
+) -> Result<()> {
+    let paint = run.out.paint;
+    let checks: BTreeSet<&String> =
+        comparison.strategies.iter().flat_map(|strategy| strategy.checks.keys()).collect();
+    let mut heading = vec![
+        "strategy", "turns", "messages", "tools", "errors", "tokens", "files", "added", "removed",
+        "time",
+    ];
+    heading.extend(checks.iter().map(|name| name.as_str()));
+    let mut table = Table::new(&heading);
+    for ((line, strategy), lines) in lines.iter().zip(&comparison.strategies).zip(counted) {
+        let tokens = strategy.usage.map(|usage| usage.input.saturating_add(usage.output));
+        let mut cells = vec![
+            line.name.clone(),
+            strategy.turns.to_string(),
+            strategy.messages.to_string(),
+            strategy.tool_calls.to_string(),
+            strategy.tool_errors.to_string(),
+            tokens.map_or_else(|| UNKNOWN.to_owned(), |tokens| tokens.to_string()),
+            strategy.files.changes.len().to_string(),
+            format!("+{}", lines.added),
+            format!("-{}", lines.removed),
+            clock::length(strategy.elapsed_micros),
+        ];
+        cells.extend(checks.iter().map(|name| match strategy.checks.get(*name) {
+            Some(true) => "passed".to_owned(),
+            Some(false) => "failed".to_owned(),
+            None => UNKNOWN.to_owned(),
+        }));
+        table.row(cells);
+    }
+    run.out.page();
+    match comparison.fork {
+        Some((id, turn)) => {
+            let id = paint.paint(ID, id.short(ID_DIGITS));
+            writeln!(run.out, "since {id}, turn {turn}")?;
+        }
+        None => writeln!(run.out, "{}", paint.paint(FAINT, "nothing in common: all is counted"))?,
+    }
+    table.write(paint, &mut run.out)?;
+    Ok(())
+}

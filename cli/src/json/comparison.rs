@@ -1,0 +1,55 @@
+//! Records of strategies side by side.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// `compare`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    /// The newest snapshot that all have.
+    pub(crate) fork: Option<Fork>,
+    pub(crate) strategies: Vec<Strategy>,
+}
+
+/// Where strategies parted.
+#[derive(Debug, Serialize)]
+pub(crate) struct Fork {
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+}
+
+/// What one of them did since then.
+#[derive(Debug, Serialize)]
+pub(crate) struct Strategy {
+    /// What it was called in the arguments; the branch, without arguments.
+    pub(crate) name: String,
+    /// `null` when it is not a branch.
+    pub(crate) session: Option<String>,
+    pub(crate) branch: Option<String>,
+    /// The newest snapshot.
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+    /// Its own snapshots.
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    pub(crate) tool_calls: u64,
+    pub(crate) tool_errors: u64,
+    /// `null` when no message says.
+    pub(crate) tokens: Option<Tokens>,
+    pub(crate) files_changed: u64,
+    pub(crate) lines_added: u64,
+    pub(crate) lines_removed: u64,
+    pub(crate) elapsed_ms: i64,
+    /// Whether each check passed.
+    pub(crate) checks: BTreeMap<String, bool>,
+    /// Own snapshots whose messages are not kept and not counted.
+    pub(crate) expired_turns: u64,
+}
+
+/// Tokens that a model read and wrote.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tokens {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}

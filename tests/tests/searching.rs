@@ -210,7 +210,7 @@ proptest! {
         let messages = messages(&pattern);
         let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
         let count = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().matches(text).count() as u64;
-        let touching = Touching { paths: Paths::default(), text: Some((&count, &read)) };
+        let touching = Touching { paths: Selection::default(), text: Some((&count, &read)) };
         let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
         let mut touches = tangle.sandbox.repo.touches(touching);
         for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {

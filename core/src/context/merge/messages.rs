@@ -23,7 +23,7 @@ use crate::object::{ObjectSource, Time};
 use crate::tree::{Item, List, ListChange, Region, diff_lists, regions};
 
 /// Messages before a stretch that are looked through for a call whose result is in it.
-const MAX_LOOK_BACK: u64 = 512;
+const MAX_LOOK_BACK: u64 = 128;
 
 /// Replaces a range of ours.
 pub(super) type Edit = (std::ops::Range<u64>, Vec<Item>);

@@ -49,9 +49,11 @@ impl Message {
         Ok(Self { item, at, commit, time, tools })
     }
 
-    /// Whether it makes one of the calls; an empty id is any call without one.
+    /// Whether it makes a call. A result without an id belongs to the message before it, or before
+    /// the results that stand there.
     pub(super) fn makes(&self, call: &str) -> bool {
-        self.tools.calls.iter().any(|made| made == call)
+        let made = self.tools.calls.iter().any(|made| made == call);
+        made || call.is_empty() && self.tools.results.is_empty()
     }
 }
 

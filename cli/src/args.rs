@@ -11,11 +11,12 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
     ("Explore", &["branch", "switch", "fork", "compare", "tag"]),
     ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
+    ("Long outputs", &["offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -118,6 +119,8 @@ pub(crate) enum Command {
     Op(commands::op::Op),
     Restore(commands::restore::Restore),
     Export(commands::export::Export),
+    Offload(commands::offload::Offload),
+    Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -140,6 +143,9 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
+        if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
         matches!(
             self,
             Self::Log(_)
@@ -186,6 +192,8 @@ impl Command {
             Self::Op(command) => command.run(run),
             Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
+            Self::Offload(command) => command.run(run),
+            Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

@@ -8,6 +8,7 @@ mod collection;
 mod comparison;
 mod damage;
 mod operations;
+mod payloads;
 mod redaction;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,9 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::operations::{Change, Operation, Undo};
+pub(crate) use self::payloads::{
+    Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
+};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 
 /// Version of the records.

@@ -7,6 +7,7 @@ use clap::Args;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
+use turntree::repo::vfs::take_over;
 use turntree::repo::{NewPin, Snapshot as Draft};
 use turntree::{Error, ErrorKind, workspace};
 
@@ -91,6 +92,7 @@ impl Snapshot {
                 warn(&format!("{} is left out: {}", skipped.path.display(), skipped.reason));
             }
         }
+        take_over(&mut change, &mut builder)?;
         let mut draft = Draft::new(builder.write(&mut change)?, &self.message, &stamp);
         draft.trigger = self.trigger;
         if let Some(agent) = &self.agent {

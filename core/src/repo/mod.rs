@@ -40,6 +40,7 @@ mod revision;
 mod tag;
 mod transaction;
 mod undo;
+pub mod vfs;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -11,10 +11,12 @@
 //! operation has changed one of them, so nobody's work is undone by chance.
 //!
 //! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
-//! not what somebody wanted.
+//! not what somebody wanted. Nor is an undo about payloads that were only stored: a conversation may
+//! cite them by now. An eviction can be taken back.
 
 use std::collections::{HashMap, HashSet};
 
+use super::vfs::PAYLOADS_REF;
 use super::{OperationEntry, Repository, Stamp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
@@ -97,7 +99,10 @@ impl Repository {
             let made = chain.last().filter(|_| chain.len() % 2 == 1);
             let Some(made) = made.filter(|id| !log.undone.contains(id)) else { continue };
             let found = log.entries.iter().find(|entry| entry.id == *made);
-            let found = found.filter(|entry| !reversed(&entry.operation).is_empty());
+            let found = found.filter(|entry| {
+                let changes = reversed(&entry.operation);
+                changes.iter().any(|change| change.name != PAYLOADS_REF)
+            });
             if found.is_some() {
                 return Ok(found.cloned());
             }

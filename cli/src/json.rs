@@ -81,6 +81,17 @@ pub(crate) struct Imported {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// What was in a directory.
+    #[serde(flatten)]
+    pub(crate) folder: Option<ImportedFolder>,
+}
+
+/// `import` of a directory.
+#[derive(Serialize)]
+pub(crate) struct ImportedFolder {
+    pub(crate) payloads: u64,
+    pub(crate) memories: u64,
+    pub(crate) notes: u64,
 }
 
 /// `snapshot`, `fork`, `switch`: where a branch is now.

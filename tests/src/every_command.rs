@@ -97,6 +97,7 @@ pub const STEPS: &[Step] = &[
     step("turntree restore HEAD --to out --json"),
     step("turntree export work --format source -o export.jsonl"),
     content("turntree export work --format jsonl"),
+    content("turntree export work --format context-chef --sweep"),
     step("turntree demo"),
     step("turntree completions bash"),
     step("turntree version"),

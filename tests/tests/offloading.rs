@@ -242,7 +242,7 @@ fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
     change.move_branch(&"work/fork".parse().unwrap(), Some(citing));
     change.finish(&stamp(2), "fork").unwrap();
     let plan = evict_all(repo, &everything(), 3);
-    assert_eq!(uris(&plan.evicted), [other.clone()]);
+    assert_eq!(uris(&plan.evicted), std::slice::from_ref(&other));
     assert_eq!(plan.cited.len(), 2);
     assert_eq!(get(repo, &other), Err(ErrorKind::NotFound));
     let said = repo.find_payload(&other).unwrap_err().to_string();

@@ -137,6 +137,7 @@ fn the_map_names_every_folder_of_the_library() {
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = files("format-spec", "md");
+    pages.extend(files("docs", "md"));
     for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"] {
         pages.insert(page.to_owned(), std::fs::read_to_string(root().join(page)).unwrap());
     }

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT};
+use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree::exchange::{export_messages, export_source};
-use turntree::object::ObjectSource;
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
+use crate::clock;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -22,7 +25,7 @@ use crate::revision::resolve;
 /// Write a session out again
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
-/// revision, one a line, as they came in. A file is written whole or not at all, with the permissions
+/// revision, one a line, as they came in; as context-chef a snapshot that its library restores. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -39,6 +42,9 @@ pub(crate) struct Export {
     /// Whose messages, for jsonl
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
+    /// Leave out what has expired of core memory, as the next compile would, for context-chef
+    #[arg(long)]
+    sweep: bool,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -54,6 +60,8 @@ enum Format {
     Source,
     /// Messages of one agent, one a line
     Jsonl,
+    /// A snapshot document as ContextChef 4.2 has it
+    ContextChef,
 }
 
 impl Export {
@@ -62,10 +70,10 @@ impl Export {
         let id = resolve(&repo, &self.revision)?.commit;
         let context = repo.context(&id)?;
         let Some(path) = &self.output else {
-            self.write(repo.store(), &context, &mut run.out)?;
+            self.write(&repo, &id, &context, &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.write(repo.store(), &context, out);
+        let write = |out: &mut dyn Write| self.write(&repo, &id, &context, out);
         let bytes = match special(path) {
             Some(opened) => {
                 let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -87,10 +95,12 @@ impl Export {
 
     fn write(
         &self,
-        source: &dyn ObjectSource,
+        repo: &Repository,
+        commit: &ObjectId,
         context: &Context,
         out: &mut dyn Write,
     ) -> turntree::Result<()> {
+        let source = repo.store();
         match self.format {
             Format::Source => export_source(source, context, out)?,
             Format::Jsonl => {
@@ -102,6 +112,14 @@ impl Export {
                     return Err(Error::not_found(missing));
                 }
                 export_messages(source, context, &self.agent, out)?
+            }
+            Format::ContextChef => {
+                let mut options = ChefOptions::of(&repo.commit(commit)?);
+                if self.sweep {
+                    options.swept_at = Some(clock::now()?.micros / 1000);
+                }
+                export_chef(source, context, &options, out)?;
+                return Ok(());
             }
         };
         Ok(())

@@ -8,6 +8,7 @@ use super::event::Parser;
 use super::piece::Pieces;
 use super::shape::Shape;
 use super::view::MessageView;
+use super::whole::Whole;
 
 /// What there is to know about a format.
 #[derive(Debug, Clone, Copy)]
@@ -26,4 +27,9 @@ pub struct Format {
     pub parser: fn() -> Box<dyn Parser + Send>,
     /// The view of a message, parsed.
     pub view: fn(&Value) -> MessageView,
+    /// For documents that are a whole state, read at once: what they become. Nothing for transcripts,
+    /// which are read piece by piece.
+    pub whole: Option<Whole>,
+    /// The format of documents that a transcript of this one may go on from, in the same session.
+    pub continues: Option<&'static str>,
 }

@@ -22,10 +22,14 @@ use super::piece::{Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
+use super::whole::import_whole;
 use crate::context::Builder;
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
 use crate::repo::{BranchName, Repository, Stamp};
+
+/// The entry of `meta` with the commit of the document that a transcript goes on from.
+pub(super) const BASE: &str = "base";
 
 /// Most notes an import reports one by one.
 const MAX_NOTES: usize = 1000;
@@ -91,6 +95,9 @@ pub fn import(
         Some(format) => format,
         None => detect(&head)?,
     };
+    if let Some(read) = format.whole {
+        return import_whole(repo, read, format, Cursor::new(head).chain(input), options);
+    }
     let mut input_bytes = 0;
     let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
         input_bytes += piece.as_ref().map_or(0, |p| (p.bytes.len() + p.suffix.len()) as u64);

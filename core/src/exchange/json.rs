@@ -37,6 +37,11 @@ impl<'a> Text<'a> {
         std::str::from_utf8(bytes).ok().map(|text| Self(mended(text)))
     }
 
+    /// The text itself.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The text as a value, which may borrow from it.
     pub(crate) fn parse<'t, T: Deserialize<'t>>(&'t self) -> serde_json::Result<T> {
         serde_json::from_str(&self.0)

@@ -26,6 +26,7 @@ mod state;
 mod turns;
 mod usage;
 mod view;
+mod whole;
 
 pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use detect::{HEAD_BYTES, detect};
@@ -40,3 +41,4 @@ pub use source::export_source;
 pub use state::{JSON_MEDIA, apply_state};
 pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
+pub use whole::{Whole, WholeDocument};

@@ -19,6 +19,7 @@
 mod capture;
 mod content;
 mod folder;
+mod gather;
 mod layout;
 mod part;
 mod plan;
@@ -26,5 +27,6 @@ mod restore;
 mod target;
 
 pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use gather::{Gathered, gather_store};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use restore::{Restored, save};

@@ -28,6 +28,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(Atif::default()),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules {

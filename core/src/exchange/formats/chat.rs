@@ -31,6 +31,8 @@ pub(super) const ANTHROPIC: Format = Format {
     parser: || Box::new(Chat::default()),
     view,
     asides: &["system"],
+    whole: None,
+    continues: None,
 };
 
 /// Messages of the OpenAI interface.
@@ -42,6 +44,8 @@ pub(super) const OPENAI: Format = Format {
     parser: || Box::new(Chat::default()),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 /// Results of tau2-bench.
@@ -55,6 +59,8 @@ pub(super) const TAU2: Format = Format {
     parser: || Box::new(Chat::default()),
     view,
     asides: &["info.environment_info.policy", "tasks[*]"],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules =

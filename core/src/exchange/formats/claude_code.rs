@@ -32,6 +32,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::<ClaudeCode>::default(),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 /// Lines that say nothing about the conversation.

@@ -31,6 +31,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(Cline::default()),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 /// How to read `ui_messages.json`.
@@ -42,6 +44,8 @@ pub(super) const WINDOW: Format = Format {
     parser: || Box::new(Window::default()),
     view: window_view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };

@@ -29,6 +29,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(ClineSdk::default()),
     view: chat::view,
     asides: &["system_prompt"],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules {

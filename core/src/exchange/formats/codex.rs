@@ -36,6 +36,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::<Codex>::default(),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 const LINE_TYPES: &[&str] =

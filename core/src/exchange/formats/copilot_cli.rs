@@ -28,6 +28,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::<CopilotCli>::default(),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.

@@ -29,6 +29,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(Opencode::default()),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules {

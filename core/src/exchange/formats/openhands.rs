@@ -32,6 +32,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(OpenHands::default()),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules {

@@ -31,6 +31,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::<Pi>::default(),
     view,
     asides: &[],
+    whole: None,
+    continues: None,
 };
 
 fn recognise(shape: &Shape<'_>) -> bool {

@@ -32,6 +32,8 @@ pub(super) const FORMAT: Format = Format {
     parser: || Box::new(SweAgent::default()),
     view,
     asides: &["trajectory[*]", "trajectory[*].messages[*]"],
+    whole: None,
+    continues: None,
 };
 
 static RULES: Rules = Rules {

@@ -18,7 +18,7 @@ pub const PAYLOADS_REF: &str = "refs/vfs/payloads";
 pub const EVICTED_REF: &str = "refs/vfs/evicted";
 
 /// Evictions that are remembered, the newest of them.
-const MAX_TOMBSTONES: usize = 4096;
+const MAX_TOMBSTONES: u64 = 4096;
 
 /// Most times that a put is made again because others were faster: each time another one got through.
 const MAX_ATTEMPTS: usize = 1000;
@@ -391,7 +391,8 @@ impl Transaction<'_> {
             let entry = Payload { uri: uri.clone(), blob, created_micros, accessed_micros: now };
             edits.insert(uri, Some(entry.item()));
         }
-        let over = (evicted.len() as usize + edits.len()).saturating_sub(MAX_TOMBSTONES);
+        let all = evicted.len() + edits.len() as u64;
+        let over = all.saturating_sub(MAX_TOMBSTONES);
         if over > 0 {
             let mut old = Vec::new();
             for entry in evicted.iter(self) {
@@ -400,6 +401,7 @@ impl Transaction<'_> {
                 old.push((entry.created_micros, entry.uri));
             }
             old.sort();
+            let over = usize::try_from(over).unwrap_or(usize::MAX);
             edits.extend(old.into_iter().take(over).map(|(_, uri)| (uri, None)));
         }
         self.write_map(EVICTED_REF, evicted, edits)

@@ -24,6 +24,9 @@ use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::exchange::json::{self, Text};
 
+/// Most notes that are told one by one.
+const MAX_NOTES: usize = 1000;
+
 /// When the library wrote documents of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
@@ -179,6 +182,7 @@ impl<'a> Reader<'a> {
         snapshot.other = fields;
         snapshot.era = era(&snapshot, is_old, has_modules);
         self.note_halves();
+        self.notes.truncate(MAX_NOTES);
         snapshot.notes = self.notes;
         Ok(snapshot)
     }
@@ -448,7 +452,9 @@ impl<'a> Reader<'a> {
     fn note_halves(&mut self) {
         let mended = self.text.as_str().as_bytes();
         let mut at = 0;
-        while let Some(found) = differs(mended, self.bytes, at) {
+        while self.notes.len() < MAX_NOTES
+            && let Some(found) = differs(mended, self.bytes, at)
+        {
             let what = "a text holds half of a character, which is kept and shown as U+FFFD";
             self.notes.push((found, what.to_owned()));
             at = found + 4;

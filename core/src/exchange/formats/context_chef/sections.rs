@@ -66,19 +66,28 @@ fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
         .map(|message| message.part.range.clone())
         .collect();
     records.sort_by_key(|range| range.start);
-    let note = |(offset, what): &(usize, String)| ImportNote {
-        line: line_of(bytes, *offset),
-        offset: *offset as u64,
-        what: what.clone(),
-    };
     WholeDocument {
         messages: snapshot.history.len() as u64,
         time: created.and_then(|created| json::time(&created)),
         title: if label.is_empty() { DEFAULT_TITLE.to_owned() } else { label },
         metadata,
         records,
-        notes: snapshot.notes.iter().map(note).collect(),
+        notes: notes(snapshot, bytes),
     }
+}
+
+/// What is odd, in the order of the document, with the lines where it stands.
+fn notes(snapshot: &Snapshot<'_>, bytes: &Bytes) -> Vec<ImportNote> {
+    let mut found: Vec<&(usize, String)> = snapshot.notes.iter().collect();
+    found.sort_by_key(|(offset, _)| *offset);
+    let (mut line, mut counted) = (1, 0);
+    let note = |(offset, what): &(usize, String)| {
+        let between = bytes.get(counted..*offset).unwrap_or_default();
+        line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
+        counted = *offset;
+        ImportNote { line, offset: *offset as u64, what: what.clone() }
+    };
+    found.into_iter().map(note).collect()
 }
 
 struct Writer<'a> {

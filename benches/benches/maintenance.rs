@@ -150,7 +150,7 @@ fn large_store(messages: usize) -> PathBuf {
         for number in first..messages.min(first + MESSAGES_PER_TURN) {
             let text = format!(r#"{{"role":"user","content":"{number}"}}"#);
             let blob = change.write(Kind::Blob, text.into()).expect("staged");
-            let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+            let entry = MessageEntry::new(blob, Role::User, "json");
             builder.push_message(&mut change, MAIN_AGENT, &entry).expect("pushed");
         }
         let tree = builder.write(&mut change).expect("a context");

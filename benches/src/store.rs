@@ -104,7 +104,7 @@ impl<'r> Recorder<'r> {
         for message in &turn.messages {
             let blob = change.write(Kind::Blob, message.json.clone())?;
             let role = Role::from_name(message.role);
-            let entry = MessageEntry { blob, role, media: "json".into() };
+            let entry = MessageEntry::new(blob, role, "json");
             self.builder.push_message(&mut change, MAIN_AGENT, &entry)?;
         }
         let (name, content) = &turn.note;

@@ -13,9 +13,22 @@ use crate::output::Color;
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
-    ("Look", &["log", "show", "ls", "cat", "diff", "status", "stats"]),
-    ("Explore", &["branch", "switch", "fork", "compare", "tag"]),
-    ("Go back and move out", &["undo", "redo", "op", "restore", "export"]),
+    ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
+    (
+        "Explore",
+        &[
+            "branch",
+            "switch",
+            "fork",
+            "compare",
+            "merge",
+            "cherry-pick",
+            "resolve",
+            "tag",
+            "bisect",
+        ],
+    ),
+    ("Go back and move out", &["rollback", "restore", "undo", "redo", "op", "export"]),
     ("Long outputs", &["offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -47,10 +60,13 @@ The store is --store, else TURNTREE_STORE, else the nearest .turntree above the
 working directory, else the user's store in the XDG data directory.
 
 Environment:
-  TURNTREE_STORE  the store            TURNTREE_NOW    the time, instead of the clock's
-  TURNTREE_ACTOR  who acts             TURNTREE_PAGER  the pager, before PAGER and less
-  NO_COLOR        no colour            TURNTREE_MAINTENANCE
-                                       off: never start 'gc --auto' after a change";
+  TURNTREE_STORE        the store
+  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents
+  TURNTREE_ACTOR        who acts
+  TURNTREE_NOW          the time, instead of the clock's
+  TURNTREE_PAGER        the pager, before PAGER and less
+  TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change
+  NO_COLOR              no colour";
 
 /// Git for what an agent knows
 #[derive(Debug, Parser)]
@@ -104,6 +120,9 @@ pub(crate) enum Command {
     Ls(commands::ls::Ls),
     Cat(commands::cat::Cat),
     Diff(commands::diff::Diff),
+    Grep(commands::grep::Grep),
+    Blame(commands::blame::Blame),
+    Spiral(commands::spiral::Spiral),
     #[command(visible_alias = "st")]
     Status(commands::status::Status),
     Stats(commands::stats::Stats),
@@ -113,11 +132,16 @@ pub(crate) enum Command {
     Switch(commands::switch::Switch),
     Fork(commands::fork::Fork),
     Compare(commands::compare::Compare),
+    Merge(commands::merge::Merge),
+    CherryPick(commands::cherry_pick::CherryPick),
+    Resolve(commands::resolve::Resolve),
     Tag(commands::tag::Tag),
+    Bisect(commands::bisect::Bisect),
+    Rollback(commands::rollback::Rollback),
+    Restore(commands::restore::Restore),
     Undo(commands::undo::Undo),
     Redo(commands::undo::Redo),
     Op(commands::op::Op),
-    Restore(commands::restore::Restore),
     Export(commands::export::Export),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
@@ -146,6 +170,9 @@ impl Command {
         if let Self::Vfs(command) = self {
             return command.looks_only();
         }
+        if let Self::Restore(restore) = self {
+            return restore.looks_only();
+        }
         matches!(
             self,
             Self::Log(_)
@@ -153,12 +180,14 @@ impl Command {
                 | Self::Ls(_)
                 | Self::Cat(_)
                 | Self::Diff(_)
+                | Self::Spiral(_)
+                | Self::Grep(_)
+                | Self::Blame(_)
                 | Self::Status(_)
                 | Self::Branch(_)
                 | Self::Compare(_)
                 | Self::Tag(_)
                 | Self::Op(_)
-                | Self::Restore(_)
                 | Self::Export(_)
                 | Self::Pins(_)
                 | Self::CatObject(_)
@@ -180,17 +209,25 @@ impl Command {
             Self::Ls(command) => command.run(run),
             Self::Cat(command) => command.run(run),
             Self::Diff(command) => command.run(run),
+            Self::Spiral(command) => command.run(run),
+            Self::Grep(command) => command.run(run),
+            Self::Blame(command) => command.run(run),
             Self::Status(_) => commands::status::Status::run(run),
             Self::Stats(command) => command.run(run),
             Self::Branch(command) => command.run(run),
             Self::Switch(command) => command.run(run),
             Self::Fork(command) => command.run(run),
             Self::Compare(command) => command.run(run),
+            Self::Merge(command) => command.run(run),
+            Self::CherryPick(command) => command.run(run),
+            Self::Resolve(command) => command.run(run),
             Self::Tag(command) => command.run(run),
+            Self::Bisect(command) => command.run(run),
+            Self::Rollback(command) => command.run(run),
+            Self::Restore(command) => command.run(run),
             Self::Undo(command) => command.run(run),
             Self::Redo(command) => command.run(run),
             Self::Op(command) => command.run(run),
-            Self::Restore(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),

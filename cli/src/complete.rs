@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
+use turntree::context::open_conflicts;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
 
 use crate::args::command;
-use crate::invocation::{open_options, user_or_nearest};
+use crate::invocation::{act, open_options, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -71,6 +72,16 @@ pub(crate) fn tags() -> Vec<CompletionCandidate> {
     tags.into_iter().map(candidate).collect()
 }
 
+/// Paths of the conflicts that are open on HEAD's branch.
+pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
+    let open = repository().and_then(|repo| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        open_conflicts(repo.store(), &context).ok()
+    });
+    let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
+    paths.map(CompletionCandidate::new).collect()
+}
+
 /// Names of pins.
 pub(crate) fn pins() -> Vec<CompletionCandidate> {
     let pins = repository().and_then(|repo| repo.pins().ok()).unwrap_or_default();
@@ -81,5 +92,6 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 /// The store that a command without options would use.
 fn repository() -> Option<Repository> {
     let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
-    dir.and_then(|dir| Repository::open(Arc::new(RealIo), &dir, open_options()).ok())
+    let open = |dir: PathBuf| Repository::open(Arc::new(RealIo), &dir, open_options()).ok();
+    dir.and_then(open).and_then(|repo| act(repo).ok())
 }

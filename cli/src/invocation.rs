@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcetera::BaseStrategy;
 use turntree::maintenance::auto;
-use turntree::repo::{Repository, Stamp};
+use turntree::repo::{Repository, Resolver, Stamp};
 use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
 
@@ -28,6 +28,9 @@ pub(crate) const STORE_DIR: &str = ".turntree";
 
 /// Overrides who acts, for results that can be repeated.
 const ACTOR: &str = "TURNTREE_ACTOR";
+
+/// The branch to act on, instead of HEAD's.
+const BRANCH: &str = "TURNTREE_BRANCH";
 
 /// `off` keeps maintenance from being started.
 const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
@@ -83,7 +86,7 @@ impl Invocation {
                 repo.at_operation(&operation.id)?
             }
         };
-        Ok(self.remember(repo, location.dir))
+        Ok(self.remember(act(repo)?, location.dir))
     }
 
     /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
@@ -107,7 +110,7 @@ impl Invocation {
             Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::InvalidInput => {
                 self.open()
             }
-            created => Ok(self.remember(created?, location.dir)),
+            created => Ok(self.remember(act(created?)?, location.dir)),
         }
     }
 
@@ -229,6 +232,34 @@ pub(crate) fn stamp() -> Result<Stamp> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
     Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+}
+
+/// Makes the repository act on the branch of the environment, if that names one: an agent that shares
+/// the store with others sets it for itself.
+pub(crate) fn act(repo: Repository) -> Result<Repository> {
+    let Some(name) = own_branch() else { return Ok(repo) };
+    let found = Resolver::new(&repo).branch(&name);
+    // One that is not there yet begins with its first snapshot.
+    let branch = if name.contains('/') { found.or_else(|_| name.parse()) } else { found };
+    let branch = branch.map_err(|error| error.at(BRANCH))?;
+    Ok(repo.acting_on(branch))
+}
+
+/// The branch that the environment says to act on.
+fn own_branch() -> Option<String> {
+    std::env::var(BRANCH).ok().filter(|name| !name.is_empty())
+}
+
+/// Refuses to move HEAD while the environment says which branch to act on: it would move for all others
+/// and not for this one.
+pub(crate) fn check_may_switch() -> Result<()> {
+    match own_branch() {
+        None => Ok(()),
+        Some(name) => {
+            let error = Error::invalid(format!("{BRANCH} is {name}: HEAD is for others to switch"));
+            Err(Failure::hinted(error, format!("set {BRANCH} to another branch, or unset it")))
+        }
+    }
 }
 
 /// Makes a store in `dir`.

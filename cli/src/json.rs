@@ -3,13 +3,18 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod bisect;
 mod branches;
 mod collection;
 mod comparison;
 mod damage;
+mod merging;
 mod operations;
 mod payloads;
 mod redaction;
+mod restoration;
+mod search;
+mod spiral;
 
 use std::collections::BTreeMap;
 
@@ -17,17 +22,24 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::merging::{
+    MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
+};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 
 /// Version of the records.
 pub(crate) const SCHEMA: u32 = 1;
@@ -107,6 +119,34 @@ pub(crate) struct Moved {
     /// The pin on it, for `snapshot --pin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<String>,
+    /// What was captured, for `snapshot --workspace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<Workspace>,
+}
+
+/// A directory that was captured.
+#[derive(Serialize)]
+pub(crate) struct Workspace {
+    /// Files and links that the snapshot has as they are there.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Files that were read.
+    pub(crate) read: u64,
+    /// New files, and those with another content or mode than in the snapshot before.
+    pub(crate) changed: u64,
+    pub(crate) removed: u64,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Whether the time was up before everything was looked at.
+    pub(crate) unfinished: bool,
+}
+
+/// What was left out of a capture.
+#[derive(Serialize)]
+pub(crate) struct Skipped {
+    /// Below the directory.
+    pub(crate) path: String,
+    pub(crate) reason: String,
 }
 
 impl Moved {
@@ -118,6 +158,7 @@ impl Moved {
             branch: branch.branch().to_owned(),
             turn: tip.map(|(_, turn)| turn),
             pin: None,
+            workspace: None,
         }
     }
 }
@@ -160,6 +201,8 @@ pub(crate) struct Overview {
     pub(crate) scratchpad: u64,
     pub(crate) memory: u64,
     pub(crate) vfs: u64,
+    /// Conflicts that are open.
+    pub(crate) conflicts: u64,
 }
 
 /// An agent of a context.
@@ -182,6 +225,9 @@ pub(crate) struct Entry {
     /// Format of the record, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<String>,
+    /// Where a merge took a message from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
     /// The content, or for messages what is said; `null` when it is not text.
     pub(crate) text: Option<String>,
 }
@@ -251,9 +297,11 @@ pub(crate) struct Status {
     pub(crate) messages: u64,
     pub(crate) sessions: u64,
     pub(crate) branches: u64,
+    /// Conflicts that are open on HEAD's branch.
+    pub(crate) conflicts: u64,
 }
 
-/// `restore`.
+/// `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct Restored {
     pub(crate) commit: String,
@@ -268,7 +316,7 @@ pub(crate) struct Restored {
     pub(crate) bytes: u64,
 }
 
-/// One file of `restore`.
+/// One file of `restore --to`.
 #[derive(Serialize)]
 pub(crate) struct RestoredFile {
     pub(crate) path: String,

@@ -9,7 +9,11 @@
 //! | `args.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
+//! | `search.rs` | what the questions about history share |
+//! | `trial.rs` | a command that runs in a directory, and signals meanwhile |
+//! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
+//! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -26,7 +30,11 @@ mod output;
 mod progress;
 mod quantity;
 mod render;
+mod restoration;
 mod revision;
+mod search;
+mod trial;
+mod workspace;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

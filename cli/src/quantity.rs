@@ -1,5 +1,7 @@
 //! Durations and sizes as people write them in arguments, such as `30d` and `200MB`.
 
+use std::time::Duration;
+
 use turntree::{Error, Result};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -42,6 +44,23 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64> {
             "'{text}': expected a duration such as 90s, 30m, 12h, 30d, 2w or 1y"
         ))
     })
+}
+
+/// A short time such as `500ms` or `2s`, or in longer units of [`parse_duration`]; a number alone is
+/// seconds.
+///
+/// # Errors
+/// `InvalidInput` for anything else, and for nothing at all.
+pub(crate) fn parse_time(text: &str) -> Result<Duration> {
+    let wrong = || Error::invalid(format!("'{text}': expected a time such as 500ms, 2s or 1m"));
+    match split(text) {
+        Some((number, "ms")) => Ok(Duration::from_millis(number)),
+        Some((number, "")) => Ok(Duration::from_secs(number)),
+        _ => {
+            let micros = parse_duration(text).map_err(|_| wrong())?;
+            Ok(Duration::from_micros(u64::try_from(micros).map_err(|_| wrong())?))
+        }
+    }
 }
 
 /// A duration as [`parse_duration`] reads it, in the longest unit that is exact.
@@ -97,6 +116,18 @@ mod tests {
         assert_eq!(parse_duration("5 min").unwrap(), parse_duration("300s").unwrap());
         for text in ["", "d", "0d", "-1d", "1", "1.5h", "30days", "9223372036854775807y"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_times_are_read() {
+        for (text, millis) in
+            [("500ms", 500), ("0ms", 0), ("2", 2_000), ("2s", 2_000), ("1m", 60_000)]
+        {
+            assert_eq!(parse_time(text).unwrap(), Duration::from_millis(millis), "{text}");
+        }
+        for text in ["", "-1", "1.5s", "ms", "0s", "18446744073709551616"] {
+            assert!(parse_time(text).is_err(), "{text}");
         }
     }
 

@@ -51,7 +51,7 @@
 //! let mut context = Builder::new();
 //! let mut turn = repo.begin();
 //! let blob = turn.write(Kind::Blob, r#"{"role":"user","content":"Split the parser"}"#.into())?;
-//! let message = MessageEntry { blob, role: Role::User, media: "json".into() };
+//! let message = MessageEntry::new(blob, Role::User, "json");
 //! context.push_message(&mut turn, "main", &message)?;
 //! let tree = context.write(&mut turn)?;
 //! turn.snapshot(&branch, Snapshot::new(tree, "the task", &stamp))?;

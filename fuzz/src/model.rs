@@ -102,7 +102,7 @@ impl Pair {
         for number in 0..b % 4 {
             let text = Bytes::from(format!("{b} {number} ").repeat(usize::from(c) + 1));
             let blob = change.write(Kind::Blob, text.clone()).unwrap();
-            let entry = MessageEntry { blob, role: Role::User, media: "text".into() };
+            let entry = MessageEntry::new(blob, Role::User, "text");
             builder.push_message(&mut change, "main", &entry).unwrap();
             state.messages.push(text);
         }

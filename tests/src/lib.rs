@@ -7,15 +7,18 @@
 //! | [`oracle`] | what a store must be after that, whatever happened |
 //! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
 //! | [`sample`] | small stores with some of everything |
+//! | [`tangle`] | histories that fork and merge at random, with what each turn has |
 //! | [`checksums`] | makes the checksums of changed files good |
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
+//! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
 pub mod checksums;
 pub mod counting;
+pub mod desk;
 pub mod every_command;
 pub mod mutants;
 pub mod oracle;
@@ -24,6 +27,7 @@ pub mod sample;
 mod sandbox;
 pub mod schedule;
 pub mod sim;
+pub mod tangle;
 mod transcripts;
 
 pub use sandbox::{Sandbox, recorded_sessions, stamp};

@@ -146,6 +146,11 @@ fn the_tour_of_the_readme() {
 }
 
 #[test]
+fn merging() {
+    play("merging.md");
+}
+
+#[test]
 fn keeping_small() {
     play("keeping-small.md");
 }
@@ -161,6 +166,16 @@ fn importing() {
 }
 
 #[test]
+fn several_agents_on_one_session() {
+    play("sharing.md");
+}
+
+#[test]
+fn going_in_circles() {
+    play("circling.md");
+}
+
+#[test]
 fn strategies_side_by_side() {
     play("comparing.md");
 }
@@ -171,6 +186,11 @@ fn forking_and_comparing() {
 }
 
 #[test]
+fn asking() {
+    play("asking.md");
+}
+
+#[test]
 fn naming() {
     play("naming.md");
 }
@@ -178,6 +198,16 @@ fn naming() {
 #[test]
 fn undoing() {
     play("undoing.md");
+}
+
+#[test]
+fn workspace() {
+    play("workspace.md");
+}
+
+#[test]
+fn going_back() {
+    play("going-back.md");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn turn(builder: &mut Builder, sink: &mut dyn ObjectSink, turn: i64) {
         let record = format!(r#"{{"role":"user","content":"message {part} of turn {turn}"}}"#);
         let blob = sink.write(Kind::Blob, record.into()).unwrap();
         let (role, media) = (Role::User, "json".to_owned());
-        builder.push_message(sink, "main", &MessageEntry { blob, role, media }).unwrap();
+        builder.push_message(sink, "main", &MessageEntry::new(blob, role, media)).unwrap();
         let (kind, suffix) = (SourceKind::Record, "\n".into());
         let piece = SourceEntry { blob, kind, suffix }.to_item().unwrap();
         builder.push(sink, "source", piece).unwrap();

@@ -52,7 +52,7 @@ fn turn(repo: &Repository, branch: &BranchName, second: i64, random: &mut Random
     let text: Vec<&str> = (0..40 + random.below(60)).map(|_| words[random.below(10)]).collect();
     let record = format!("{{\"second\":{second},\"text\":\"{}\"}}", text.join(" "));
     let blob = change.write(Kind::Blob, record.into()).unwrap();
-    let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+    let entry = MessageEntry::new(blob, Role::User, "json");
     context.push_message(&mut change, "main", &entry).unwrap();
     let section = "agents/main/messages";
     if context.list_len(&change, section).unwrap() > WINDOW {

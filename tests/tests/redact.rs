@@ -63,7 +63,7 @@ fn take(repo: &Repository, branch: &BranchName, turn: &Turn<'_>, second: i64) ->
     };
     for record in &turn.messages {
         let blob = change.write(Kind::Blob, record.clone().into()).unwrap();
-        let entry = MessageEntry { blob, role: Role::Tool, media: "json".into() };
+        let entry = MessageEntry::new(blob, Role::Tool, "json");
         builder.push_message(&mut change, "main", &entry).unwrap();
     }
     for (key, note) in &turn.notes {
@@ -542,7 +542,7 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
     let mut change = repo.begin();
     let mut builder = Builder::new();
     let blob = change.write(Kind::Blob, "{}".into()).unwrap();
-    let entry = MessageEntry { blob, role: Role::User, media: format!("x-{PLAIN}") };
+    let entry = MessageEntry::new(blob, Role::User, format!("x-{PLAIN}"));
     builder.push_message(&mut change, "main", &entry).unwrap();
     let file = Some((FileMode::Regular, "a".repeat(97).into()));
     builder.set_file(&mut change, "f", file).unwrap();

@@ -9,7 +9,7 @@ use turntree::context::{Builder, Context, FileMode};
 use turntree::exchange::apply_state;
 use turntree::object::Memory;
 use turntree::repo::{BranchName, Snapshot};
-use turntree::workspace::{Action, capture, plan};
+use turntree::workspace::{Action, CaptureOptions, capture, plan};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
 fn context(document: &str) -> (Memory, Context) {
@@ -174,7 +174,14 @@ fn a_workspace_goes_in_by_its_rules_and_comes_back() {
         fs::write(path, content).unwrap();
     }
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
-    let captured = capture(&mut objects, &Context::default(), &mut builder, &workspace).unwrap();
+    let captured = capture(
+        &mut objects,
+        &Context::default(),
+        &mut builder,
+        &workspace,
+        &CaptureOptions::default(),
+    )
+    .unwrap();
     assert_eq!((captured.files, captured.skipped.len()), (4, 0));
     let tree = builder.write(&mut objects).unwrap();
     let first = Context::open(&objects, &tree).unwrap();
@@ -182,7 +189,7 @@ fn a_workspace_goes_in_by_its_rules_and_comes_back() {
     fs::remove_file(workspace.join("src/a.rs")).unwrap();
     fs::write(workspace.join("src/b.rs"), "b").unwrap();
     let mut builder = Builder::from(first.clone());
-    capture(&mut objects, &first, &mut builder, &workspace).unwrap();
+    capture(&mut objects, &first, &mut builder, &workspace, &CaptureOptions::default()).unwrap();
     let tree = builder.write(&mut objects).unwrap();
     let second = Context::open(&objects, &tree).unwrap();
     let changes = turntree::context::diff(&objects, &first, &second).unwrap();
@@ -199,7 +206,14 @@ fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
     fs::write(closed.join("inside"), "kept").unwrap();
     fs::write(folder.path().join("beside"), "first").unwrap();
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
-    capture(&mut objects, &Context::default(), &mut builder, folder.path()).unwrap();
+    capture(
+        &mut objects,
+        &Context::default(),
+        &mut builder,
+        folder.path(),
+        &CaptureOptions::default(),
+    )
+    .unwrap();
     let tree = builder.write(&mut objects).unwrap();
     let first = Context::open(&objects, &tree).unwrap();
 
@@ -207,7 +221,8 @@ fn what_cannot_be_read_is_reported_and_keeps_its_last_content() {
     let readable = fs::read_dir(&closed).is_ok();
     fs::write(folder.path().join("beside"), "second").unwrap();
     let mut builder = Builder::from(first.clone());
-    let captured = capture(&mut objects, &first, &mut builder, folder.path());
+    let captured =
+        capture(&mut objects, &first, &mut builder, folder.path(), &CaptureOptions::default());
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
     let captured = captured.unwrap();
     let tree = builder.write(&mut objects).unwrap();

@@ -182,7 +182,7 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
     let turn = |builder: &mut Builder, text: &str| {
         let mut change = sandbox.repo.begin();
         let blob = change.write(Kind::Blob, text.to_owned().into()).unwrap();
-        let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+        let entry = MessageEntry::new(blob, Role::User, "json");
         builder.push_message(&mut change, "main", &entry).unwrap();
         let tree = builder.write(&mut change).unwrap();
         change.snapshot(&branch, Snapshot::new(tree, text, &stamp(50))).unwrap();

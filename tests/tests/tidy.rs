@@ -21,7 +21,8 @@ const FENCES: &[(&str, &str)] = &[
     ("ciborium_ll", "object/codec.rs"),
     ("zstd", "store/codec.rs"),
     ("memmap2", "store/io.rs"),
-    ("ignore", "workspace/capture.rs"),
+    ("ignore", "workspace/rules.rs"),
+    ("imara_diff", "context/merge/align.rs"),
 ];
 
 const MAX_LINES: usize = 700;

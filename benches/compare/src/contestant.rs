@@ -195,7 +195,7 @@ fn apply(builder: &mut Builder, sink: &mut dyn ObjectSink, change: &Change) -> R
     match change {
         Change::Message { role, json } => {
             let blob = sink.write(Kind::Blob, json.clone())?;
-            let entry = MessageEntry { blob, role: *role, media: "json".into() };
+            let entry = MessageEntry::new(blob, *role, "json");
             builder.push_message(sink, MAIN_AGENT, &entry)?;
         }
         Change::Set { part: Part::Files, key, content } => {

@@ -154,12 +154,12 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
     let mut change = repo.begin();
     for name in names {
         let branch = existing(repo, name)?;
-        if branch == head {
+        if branch == head || branch == repo.shared_head()? {
             let error = Error::invalid(format!("HEAD is at {branch}, so it cannot be deleted"));
             return Err(Failure::hinted(error, "'turntree switch' to another branch first"));
         }
         if let Some(tip) = repo.tip(&branch) {
-            change.move_branch(&branch, None);
+            change.delete_branch(&branch);
             deleted.push((branch, tip));
         }
     }

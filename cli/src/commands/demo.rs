@@ -167,7 +167,13 @@ impl Show<'_> {
         let branch = self.report.branch.clone();
         self.command(&format!("log -n {SHOWN_TURNS} --oneline"))?;
         let style = self.style(false);
-        Walk::of(&branch, self.report.head).write_text(self.out, self.repo, SHOWN_TURNS, &style)
+        Walk::of(&branch, self.report.head).write_text(
+            self.out,
+            self.repo,
+            SHOWN_TURNS,
+            &style,
+            None,
+        )
     }
 
     /// Puts a snapshot on each of two branches that begin at the newest turn.
@@ -193,7 +199,7 @@ impl Show<'_> {
         let style = self.style(true);
         let mut walk = Walk::all(self.repo)?;
         walk.keep_session(self.report.branch.session());
-        walk.write_text(self.out, self.repo, 3, &style)
+        walk.write_text(self.out, self.repo, 3, &style, None)
     }
 
     /// One turn of a strategy, and the bytes it took.
@@ -202,7 +208,7 @@ impl Show<'_> {
         let mut builder = Builder::from(self.repo.context(&self.report.head)?);
         let prompt = format!(r#"{{"role":"user","content":"{}"}}"#, strategy.prompt);
         let blob = change.write(Kind::Blob, Bytes::from(prompt))?;
-        let entry = MessageEntry { blob, role: Role::User, media: JSON_MEDIA.to_owned() };
+        let entry = MessageEntry::new(blob, Role::User, JSON_MEDIA);
         builder.push_message(&mut change, "main", &entry)?;
         builder.set_entry(&mut change, "scratchpad", "plan", Some(strategy.plan.into()))?;
         let file = Some((FileMode::Regular, Bytes::from(strategy.prompt)));

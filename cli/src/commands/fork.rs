@@ -9,7 +9,7 @@ use turntree::repo::BranchName;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, stamp};
+use crate::invocation::{Invocation, check_may_switch, stamp};
 use crate::json;
 use crate::output::{ID, NAME};
 use crate::render::ID_DIGITS;
@@ -39,6 +39,9 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if self.switch {
+            check_may_switch()?;
+        }
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;

@@ -6,18 +6,22 @@ use std::io::{self, Write};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
-use turntree::context::Context;
+use turntree::context::{Context, Paths};
 use turntree::object::{ObjectId, RefValue, Time};
-use turntree::repo::{BranchName, HEAD, LogEntry, Repository};
+use turntree::repo::{
+    BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, SearchScope, Touch,
+    Touches, Touching,
+};
 use turntree::store::Gone;
 
 use crate::complete::revisions;
-use crate::error::{Answer, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, ID, NAME, Palette, STRONG};
 use crate::render::graph::{Graph, Row};
 use crate::render::{ID_DIGITS, count, one_line};
 use crate::revision::{resolve, with_resolver};
+use crate::search::{Occurring, warn_of_gaps};
 use crate::{clock, json};
 
 /// Characters of a message on a line of its own.
@@ -28,11 +32,17 @@ const ONELINE_WIDTH: usize = 76;
 const MIN_WIDTH: usize = 30;
 
 /// Show snapshots, newest first
+///
+/// --path and -S choose turns by what they changed; a merge changed what differs from all it joins. -S
+/// counts TEXT in each changed entry and each changed conversation, whose messages are read as people
+/// see them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree log -n 5
   turntree log --graph --all
   turntree log nightly~10..nightly --oneline
+  turntree log --path files/src --path scratchpad/plan
+  turntree log -S 'fn parse' --graph
   turntree log nightly --json | jq -r .message")]
 pub(crate) struct Log {
     /// Begin here, or A..B for what B has and A has not; HEAD by default
@@ -50,6 +60,12 @@ pub(crate) struct Log {
     /// Begin at every branch
     #[arg(long, conflicts_with = "revision")]
     all: bool,
+    /// Only turns that changed something at or below PATH; may be given several times
+    #[arg(long, value_name = "PATH")]
+    path: Vec<String>,
+    /// Only turns that changed how often TEXT occurs
+    #[arg(short = 'S', value_name = "TEXT")]
+    occurring: Option<String>,
 }
 
 /// Where a walk begins and what it leaves out.
@@ -73,21 +89,46 @@ impl Log {
         let repo = run.open()?;
         let walk = match &self.revision {
             None if self.all => Walk::all(&repo)?,
-            revision => Self::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
+            revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
+        let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
+        let count = |text: &[u8]| occurring.as_ref().map_or(0, |occurring| occurring.count(text));
+        let read = |format: &str, bytes: &[u8]| {
+            occurring.as_ref().and_then(|occurring| occurring.message(format, bytes))
+        };
+        let is_wanted = occurring.is_some() || !self.path.is_empty();
+        let text: Option<(Count<'_>, ReadMessage<'_>)> =
+            occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
+        let touching = Touching { paths: Paths::new(&self.path), text };
+        let mut touches = is_wanted.then(|| repo.touches(touching));
+        self.write(run, &repo, walk, touches.as_mut())?;
+        if let Some(touches) = touches {
+            warn_of_gaps(touches.gaps());
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn write(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        walk: Walk,
+        touches: Option<&mut Touches<'_>>,
+    ) -> Result<()> {
         let limit = self.max_count.unwrap_or(usize::MAX);
         if run.out.json {
-            walk.write_records(&mut run.out, &repo, limit)?;
-            return Ok(Answer::Yes);
+            return walk.write_records(&mut run.out, repo, limit, touches);
         }
         run.out.page();
         let (paint, now) = (run.out.paint, clock::now()?);
         let style = Style { paint, now, graph: self.graph, oneline: self.oneline };
-        walk.write_text(&mut run.out, &repo, limit, &style)?;
-        Ok(Answer::Yes)
+        walk.write_text(&mut run.out, repo, limit, &style, touches)
     }
+}
 
-    fn range(repo: &Repository, text: &str) -> Result<Walk> {
+impl Walk {
+    /// The history of a revision, or of a range.
+    pub(crate) fn range(repo: &Repository, text: &str) -> Result<Self> {
         let range = with_resolver(repo, |resolver| resolver.resolve_range(text))?;
         let right = text.split_once("..").map_or(text, |(_, right)| right);
         let right = if right.is_empty() { HEAD } else { right };
@@ -97,11 +138,15 @@ impl Log {
             let branch = named.map_or_else(|| branch_with(repo, start), |name| Ok(Some(name)))?;
             along.extend(branch.map(|branch| (*start, branch)));
         }
-        Ok(Walk { starts: range.include, hide: range.exclude, along })
+        Ok(Self { starts: range.include, hide: range.exclude, along })
     }
-}
 
-impl Walk {
+    /// The same, to search in.
+    pub(crate) fn into_scope(self) -> SearchScope {
+        let named = |id: ObjectId| (id, self.along.get(&id).cloned());
+        SearchScope { starts: self.starts.into_iter().map(named).collect(), hide: self.hide }
+    }
+
     /// Everything that any branch has.
     pub(crate) fn all(repo: &Repository) -> Result<Self> {
         let branches = repo.branches();
@@ -138,10 +183,19 @@ impl Walk {
         out: &mut crate::output::Output,
         repo: &Repository,
         limit: usize,
+        mut touches: Option<&mut Touches<'_>>,
     ) -> Result<()> {
-        for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
+        let mut left = limit;
+        for entry in repo.history(&self.starts, &self.hide)? {
+            if left == 0 {
+                break;
+            }
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
+            if !is_shown(&mut touches, &entry)? {
+                continue;
+            }
+            left -= 1;
             let LogEntry { id, commit, parents } = entry;
             let (messages, gone) = match gone(repo, &commit.tree) {
                 Some(word) => (None, Some(word)),
@@ -171,10 +225,24 @@ impl Walk {
         repo: &Repository,
         limit: usize,
         style: &Style,
+        mut touches: Option<&mut Touches<'_>>,
     ) -> Result<()> {
         let names = names_by_commit(repo)?;
         let mut graph = Graph::new();
-        for entry in repo.history(&self.starts, &self.hide)?.take(limit) {
+        let history = repo.history(&self.starts, &self.hide)?;
+        let shown: Box<dyn Iterator<Item = Result<LogEntry>>> = match touches.as_mut() {
+            // The lines of a graph lead to what is shown, which nobody knows before all is looked at.
+            Some(touches) if style.graph => {
+                Box::new(only_shown(history, touches)?.into_iter().map(Ok))
+            }
+            _ => Box::new(history.filter_map(|entry| {
+                let shown = entry
+                    .map_err(Failure::from)
+                    .and_then(|entry| Ok(is_shown(&mut touches, &entry)?.then_some(entry)));
+                shown.transpose()
+            })),
+        };
+        for entry in shown.take(limit) {
             let entry = entry?;
             let names = names.get(&entry.id).map_or(&[][..], Vec::as_slice);
             let lines = style.lines(repo, &entry, names)?;
@@ -188,6 +256,38 @@ impl Walk {
         }
         Ok(())
     }
+}
+
+/// Whether a turn did what is asked for, if anything is.
+fn is_shown(touches: &mut Option<&mut Touches<'_>>, entry: &LogEntry) -> Result<bool> {
+    match touches {
+        Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+        None => Ok(true),
+    }
+}
+
+/// The turns that did what is asked for, each with the next of them before it as its parents.
+fn only_shown(history: History<'_>, touches: &mut Touches<'_>) -> Result<Vec<LogEntry>> {
+    let entries = history.collect::<turntree::Result<Vec<_>>>()?;
+    let mut nearest: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
+    let mut shown = Vec::new();
+    for mut entry in entries.into_iter().rev() {
+        let mut parents: Vec<ObjectId> = Vec::new();
+        for parent in entry.parents.iter().filter_map(|parent| nearest.get(parent)).flatten() {
+            if !parents.contains(parent) {
+                parents.push(*parent);
+            }
+        }
+        if touches.of(&entry)? == Touch::Yes {
+            nearest.insert(entry.id, vec![entry.id]);
+            entry.parents = parents;
+            shown.push(entry);
+        } else {
+            nearest.insert(entry.id, parents);
+        }
+    }
+    shown.reverse();
+    Ok(shown)
 }
 
 impl Style {

@@ -1,52 +1,70 @@
-//! `restore`: lays a context out as files.
+//! `restore`: brings a snapshot back, or lays its context out as files elsewhere.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
+use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
-use turntree::workspace::{Action, RestorePlan, Restored, plan};
+use turntree::workspace::{Action, Restore as Wanted, RestorePlan, Restored, plan};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
 use crate::json;
 use crate::output::{ADDED, FAINT, Output, REMOVED};
-use crate::render::{count, harmless, size};
+use crate::render::{ID_DIGITS, count, harmless, size};
+use crate::restoration::{BringBack, Place, part, unknown_workspace};
 use crate::revision::resolve;
 
-/// Lay a context out as files in a directory
+/// Bring a snapshot back: its context on the branch, its files in the workspace
 ///
-/// Conversations become agents/NAME/messages.jsonl, entries of other sections files below
-/// scratchpad, memory, files and so on. Nothing is written before everything was looked at, and
-/// nothing that is there is overwritten without --overwrite. A directory, pipe, socket or device is
-/// never replaced, no link is followed below the directory, and nothing is written into a store.
+/// The branch goes on with a new snapshot whose context is that of REV. First everything is looked at;
+/// then all that is in the workspace is saved, so that 'turntree undo' brings it back; then each file
+/// that differs is written under a temporary name, synced, read back and renamed, and files that REV
+/// does not have are deleted. What is ignored, too large or otherwise not captured is never touched,
+/// nor is a file that changes meanwhile: it is left, and the exit code is 3. The same restore again
+/// finishes one that was interrupted.
 ///
-/// Each file is written under a temporary name, synced, read back and renamed; permissions are as the
-/// umask says. A name as .git or .. is not written: its first character is percent-coded (%2Egit).
+/// With --to, the context is only laid out as files in a directory: conversations become
+/// agents/NAME/messages.jsonl, entries of other sections files below scratchpad, memory, files and so
+/// on. Nothing that is there is overwritten without --overwrite. A name as .git or .. is not written:
+/// its first character is percent-coded (%2Egit).
+///
+/// Either way a directory, pipe, socket or device is never replaced, no link is followed below the
+/// directory, and nothing is written into a store. Permissions are as the umask says.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
+  turntree restore turn:12 --dry-run
+  turntree restore nightly~3 --only files/src --only scratchpad
+  turntree restore HEAD --workspace ../copy
   turntree restore turn:12 --to look
-  turntree restore nightly~3 --to . --only files --dry-run
-  turntree restore nightly~3 --to . --only files/src --overwrite")]
+  turntree restore nightly~3 --to . --only files --dry-run")]
 pub(crate) struct Restore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// The directory, which is made if need be
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    to: PathBuf,
-    /// Only sections and entries below this path; may be given several times
-    #[arg(long, value_name = "PATH")]
+    /// Lay it out in this directory, which is made if need be, and leave branch and workspace alone
+    #[arg(
+        long,
+        value_name = "DIR",
+        value_hint = clap::ValueHint::DirPath,
+        conflicts_with_all = ["workspace", "session", "branch", "allow_broad"]
+    )]
+    to: Option<PathBuf>,
+    /// Only this: files, conversation, another section, or a path; may be given several times
+    #[arg(long, value_name = "PART")]
     only: Vec<String>,
+    #[command(flatten)]
+    place: Place,
     /// Print what would be done, and do nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Overwrite files that differ
-    #[arg(long)]
+    #[arg(long, requires = "to")]
     overwrite: bool,
 }
 
@@ -54,8 +72,48 @@ impl Restore {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
-        let plan = plan(repo.store(), &repo.context(&id)?, &self.to, &self.only)?;
-        let restored = if self.dry_run { Restored::default() } else { self.apply(&repo, &plan)? };
+        match &self.to {
+            Some(to) => self.lay_out(run, &repo, id, to),
+            None => self.bring_back(run, &repo, id),
+        }
+    }
+
+    /// Whether it leaves the store alone.
+    pub(crate) fn looks_only(&self) -> bool {
+        self.to.is_some()
+    }
+
+    fn bring_back(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        from: ObjectId,
+    ) -> Result<Answer> {
+        let branch = self.place.branch(repo)?;
+        let only = Selection::parse(&self.only);
+        let workspace = match only.reaches_files() {
+            true => self.place.directory(repo, &branch)?,
+            false => None,
+        };
+        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
+        if workspace.is_none() && only.reaches_files() && has_files {
+            return Err(unknown_workspace(&branch));
+        }
+        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
+        let message = format!("restored turn {turn} ({short}){}", part(&self.only));
+        let restore = Wanted { branch, from, only, workspace, is_rollback: false, message };
+        BringBack { restore, verb: "restore", dry_run: self.dry_run }.run(run, repo)
+    }
+
+    fn lay_out(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        id: ObjectId,
+        to: &Path,
+    ) -> Result<Answer> {
+        let plan = plan(repo.store(), &repo.context(&id)?, to, &self.only)?;
+        let restored = if self.dry_run { Restored::default() } else { self.apply(repo, &plan)? };
         if run.out.json {
             run.out.record(&self.record(&id, &plan, &restored))?;
         } else {

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Context, MAIN_AGENT, MessageEntry, Place, split};
+use turntree::context::{Context, MAIN_AGENT, MessageEntry, Place, open_conflicts, split};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::tree::Item;
@@ -14,7 +14,7 @@ use super::ls;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME, Output, STRONG};
+use crate::output::{FAINT, ID, NAME, Output, REMOVED, STRONG};
 use crate::render::{ID_DIGITS, count, harmless, message, size};
 use crate::revision::resolve;
 use crate::{clock, json};
@@ -75,6 +75,7 @@ fn overview(
         scratchpad: context.count(source, "scratchpad")?,
         memory: context.count(source, "memory")?,
         vfs: context.count(source, "vfs")?,
+        conflicts: open_conflicts(source, context)?.len() as u64,
     })
 }
 
@@ -111,6 +112,11 @@ fn write_overview(
         let entries = count(section.len(source)?, ls::entries_of(name));
         writeln!(out, "{}  {entries}", paint.paint(NAME, format_args!("{name:<width$}")))?;
     }
+    let open = open_conflicts(source, context)?;
+    if !open.is_empty() {
+        let open = count(open.len() as u64, "conflict");
+        writeln!(out, "\n{}", paint.paint(REMOVED, format_args!("{open} to decide")))?;
+    }
     write_last_messages(out, context, source)
 }
 
@@ -128,7 +134,9 @@ fn write_last_messages(
         let entry = MessageEntry::from_item(&item?)?;
         let summary = message::summary(source, &entry)?;
         let about = out.paint.paint(FAINT, format!("{index:>5}  {:<9}", entry.role.name()));
-        writeln!(out, "{about}  {summary}")?;
+        let origin = entry.origin.map(|origin| format!("  (from {})", harmless(&origin)));
+        let origin = out.paint.paint(FAINT, origin.unwrap_or_default());
+        writeln!(out, "{about}  {summary}{origin}")?;
     }
     Ok(())
 }
@@ -159,6 +167,7 @@ fn show_path(
         size: bytes.len() as u64,
         role: None,
         format: None,
+        origin: None,
         text: std::str::from_utf8(&bytes).ok().map(str::to_owned),
     };
     if section.ends_with("/messages") {
@@ -166,12 +175,15 @@ fn show_path(
         record.text = Some(message::full(&message::read(source, &entry)?));
         record.role = Some(entry.role.name());
         record.format = Some(entry.media);
+        record.origin = entry.origin;
     }
     if out.json {
         out.record(&record)?;
         return Ok(());
     }
     let role = record.role.map(|role| format!(", {role}")).unwrap_or_default();
+    let origin = record.origin.map(|origin| format!(", from {}", harmless(&origin)));
+    let role = format!("{role}{}", origin.unwrap_or_default());
     let about = format!("{path}{role}, {}, {}", size(record.size), item.link.id.short(ID_DIGITS));
     writeln!(out, "{}\n", out.paint.paint(FAINT, about))?;
     match record.text {

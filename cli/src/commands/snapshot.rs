@@ -4,19 +4,21 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
+use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
 use turntree::repo::vfs::take_over;
 use turntree::repo::{NewPin, Snapshot as Draft};
-use turntree::{Error, ErrorKind, workspace};
+use turntree::workspace::workspace_metadata;
 
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
-use crate::output::{ID, NAME, warn};
+use crate::output::{ID, NAME};
 use crate::render::ID_DIGITS;
 use crate::revision::branch_of;
+use crate::workspace::{Limits, Workspace};
 
 /// Take a snapshot of a context
 ///
@@ -28,6 +30,7 @@ use crate::revision::branch_of;
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree snapshot -m 'before the refactoring' --workspace .
+  turntree snapshot -m 'turn 7' --workspace . --time-budget 500ms --max-file-size 10MiB
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn")]
 pub(crate) struct Snapshot {
@@ -40,6 +43,8 @@ pub(crate) struct Snapshot {
     /// Make the section files what this directory holds
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     workspace: Option<PathBuf>,
+    #[command(flatten)]
+    limits: Limits,
     /// Put it on a branch of this session; main by default
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
@@ -66,6 +71,10 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.workspace {
+            Some(dir) => self.limits.check(dir)?,
+            None => self.limits.expect_none()?,
+        }
         let state = self.state.as_deref().map(read_input).transpose()?;
         if run.would_create()? {
             self.check(state.as_deref())?;
@@ -86,15 +95,17 @@ impl Snapshot {
             apply_state(&mut change, &mut builder, &state)
                 .map_err(|error| error.at(input_name(path)))?;
         }
-        if let Some(dir) = &self.workspace {
-            let captured = workspace::capture(&mut change, &parent, &mut builder, dir)?;
-            for skipped in &captured.skipped {
-                warn(&format!("{} is left out: {}", skipped.path.display(), skipped.reason));
+        let workspace = match &self.workspace {
+            None => None,
+            Some(dir) => {
+                Some(self.limits.capture(&repo, &mut change, &parent, &mut builder, dir)?)
             }
-        }
+        };
         take_over(&mut change, &mut builder)?;
-        let mut draft = Draft::new(builder.write(&mut change)?, &self.message, &stamp);
+        let tree = builder.write(&mut change)?;
+        let mut draft = Draft::new(tree, &self.message, &stamp);
         draft.trigger = self.trigger;
+        draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
         if let Some(agent) = &self.agent {
             draft.author.agent.clone_from(agent);
         }
@@ -110,14 +121,22 @@ impl Snapshot {
             ErrorKind::Conflict,
             "another process put a snapshot on this branch meanwhile: try again",
         )?;
+        if let Some(workspace) = &workspace {
+            workspace.keep(&repo, &tree);
+        }
         if run.out.json {
-            run.out.record(&json::Moved { pin, ..json::Moved::new(Some((id, turn)), &branch) })?;
+            let workspace = workspace.as_ref().map(Workspace::record);
+            let moved = json::Moved::new(Some((id, turn)), &branch);
+            run.out.record(&json::Moved { pin, workspace, ..moved })?;
         } else {
             let paint = run.out.paint;
             let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
             let begins = if begins { ", which begins with it" } else { "" };
             let pinned = if self.pin { ", pinned" } else { "" };
             writeln!(run.out, "{id} turn {turn} of {branch}{begins}{pinned}")?;
+            if let Some(workspace) = &workspace {
+                writeln!(run.out, "{}", workspace.summary())?;
+            }
         }
         Ok(Answer::Yes)
     }
@@ -131,9 +150,6 @@ impl Snapshot {
             apply_state(&mut sink, &mut builder, state)
                 .map_err(|error| error.at(input_name(path)))?;
         }
-        if let Some(dir) = self.workspace.as_ref().filter(|dir| !dir.is_dir()) {
-            return Err(Error::not_found(format!("{} is not a directory", dir.display())).into());
-        }
         Ok(())
     }
 }
@@ -142,8 +158,9 @@ fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {
     let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let result = |result| [PASSED, FAILED].into_iter().find(|known| *known == result);
     let parsed = parts.and_then(|(name, text)| Some((name.to_owned(), result(text)?)));
-    parsed
-        .ok_or_else(|| Error::invalid(format!("'{text}': expected NAME={PASSED} or NAME={FAILED}")))
+    parsed.ok_or_else(|| {
+        turntree::Error::invalid(format!("'{text}': expected NAME={PASSED} or NAME={FAILED}"))
+    })
 }
 
 fn trigger(text: &str) -> Result<Trigger, turntree::Error> {

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use clap::Args;
+use turntree::context::open_conflicts;
 
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME};
+use crate::output::{FAINT, ID, NAME, REMOVED};
 use crate::render::{ID_DIGITS, count, one_line};
 use crate::{clock, json};
 
@@ -26,9 +27,13 @@ impl Status {
         let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
         let (n_sessions, n_branches) = (sessions.len() as u64, branches.len() as u64);
         let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
-        let messages = match &head.commit {
-            Some(id) => repo.context(id)?.message_count(repo.store())?,
-            None => 0,
+        let (messages, conflicts) = match &head.commit {
+            Some(id) => {
+                let context = repo.context(id)?;
+                let open = open_conflicts(repo.store(), &context)?.len() as u64;
+                (context.message_count(repo.store())?, open)
+            }
+            None => (0, 0),
         };
         if run.out.json {
             run.out.record(&json::Status {
@@ -41,6 +46,7 @@ impl Status {
                 messages,
                 sessions: n_sessions,
                 branches: n_branches,
+                conflicts,
             })?;
             return Ok(Answer::Yes);
         }
@@ -57,6 +63,13 @@ impl Status {
                 clock::relative(commit.time, clock::now()?),
                 one_line(&commit.message, 60),
             )?,
+        }
+        if conflicts > 0 {
+            let open = format!(
+                "{} to decide: 'turntree resolve' lists them",
+                count(conflicts, "conflict")
+            );
+            writeln!(run.out, "{}", paint.paint(REMOVED, open))?;
         }
         let held = format!("{} of {}", count(n_branches, "branch"), count(n_sessions, "session"));
         writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;

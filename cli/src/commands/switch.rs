@@ -7,7 +7,7 @@ use clap_complete::ArgValueCandidates;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, stamp};
+use crate::invocation::{Invocation, check_may_switch, stamp};
 use crate::json;
 use crate::output::NAME;
 use crate::revision::with_resolver;
@@ -28,6 +28,7 @@ pub(crate) struct Switch {
 
 impl Switch {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        check_may_switch()?;
         let repo = run.open()?;
         let name = if self.branch == "-" { "@{-1}" } else { &self.branch };
         let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;

@@ -1,35 +1,44 @@
 //! `undo` and `redo`: take back the last change, and make it again.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args;
 use turntree::object::{RefChange, RefValue};
-use turntree::repo::{OperationEntry, Repository, UndoPlan};
+use turntree::repo::{
+    LastUndo, MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE,
+};
+use turntree::workspace::{
+    Arranged, FileChanges, Kept, Prepared, Restoration, is_unfinished, prepare_rest, prepare_undo,
+};
 use turntree::{Error, ErrorKind};
 
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{FAINT, ID, NAME, Palette};
+use crate::render::restoration::write_files;
 use crate::render::{ID_DIGITS, one_line};
+use crate::restoration::{capturing, checked, end, remember};
 
 const UNDO: &str = "undo";
 const REDO: &str = "redo";
 
 /// Characters of a reason on a line.
-const REASON_WIDTH: usize = 60;
+const REASON_WIDTH: usize = 72;
 
 /// Take back the last change
 ///
 /// Every command that changed a branch, a tag, a pin, a policy or HEAD is one operation, and this takes
-/// back the newest one of yours that is not taken back yet: each ref gets the value that it had. Files
-/// in a workspace stay as they are. Nothing is lost: 'turntree redo' makes it again. When a later
-/// operation has changed the same ref, nothing happens and the exit code is 3.
+/// back the newest one of yours that is not taken back yet: each ref gets the value that it had. After
+/// a restore or a rollback, the files of the workspace become what they were before it, those that no
+/// snapshot has included; an undo that was interrupted is finished by the next. Nothing is lost: what is there now is saved, and 'turntree redo' brings it
+/// again. When a later operation has changed the same ref, nothing happens and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree undo
   turntree undo --dry-run
-  turntree undo 41
+  turntree undo 41 --no-files
   turntree undo --any-actor --json")]
 pub(crate) struct Undo {
     /// This operation instead, by the number or id that 'turntree op log' shows
@@ -59,6 +68,15 @@ struct Options {
     /// Only show what would change
     #[arg(long)]
     dry_run: bool,
+    /// Leave the files of the workspace as they are
+    #[arg(long)]
+    no_files: bool,
+    /// The workspace, when it is elsewhere now
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with = "no_files")]
+    workspace: Option<PathBuf>,
+    /// Take even the home directory, a directory above it, or / for a workspace
+    #[arg(long)]
+    allow_broad: bool,
 }
 
 impl Undo {
@@ -69,7 +87,12 @@ impl Undo {
                 ErrorKind::NotFound,
                 "'turntree op log' shows the operations that are kept",
             )?,
-            None => self.options.newest(&repo, UNDO, Repository::undoable)?,
+            None => {
+                if let Some(answer) = self.options.finish(run, &repo, UNDO)? {
+                    return Ok(answer);
+                }
+                self.options.newest(&repo, UNDO, Repository::undoable)?
+            }
         };
         self.options.take_back(run, &repo, entry, UNDO)
     }
@@ -78,6 +101,9 @@ impl Undo {
 impl Redo {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
+        if let Some(answer) = self.options.finish(run, &repo, REDO)? {
+            return Ok(answer);
+        }
         let entry = self.options.newest(&repo, REDO, Repository::redoable)?;
         self.options.take_back(run, &repo, entry, REDO)
     }
@@ -100,6 +126,43 @@ impl Options {
         Err(Failure::hinted(error, "'turntree op log' shows who did what"))
     }
 
+    /// Finishes an undo or redo that was interrupted while it wrote files, if the last one was.
+    fn finish(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        verb: &str,
+    ) -> Result<Option<Answer>> {
+        let stamp = stamp()?;
+        let is_mine = |last: &LastUndo| {
+            let operation = &last.entry.operation;
+            last.is_redo == (verb == REDO) && (self.any_actor || operation.actor == stamp.actor)
+        };
+        let Some(last) = repo.last_undo()?.filter(|last| is_mine(last) && !self.no_files) else {
+            return Ok(None);
+        };
+        let known = repo.commit(&last.target)?.metadata.remove(WORKSPACE).map(PathBuf::from);
+        let dir =
+            self.workspace.clone().or(known).and_then(|dir| checked(&dir, self.allow_broad).ok());
+        let Some(dir) = dir.filter(|dir| matches!(is_unfinished(repo, &last, dir), Ok(true)))
+        else {
+            return Ok(None);
+        };
+        let subject = repo.undo_subject(&last.entry)?;
+        let (number, what) = (subject.operation.sequence, &subject.operation.reason);
+        let reason = format!("finish {verb} {number}: {what}");
+        let (prepared, cache) = capturing(repo, Some(&dir), |options| {
+            prepare_rest(repo, &last, &dir, options, &stamp, &reason)
+        })?;
+        let taken = Taken::by(prepared, self.dry_run, &stamp, &reason)?;
+        remember(repo, cache.as_ref(), taken.before.as_ref());
+        let undone = last.undone;
+        let state = format!("the workspace before operation {}", undone.operation.sequence);
+        let plan = UndoPlan { undone, changes: Vec::new(), moved: Some(last.moved) };
+        self.show(run, &plan, &taken, &state, &reason)?;
+        end(taken.files.as_ref(), taken.arranged.as_ref()).map(Some)
+    }
+
     fn take_back(
         &self,
         run: &mut Invocation,
@@ -111,35 +174,107 @@ impl Options {
             ErrorKind::Conflict,
             "undo the later one first, or 'turntree fork' from the old value",
         )?;
-        let UndoPlan { undone, changes } = &plan;
         // What is made again is better named than the undo of it.
+        let undone = &plan.undone;
         let subject = if verb == REDO { repo.undo_subject(undone)? } else { undone.clone() };
-        let (number, reason) = (subject.operation.sequence, &subject.operation.reason);
-        let done = match self.dry_run {
-            true => None,
-            false => {
-                let committed =
-                    repo.undo(&plan, &stamp()?, &format!("{verb} {number}: {reason}"))?;
-                Some(committed.sequence)
+        let (number, stamp) = (subject.operation.sequence, stamp()?);
+        let reason = format!("{verb} {number}: {}", subject.operation.reason);
+        let taken = match plan.moved.as_ref().filter(|_| !self.no_files) {
+            Some(moved) => self.with_files(repo, &plan, moved, &stamp, &reason)?,
+            None if self.dry_run => Taken::default(),
+            None => {
+                let operation = Some(repo.undo(&plan, &stamp, &reason)?.sequence);
+                Taken { operation, ..Taken::default() }
             }
         };
+        let state = format!("the workspace before operation {}", undone.operation.sequence);
+        self.show(run, &plan, &taken, &state, &reason)?;
+        end(taken.files.as_ref(), taken.arranged.as_ref())
+    }
+
+    /// Takes back an operation that has moved files of a workspace.
+    fn with_files(
+        &self,
+        repo: &Repository,
+        plan: &UndoPlan,
+        moved: &MovedFiles,
+        stamp: &Stamp,
+        reason: &str,
+    ) -> Result<Taken> {
+        let known = repo.commit(&moved.before)?.metadata.remove(WORKSPACE).map(PathBuf::from);
+        let hint = "--workspace names where it is now, --no-files takes back the branch alone";
+        let dir = self.workspace.clone().or(known);
+        let dir = dir
+            .as_deref()
+            .map(|dir| checked(dir, self.allow_broad))
+            .transpose()
+            .hint(ErrorKind::NotFound, hint)?;
+        let prepared = capturing(repo, dir.as_deref(), |options| {
+            prepare_undo(repo, plan, moved, dir.as_deref(), options, stamp, reason)
+        });
+        let (prepared, cache) = prepared.hint(ErrorKind::InvalidInput, hint)?;
+        let taken = Taken::by(prepared, self.dry_run, stamp, reason)?;
+        remember(repo, cache.as_ref(), taken.before.as_ref());
+        Ok(taken)
+    }
+
+    fn show(
+        &self,
+        run: &mut Invocation,
+        plan: &UndoPlan,
+        taken: &Taken,
+        state: &str,
+        reason: &str,
+    ) -> Result<()> {
+        let UndoPlan { undone, changes, .. } = plan;
+        let Taken { operation, before, files, arranged } = taken;
+        let (files, arranged) = (files.as_ref(), arranged.as_ref());
         if run.out.json {
+            let before = before.as_ref().map(|kept| kept.commit.to_string());
             run.out.record(&json::Undo {
                 undone: undone.operation.sequence,
                 id: undone.id.to_string(),
                 reason: undone.operation.reason.clone(),
                 changes: changes.iter().map(json::Change::from).collect(),
-                operation: done,
+                operation: *operation,
+                workspace: files.map(|it| json::WorkspaceChanges::new(it, state, before, arranged)),
             })?;
-            return Ok(Answer::Yes);
+            return Ok(());
         }
         let would = if self.dry_run { "would " } else { "" };
         let paint = run.out.paint;
-        writeln!(run.out, "{would}{verb} {number}: {}", one_line(reason, REASON_WIDTH))?;
+        writeln!(run.out, "{would}{}", one_line(reason, REASON_WIDTH))?;
         for change in changes {
             writeln!(run.out, "{}", line(paint, change))?;
         }
-        Ok(Answer::Yes)
+        if let Some(files) = files {
+            write_files(&mut run.out, files, state, arranged)?;
+        }
+        Ok(())
+    }
+}
+
+/// What was taken back, or would be.
+#[derive(Default)]
+struct Taken {
+    operation: Option<u64>,
+    /// What keeps the workspace as it was.
+    before: Option<Kept>,
+    files: Option<FileChanges>,
+    arranged: Option<Arranged>,
+}
+
+impl Taken {
+    /// What a plan did, or would do.
+    fn by(prepared: Prepared<'_>, dry_run: bool, stamp: &Stamp, reason: &str) -> Result<Self> {
+        if dry_run {
+            let files = prepared.plan().files.clone();
+            return Ok(Self { files, ..Self::default() });
+        }
+        let done = prepared.apply(stamp, reason)?;
+        let Restoration { before, files, .. } = done.plan;
+        let operation = Some(done.committed.sequence);
+        Ok(Self { operation, before, files, arranged: done.arranged })
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use turntree::object::{RefChange, RefValue, Time};
 use turntree::repo::OperationEntry;
 
+use super::WorkspaceChanges;
 use crate::clock;
 
 /// `op log`, a line each; `op show`.
@@ -41,6 +42,8 @@ pub(crate) struct Undo {
     pub(crate) changes: Vec<Change>,
     /// The number of the operation that this is; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
+    /// What becomes of the workspace whose files the operation had moved, if it had.
+    pub(crate) workspace: Option<WorkspaceChanges>,
 }
 
 impl Operation {

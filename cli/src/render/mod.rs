@@ -3,7 +3,9 @@
 pub(crate) mod changes;
 pub(crate) mod collection;
 pub(crate) mod graph;
+pub(crate) mod merging;
 pub(crate) mod message;
+pub(crate) mod restoration;
 pub(crate) mod table;
 
 /// Hex digits of an id that people see.

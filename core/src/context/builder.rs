@@ -20,7 +20,7 @@ use crate::tree::{Item, List};
 /// begin again with [`Builder::from`] the context that the branch has now.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
-    context: Context,
+    pub(super) context: Context,
     lists: BTreeMap<String, OpenList>,
     maps: BTreeMap<String, BTreeMap<Bytes, Option<Item>>>,
 }
@@ -193,6 +193,22 @@ impl Builder {
         self.context.set_sections(sink, [(section.to_owned(), None)])
     }
 
+    /// Makes a section what it is in `other`, whatever was changed of it here.
+    ///
+    /// # Errors
+    /// What reading `other` and the sink report.
+    pub fn set_as_in(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        section: &str,
+        other: &Context,
+    ) -> Result<()> {
+        self.lists.remove(section);
+        self.maps.remove(section);
+        let found = other.section(sink, section)?;
+        self.context.set_sections(sink, [(section.to_owned(), found)])
+    }
+
     /// Makes a section a single blob.
     ///
     /// # Errors
@@ -206,6 +222,20 @@ impl Builder {
         self.clear(sink, section)?;
         let section_value = Section { shape: Shape::Blob, id: blob };
         self.context.set_sections(sink, [(section.to_owned(), Some(section_value))])
+    }
+
+    /// Makes a section what another context has there, or drops it.
+    ///
+    /// # Errors
+    /// What the sink reports.
+    pub(super) fn set_section(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        section: Option<Section>,
+    ) -> Result<()> {
+        self.clear(sink, name)?;
+        self.context.set_sections(sink, [(name.to_owned(), section)])
     }
 
     /// Makes a section an empty list or map, which is different from no section.

@@ -40,19 +40,29 @@ pub struct SectionChange {
 /// What reading reports.
 pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<ContextDiff> {
     let (old, new) = (old.sections(source)?, new.sections(source)?);
-    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut changed = ContextDiff::new();
-    for name in names {
-        let (old, new) = (old.get(name).copied(), new.get(name).copied());
-        if old != new {
-            let changes = diff_section(source, old, new)?;
-            changed.insert(name.clone(), SectionDiff { changes });
-        }
+    for (name, old, new) in changed_sections(&old, &new) {
+        let changes = diff_section(source, old, new)?;
+        changed.insert(name.to_owned(), SectionDiff { changes });
     }
     Ok(changed)
 }
 
-fn diff_section(
+/// The sections that differ between two contexts, in order of names, with both sides.
+pub fn changed_sections<'a>(
+    old: &'a BTreeMap<String, Section>,
+    new: &'a BTreeMap<String, Section>,
+) -> impl Iterator<Item = (&'a str, Option<Section>, Option<Section>)> {
+    let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let sides = |name: &'a String| (&**name, old.get(name).copied(), new.get(name).copied());
+    names.into_iter().map(sides).filter(|(_, old, new)| old != new)
+}
+
+/// What changed in one section, of which either side may be missing: what [`diff`] says of it.
+///
+/// # Errors
+/// What reading reports.
+pub fn diff_section(
     source: &dyn ObjectSource,
     old: Option<Section>,
     new: Option<Section>,

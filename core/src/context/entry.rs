@@ -17,6 +17,12 @@ pub const MAX_SUFFIX_BYTES: usize = 64;
 /// Most bytes of a media type.
 pub const MAX_MEDIA_BYTES: usize = 127;
 
+/// Most bytes of the origin of a message: a session, a slash and a branch fit.
+pub const MAX_ORIGIN_BYTES: usize = 511;
+
+/// Ends the media type when an origin follows.
+const ORIGIN_MARK: u8 = 0;
+
 /// Who speaks in a message. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -76,20 +82,37 @@ pub struct MessageEntry {
     pub role: Role,
     /// The format of the record: a transcript format's name, or `json`.
     pub media: String,
+    /// Where a merge or cherry-pick took it from: a branch, or the beginning of a commit's id. `None`
+    /// for a message of the branch itself.
+    pub origin: Option<String>,
 }
 
 impl MessageEntry {
-    /// The list item: the role's code, then the media type.
+    /// A message of `role` whose record is `blob`, of the branch itself.
+    #[must_use]
+    pub fn new(blob: ObjectId, role: Role, media: impl Into<String>) -> Self {
+        Self { blob, role, media: media.into(), origin: None }
+    }
+
+    /// The list item: the role's code, then the media type, then a zero byte and the origin if there
+    /// is one.
     ///
     /// # Errors
-    /// `LimitExceeded` for a media type over [`MAX_MEDIA_BYTES`].
+    /// `LimitExceeded` for a media type over [`MAX_MEDIA_BYTES`] or an origin over
+    /// [`MAX_ORIGIN_BYTES`]; `InvalidInput` for a media type with a zero byte or an empty origin.
     pub fn to_item(&self) -> Result<Item> {
         if self.media.len() > MAX_MEDIA_BYTES {
             let (limit, found) = (MAX_MEDIA_BYTES as u64, self.media.len() as u64);
             return Err(Error::limit("bytes of a media type", limit, found));
         }
+        if self.media.as_bytes().contains(&ORIGIN_MARK) {
+            return Err(Error::invalid("a media type has no zero byte"));
+        }
         let mut meta = vec![self.role as u8];
         meta.extend_from_slice(self.media.as_bytes());
+        if let Some(origin) = &self.origin {
+            add_origin(&mut meta, origin)?;
+        }
         Ok(blob_item(self.blob, meta))
     }
 
@@ -99,11 +122,48 @@ impl MessageEntry {
     /// `Corrupt` when the item is not a message.
     pub fn from_item(item: &Item) -> Result<Self> {
         let damaged = || Error::corrupt(item.link.id, "an entry of a conversation", "another one");
-        let (code, media) = item.meta.split_first().ok_or_else(damaged)?;
+        let (code, rest) = item.meta.split_first().ok_or_else(damaged)?;
         let role = Role::ALL.into_iter().find(|role| *role as u8 == *code).ok_or_else(damaged)?;
-        let media = std::str::from_utf8(media).map_err(|_| damaged())?.to_owned();
-        Ok(Self { blob: item.link.id, role, media })
+        let rest = std::str::from_utf8(rest).map_err(|_| damaged())?;
+        let (media, origin) = match rest.split_once(char::from(ORIGIN_MARK)) {
+            Some((_, "")) => return Err(damaged()),
+            Some((media, origin)) => (media.to_owned(), Some(origin.to_owned())),
+            None => (rest.to_owned(), None),
+        };
+        Ok(Self { blob: item.link.id, role, media, origin })
     }
+}
+
+/// The item of a message as it is on its own branch: without an origin.
+pub(super) fn without_origin(item: &Item) -> Item {
+    // The first byte is the code of the role, which may be zero.
+    match item.meta.iter().skip(1).position(|byte| *byte == ORIGIN_MARK) {
+        Some(media) => Item { link: item.link, meta: item.meta.slice(..=media) },
+        None => item.clone(),
+    }
+}
+
+/// The item of a message that comes from `origin`; one that has an origin keeps it.
+pub(super) fn with_origin(item: &Item, origin: &str) -> Result<Item> {
+    if without_origin(item) != *item || origin.is_empty() {
+        return Ok(item.clone());
+    }
+    let mut meta = item.meta.to_vec();
+    add_origin(&mut meta, origin)?;
+    Ok(Item { link: item.link, meta: meta.into() })
+}
+
+fn add_origin(meta: &mut Vec<u8>, origin: &str) -> Result<()> {
+    if origin.is_empty() {
+        return Err(Error::invalid("the origin of a message has at least one byte"));
+    }
+    if origin.len() > MAX_ORIGIN_BYTES {
+        let (limit, found) = (MAX_ORIGIN_BYTES as u64, origin.len() as u64);
+        return Err(Error::limit("bytes of the origin of a message", limit, found));
+    }
+    meta.push(ORIGIN_MARK);
+    meta.extend_from_slice(origin.as_bytes());
+    Ok(())
 }
 
 /// What a file is.
@@ -216,7 +276,7 @@ mod tests {
     #[test]
     fn entries_round_trip_and_each_refuses_the_others() {
         let blob = ObjectId::of(Kind::Blob, b"x");
-        let message = MessageEntry { blob, role: Role::Tool, media: "codex".into() };
+        let message = MessageEntry::new(blob, Role::Tool, "codex");
         let file = FileEntry { blob, mode: FileMode::Executable, size: 7 };
         let source =
             SourceEntry { blob, kind: SourceKind::Glue, suffix: Bytes::from_static(b",\n  ") };
@@ -227,6 +287,32 @@ mod tests {
         assert!(FileEntry::from_item(&message.to_item().unwrap()).is_err());
         assert!(MessageEntry::from_item(&blob_item(blob, vec![])).is_err());
         assert!(SourceEntry::from_item(&blob_item(blob, vec![9])).is_err());
+    }
+
+    #[test]
+    fn an_origin_stands_behind_what_a_message_has_without_one() {
+        let blob = ObjectId::of(Kind::Blob, b"x");
+        for (role, media) in [(Role::System, "json"), (Role::Other, "")] {
+            let plain = MessageEntry::new(blob, role, media).to_item().unwrap();
+            assert_eq!(plain.meta, [&[role as u8], media.as_bytes()].concat());
+            let marked = with_origin(&plain, "task/plan-b").unwrap();
+            let entry = MessageEntry::from_item(&marked).unwrap();
+            assert_eq!(entry.origin.as_deref(), Some("task/plan-b"));
+            assert_eq!((entry.role, entry.media.as_str()), (role, media));
+            assert_eq!(entry.to_item().unwrap(), marked);
+            assert_eq!(with_origin(&marked, "other").unwrap(), marked, "the first one counts");
+            assert_eq!(without_origin(&marked), plain);
+            assert_eq!(without_origin(&plain), plain);
+        }
+        let item = |meta: &'static [u8]| blob_item(blob, meta);
+        assert!(MessageEntry::from_item(&item(b"\x01json\0")).is_err(), "an empty origin");
+        let mut entry = MessageEntry::new(blob, Role::User, "a\0b");
+        assert!(entry.to_item().is_err());
+        entry.media = "json".into();
+        entry.origin = Some("o".repeat(MAX_ORIGIN_BYTES));
+        assert!(entry.to_item().is_ok());
+        entry.origin = Some("o".repeat(MAX_ORIGIN_BYTES + 1));
+        assert!(entry.to_item().is_err());
     }
 
     #[test]

@@ -25,7 +25,7 @@
 //! let mut objects = Memory::new();
 //! let mut builder = Builder::new();
 //! let blob = objects.write(Kind::Blob, r#"{"role":"user","content":"hi"}"#.into())?;
-//! let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+//! let entry = MessageEntry::new(blob, Role::User, "json");
 //! builder.push_message(&mut objects, "main", &entry)?;
 //! builder.set_entry(&mut objects, "scratchpad", "plan", Some("say hello".into()))?;
 //! let tree = builder.write(&mut objects)?;
@@ -39,7 +39,9 @@
 mod builder;
 mod diff;
 mod entry;
+mod merge;
 mod path;
+mod selection;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,16 +49,25 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use builder::Builder;
-pub use diff::{ContextDiff, SectionChange, SectionDiff, diff};
+pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
-    FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry,
-    SourceKind,
+    FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_ORIGIN_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role,
+    SourceEntry, SourceKind,
 };
-pub use path::{MAX_PATH_BYTES, agent_section, split};
+pub use merge::{
+    Added, CONFLICTS, Conflict, ConflictKind, ContextMerge, Labels, MergeOptions, MessagePolicy,
+    OpenConflict, ReadAdded, ReadToolUse, SectionMerge, Take, ToolUse, Version, merge,
+    open_conflicts, resolve, write as write_resolved,
+};
+pub use path::{MAX_PATH_BYTES, Paths, agent_section, split};
+pub use selection::Selection;
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, Link, List, Map};
+
+/// The section of the workspace.
+const FILES: &str = "files";
 
 /// The agent whose conversation is a session's main one.
 pub const MAIN_AGENT: &str = "main";

@@ -20,8 +20,10 @@ pub mod lines;
 mod offload;
 mod piece;
 mod rejoin;
+mod search;
 mod shape;
 mod source;
+mod spiral;
 mod state;
 mod turns;
 mod usage;
@@ -36,8 +38,12 @@ pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, import};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
 pub use piece::{Piece, PieceKind, Pieces};
+pub use search::MessageText;
 pub use shape::Shape;
 pub use source::export_source;
+pub use spiral::{
+    SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
+};
 pub use state::{JSON_MEDIA, apply_state};
 pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};

@@ -110,7 +110,7 @@ fn apply_messages(
         })?;
         let role = spoken.role.as_deref().map_or(Role::Other, Role::from_name);
         let blob = sink.write(Kind::Blob, raw(message))?;
-        items.push(MessageEntry { blob, role, media: JSON_MEDIA.to_owned() }.to_item()?);
+        items.push(MessageEntry::new(blob, role, JSON_MEDIA).to_item()?);
     }
     if items.is_empty() {
         return builder.set_empty(sink, section, Shape::List);

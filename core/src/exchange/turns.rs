@@ -225,8 +225,7 @@ impl<'r> TurnWriter<'r> {
             self.cited.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
         }
         let blob = self.write_content(piece, &message.content)?;
-        let media = self.format.name.to_owned();
-        MessageEntry { blob, role: message.role, media }.to_item()
+        MessageEntry::new(blob, message.role, self.format.name).to_item()
     }
 
     fn write_content(&mut self, piece: &Piece, content: &Content) -> Result<ObjectId> {

@@ -68,7 +68,7 @@ pub enum Keep {
     Merged,
     /// It is where a branch was that was deleted or moved back.
     LostTip,
-    /// An undo would go back to it.
+    /// An undo would go back to it, or a rollback went back to it.
     Undo,
     /// It is among the newest of a line.
     Last,
@@ -121,7 +121,7 @@ impl From<&Reason> for Keep {
             Reason::Tag(_) => Self::Tag,
             Reason::Branch(_) | Reason::Head | Reason::Ref(_) | Reason::Policy(_) => Self::Tip,
             Reason::Lost { .. } => Self::LostTip,
-            Reason::Operation(_) => Self::Undo,
+            Reason::Operation(_) | Reason::WentBack(_) => Self::Undo,
         }
     }
 }

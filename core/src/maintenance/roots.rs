@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! refs         branches, HEAD, tags, pins that have not expired, policies, and any other ref
+//!                behind a branch whose newest commit is a rollback, what that went back to
 //! operations   the newest 1,000 of the last 30 days, and never fewer than the newest 100
 //!   newest 20      what refs held before and after each: an undo finds it as it was
 //!   the others     what refs held before and no ref reaches any more: the tips of lost branches
@@ -17,7 +18,7 @@ use std::fmt;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, WentBack, pin_name};
 use crate::store::RefTable;
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
@@ -66,6 +67,8 @@ pub enum Reason {
     Pin(String),
     /// The retention policy at this ref.
     Policy(String),
+    /// What the rollback at the tip of this branch went back to.
+    WentBack(String),
     /// Any other ref.
     Ref(String),
     /// A value in one of the newest operations, by its sequence.
@@ -87,6 +90,7 @@ impl fmt::Display for Reason {
             Self::Tag(name) => write!(f, "tag {name}"),
             Self::Pin(name) => write!(f, "pin {name}"),
             Self::Policy(name) => write!(f, "retention policy {name}"),
+            Self::WentBack(name) => write!(f, "where branch {name} went back to"),
             Self::Ref(name) => f.write_str(name),
             Self::Operation(sequence) => write!(f, "operation {sequence}"),
             Self::Lost { name, sequence } => write!(f, "{name} before operation {sequence}"),
@@ -150,6 +154,11 @@ impl Finder<'_> {
             if !added {
                 let message = format!("{name}: object {id} is not in the store");
                 return Err(Error::not_found(message));
+            }
+            if let Some(branch) = BranchName::from_full(name)
+                && let Some(back) = self.commit(id)?.as_ref().and_then(WentBack::of)
+            {
+                self.protect(&back.to, &Reason::WentBack(branch.to_string()))?;
             }
         }
         if let Some(RefValue::Symbolic(branch)) = refs.value(HEAD)

@@ -176,6 +176,15 @@ pub trait ObjectSink: ObjectSource {
     /// # Errors
     /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
+
+    /// Called now and then by whoever writes more than memory should hold: a sink that keeps objects
+    /// in memory may put them where they belong. Does nothing by default.
+    ///
+    /// # Errors
+    /// `Io` when they cannot be put there.
+    fn make_room(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl<T: ObjectSource + ?Sized> ObjectSource for &T {

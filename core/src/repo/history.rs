@@ -24,7 +24,9 @@ pub struct LogEntry {
 
 /// Commits reachable from some starts and from no hidden one, each once, children before parents.
 ///
-/// Costs one object read for each commit yielded, and memory for the frontier and the commits seen.
+/// A parent that cannot be read is an error of its own, before the commit that names it; the walk may go
+/// on then with everything else. Costs one object read for each commit yielded, and memory for the
+/// frontier and the commits seen.
 #[derive(Debug)]
 pub struct History<'r> {
     repo: &'r Repository,
@@ -35,6 +37,8 @@ pub struct History<'r> {
     /// Commits in the frontier that are not known to be hidden.
     visible: usize,
     first_parent: bool,
+    /// A commit whose parents could not all be read.
+    torn: Option<LogEntry>,
 }
 
 #[derive(Debug)]
@@ -53,6 +57,7 @@ impl Repository {
             hidden: HashMap::new(),
             visible: 0,
             first_parent: false,
+            torn: None,
         };
         for id in hide {
             history.meet(id, true)?;
@@ -119,16 +124,25 @@ impl History<'_> {
     }
 
     fn step(&mut self) -> Result<Option<LogEntry>> {
+        if let Some(entry) = self.torn.take() {
+            return Ok(Some(entry));
+        }
         while self.visible > 0 {
             let Some(Frontier(entry)) = self.frontier.pop() else { break };
             let hide = self.hidden.get(&entry.id).copied().unwrap_or(false);
             self.visible -= usize::from(!hide);
             let parents = if self.first_parent { 1 } else { entry.parents.len() };
+            let mut failed = None;
             for parent in entry.parents.iter().take(parents) {
-                self.meet(parent, hide)?;
+                failed = self.meet(parent, hide).err().or(failed);
             }
-            if !hide {
-                return Ok(Some(entry));
+            let entry = (!hide).then_some(entry);
+            if let Some(error) = failed {
+                self.torn = entry;
+                return Err(error);
+            }
+            if entry.is_some() {
+                return Ok(entry);
             }
         }
         Ok(None)

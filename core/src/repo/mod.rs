@@ -28,15 +28,23 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod added;
 mod availability;
+mod bisect;
 mod branch;
 mod divergence;
 mod grafts;
 mod history;
 mod links;
+mod merge;
+mod merge_base;
 mod operations;
+mod pick;
 mod pin;
+mod resolve;
 mod revision;
+mod rollback;
+mod search;
 mod tag;
 mod transaction;
 mod undo;
@@ -46,6 +54,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 pub use availability::{Available, AvailableTurn};
+pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_ref,
@@ -54,12 +63,20 @@ pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
+pub use merge::{Merge, MergeKind, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
+pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
+pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
+pub use search::{
+    Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
+    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
+    ReadMessage, SearchScope, Touch, Touches, Touching, Wanted,
+};
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
-pub use undo::UndoPlan;
+pub use undo::{LastUndo, MovedFiles, UndoPlan};
 
 use self::transaction::Known;
 
@@ -87,6 +104,8 @@ pub struct Repository {
     known: Mutex<Known>,
     /// The refs of a moment in the past, when it is looked at as it was then.
     past: Option<Arc<RefTable>>,
+    /// The branch that this handle acts on, whatever HEAD says.
+    acting_on: Option<BranchName>,
 }
 
 /// What HEAD says.
@@ -115,7 +134,16 @@ impl Repository {
     /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
     /// read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        Ok(Self { store: Store::open(io, dir, options)?, known: Mutex::default(), past: None })
+        let (store, known) = (Store::open(io, dir, options)?, Mutex::default());
+        Ok(Self { store, known, past: None, acting_on: None })
+    }
+
+    /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each of
+    /// several agents that use it at once has a branch of its own.
+    #[must_use]
+    pub fn acting_on(mut self, branch: BranchName) -> Self {
+        self.acting_on = Some(branch);
+        self
     }
 
     /// The store below.
@@ -137,20 +165,30 @@ impl Repository {
         Transaction::new(self)
     }
 
-    /// What HEAD says.
+    /// The branch that commands act on: what HEAD says, or [`Repository::acting_on`].
     ///
     /// # Errors
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
     pub fn head(&self) -> Result<Head> {
+        let branch = match &self.acting_on {
+            Some(branch) => branch.clone(),
+            None => self.shared_head()?,
+        };
+        let commit = self.tip(&branch);
+        Ok(Head { branch, commit })
+    }
+
+    /// What HEAD says, to everybody.
+    ///
+    /// # Errors
+    /// `Corrupt` when HEAD is not a symbolic ref to a branch.
+    pub fn shared_head(&self) -> Result<BranchName> {
         let branch = match self.refs().value(HEAD) {
             None => BranchName::main(DEFAULT_SESSION).ok(),
             Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
             Some(RefValue::Object(_)) => None,
         };
-        let branch = branch
-            .ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))?;
-        let commit = self.tip(&branch);
-        Ok(Head { branch, commit })
+        branch.ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))
     }
 
     /// The newest commit of a branch, if the branch is there.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
-use super::{BranchName, Repository, Stamp, links};
+use super::{BranchName, Repository, Stamp, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
@@ -14,6 +14,11 @@ use crate::object::{
 };
 use crate::store::{Committed, Expected, Gone, Lease, OperationDraft, RefTable, RefUpdate};
 use crate::tree::Link;
+
+/// Bytes and objects that are staged in memory before [`ObjectSink::make_room`] puts them into the
+/// store.
+const STAGED_BYTES: usize = 16 << 20;
+const STAGED_OBJECTS: usize = 1 << 16;
 
 /// Ids that a repository remembers to be in the store, at most.
 const MAX_KNOWN: usize = 1 << 16;
@@ -117,18 +122,68 @@ impl<'r> Transaction<'r> {
     /// # Errors
     /// What reading the parent reports.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
-        let parents: Vec<ObjectId> = self.tip(branch).into_iter().collect();
-        let turn = match parents.first() {
-            Some(parent) => self.commit(parent)?.turn.saturating_add(1),
-            None => 1,
-        };
+        let id = self.record(branch, snapshot)?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    /// Writes a snapshot that continues a branch, and leaves the branch where it is: a ref must lead
+    /// to it.
+    ///
+    /// # Errors
+    /// What reading the parent reports.
+    pub fn record(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
+        self.write_commit(branch, &[], snapshot)
+    }
+
+    /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
+    ///
+    /// # Errors
+    /// What reading a parent reports.
+    pub(super) fn join(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let id = self.write_commit(branch, others, snapshot)?;
+        self.move_branch(branch, Some(id));
+        Ok(id)
+    }
+
+    fn write_commit(
+        &mut self,
+        branch: &BranchName,
+        others: &[ObjectId],
+        snapshot: Snapshot,
+    ) -> Result<ObjectId> {
+        let parents: Vec<ObjectId> = self.tip(branch).iter().chain(others).copied().collect();
+        let mut turn = 1;
+        for parent in &parents {
+            turn = self.commit(parent)?.turn.saturating_add(1).max(turn);
+        }
         let Snapshot { tree, author, time, trigger, message, metadata } = snapshot;
         let session = branch.session().to_owned();
         let commit =
             Commit { tree, parents, session, turn, author, time, trigger, message, metadata };
-        let id = self.write(Kind::Commit, commit.encode().into())?;
-        self.move_branch(branch, Some(id));
-        Ok(id)
+        self.write(Kind::Commit, commit.encode().into())
+    }
+
+    /// Deletes a branch, with what keeps its workspace as it was before the last restore.
+    pub fn delete_branch(&mut self, branch: &BranchName) {
+        self.move_branch(branch, None);
+        self.set_before(branch, None);
+    }
+
+    /// Sets the ref that keeps the workspace of a branch as it was.
+    pub fn set_before(&mut self, branch: &BranchName, commit: Option<ObjectId>) {
+        let name = before_ref(branch);
+        let expected = match self.begun_with(&name) {
+            Some(value) => Expected::Value(value.clone()),
+            None if commit.is_none() => return,
+            None => Expected::Absent,
+        };
+        self.set_ref(&name, expected, commit.map(RefValue::Object));
     }
 
     /// Moves a branch, which must still be where it was when the change began.
@@ -151,12 +206,17 @@ impl<'r> Transaction<'r> {
         if self.tip(to).is_some() {
             return Err(Error::invalid(format!("branch {to} exists already")));
         }
-        self.move_branch(from, None);
+        self.delete_branch(from);
         self.move_branch(to, Some(tip));
-        if self.repo.head()?.branch == *from {
+        if self.repo.shared_head()? == *from {
             self.switch(to);
         }
         Ok(tip)
+    }
+
+    /// Whether an object is staged and not stored yet.
+    pub(super) fn has_staged(&self, id: &ObjectId) -> Result<bool> {
+        self.staged.contains(id)
     }
 
     /// What it changes.
@@ -167,6 +227,16 @@ impl<'r> Transaction<'r> {
     /// What a ref held when the change began.
     pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)
+    }
+
+    /// The refs whose names begin with `prefix`, as they were when the change began.
+    pub(super) fn begun_with_prefix(
+        &self,
+        prefix: &str,
+    ) -> impl Iterator<Item = (&str, &RefValue)> {
+        let from = self.refs.values.range(prefix.to_owned()..);
+        let named = from.map(|(name, value)| (name.as_str(), value));
+        named.take_while(move |(name, _)| name.starts_with(prefix))
     }
 
     /// The newest commit of a branch when the change began.
@@ -347,5 +417,12 @@ impl ObjectSource for Transaction<'_> {
 impl ObjectSink for Transaction<'_> {
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
         self.staged.write(kind, bytes)
+    }
+
+    fn make_room(&mut self) -> Result<()> {
+        if self.staged.bytes() < STAGED_BYTES && self.staged.len() < STAGED_OBJECTS {
+            return Ok(());
+        }
+        self.flush()
     }
 }

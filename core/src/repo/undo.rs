@@ -11,13 +11,17 @@
 //! operation has changed one of them, so nobody's work is undone by chance.
 //!
 //! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
-//! not what somebody wanted. Nor is an undo about payloads that were only stored: a conversation may
-//! cite them by now. An eviction can be taken back.
+//! not what somebody wanted. Nor is a ref under `refs/before` set back, which keeps what was in a
+//! workspace before an operation wrote to it: taking such an operation back writes to the workspace
+//! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
+//! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
+//! by now. An eviction can be taken back.
 
 use std::collections::{HashMap, HashSet};
 
+use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
-use super::{OperationEntry, Repository, Stamp};
+use super::{BranchName, OperationEntry, Repository, Stamp, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::store::{Committed, Expected};
@@ -35,6 +39,32 @@ pub struct UndoPlan {
     pub undone: OperationEntry,
     /// The refs that change: what they hold, and what they will hold.
     pub changes: Vec<RefChange>,
+    /// The files of a workspace that the operation has moved.
+    pub moved: Option<MovedFiles>,
+}
+
+/// Files of a workspace that an operation has moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MovedFiles {
+    /// The branch whose workspace it is.
+    pub branch: BranchName,
+    /// The commit that keeps the workspace as it was before.
+    pub before: ObjectId,
+}
+
+/// The undo or redo that was the last to do anything but with files of a workspace.
+#[derive(Debug, Clone)]
+pub struct LastUndo {
+    /// The operation.
+    pub entry: OperationEntry,
+    /// What it took back.
+    pub undone: OperationEntry,
+    /// Whether it made something again.
+    pub is_redo: bool,
+    /// The workspace as it was before.
+    pub moved: MovedFiles,
+    /// The commit that has the files as they are to be.
+    pub target: ObjectId,
 }
 
 /// The operation log, as far as undo needs it.
@@ -66,6 +96,15 @@ impl Log {
     /// From an operation over what it takes back to the one that all of it is about.
     fn chain(&self, id: ObjectId) -> impl Iterator<Item = ObjectId> {
         std::iter::successors(Some(id), |id| self.undoes.get(id).copied()).take(MAX_DEPTH)
+    }
+
+    /// The operation that did last what `entry` did: itself, or the newest undo of an undo of it.
+    fn newest_of<'a>(&'a self, entry: &'a OperationEntry) -> &'a Operation {
+        let does = |other: &&OperationEntry| {
+            let place = self.chain(other.id).position(|id| id == entry.id);
+            place.is_some_and(|place| place.is_multiple_of(2))
+        };
+        self.entries.iter().find(does).map_or(&entry.operation, |newest| &newest.operation)
     }
 
     /// Operations in force of `actor`, or of anybody, newest first.
@@ -120,6 +159,29 @@ impl Repository {
         Ok(found.cloned())
     }
 
+    /// The undo or redo that moved files, when nothing but files of a workspace was changed since.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn last_undo(&self) -> Result<Option<LastUndo>> {
+        let log = Log::read(self)?;
+        let Some(entry) = log.entries.iter().find(|entry| {
+            let changes = &entry.operation.changes;
+            !changes.iter().all(|change| change.name.starts_with(BEFORE))
+        }) else {
+            return Ok(None);
+        };
+        let undone = log.entries.iter().find(|other| Some(other.id) == entry.operation.undoes);
+        let Some(undone) = undone.cloned() else { return Ok(None) };
+        let target = moved_files(log.newest_of(&undone));
+        let (Some(moved), Some(target)) = (moved_files(&entry.operation), target) else {
+            return Ok(None);
+        };
+        let is_redo = log.chain(entry.id).count() % 2 == 1;
+        let (entry, target) = (entry.clone(), target.before);
+        Ok(Some(LastUndo { entry, undone, is_redo, moved, target }))
+    }
+
     /// The operation that an undo, or an undo of undos, is about in the end; itself when it is none.
     ///
     /// # Errors
@@ -147,7 +209,8 @@ impl Repository {
         if changes.is_empty() {
             return Err(Error::invalid(format!("operation {number} changed no ref")));
         }
-        if self.undone_operations()?.contains(&undone.id) {
+        let log = Log::read(self)?;
+        if log.undone.contains(&undone.id) {
             return Err(Error::invalid(format!("operation {number} is taken back already")));
         }
         let refs = self.refs();
@@ -159,21 +222,18 @@ impl Repository {
                 self.check_kept(&change.name, id)?;
             }
         }
-        Ok(UndoPlan { undone, changes })
+        let moved = moved_files(log.newest_of(&undone));
+        Ok(UndoPlan { undone, changes, moved })
     }
 
-    /// Takes an operation back, as an operation.
+    /// Takes an operation back, as an operation. Files of a workspace stay as they are.
     ///
     /// # Errors
     /// `Conflict` when a ref was changed since it was planned; then nothing has changed. Those of
     /// writing.
     pub fn undo(&self, plan: &UndoPlan, stamp: &Stamp, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
-        for RefChange { name, old, new } in &plan.changes {
-            let expected = old.clone().map_or(Expected::Absent, Expected::Value);
-            change.set_ref(name, expected, new.clone());
-        }
-        change.undo(plan.undone.id);
+        change.take_back(plan);
         change.finish(stamp, reason)
     }
 
@@ -204,11 +264,32 @@ impl Repository {
     }
 }
 
+impl Transaction<'_> {
+    /// Takes an operation back: each ref gets its old value.
+    pub fn take_back(&mut self, plan: &UndoPlan) {
+        for RefChange { name, old, new } in &plan.changes {
+            let expected = old.clone().map_or(Expected::Absent, Expected::Value);
+            self.set_ref(name, expected, new.clone());
+        }
+        self.undo(plan.undone.id);
+    }
+}
+
+/// The files that an operation has moved, as the ref says that keeps them as they were before.
+fn moved_files(operation: &Operation) -> Option<MovedFiles> {
+    operation.changes.iter().find_map(|change| {
+        let branch = change.name.strip_prefix(BEFORE)?.parse().ok()?;
+        let Some(RefValue::Object(before)) = change.new else { return None };
+        Some(MovedFiles { branch, before })
+    })
+}
+
 /// The changes that take an operation back.
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let own = real.filter(|change| !change.name.starts_with(MAINTENANCE));
+    let kept = [MAINTENANCE, BEFORE];
+    let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),
         old: new.clone(),

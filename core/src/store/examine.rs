@@ -22,7 +22,9 @@ use super::scan::{Depth, End, Found, Tail, scan};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, Stored, encode_segment_header};
 use super::superblock::{self, Superblock};
 use super::view::{Location, Place};
-use super::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, collect};
+use super::{
+    Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, WORKSPACES_DIR, collect,
+};
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
 
@@ -357,7 +359,7 @@ impl Examiner<'_, '_> {
             }
         }
         let known = [superblock::FILE_NAME, collect::COLLECTOR_FILE];
-        let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR];
+        let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);
             if !is_known && manifest::generation(&name).is_none() {

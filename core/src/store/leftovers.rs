@@ -3,6 +3,7 @@
 //! A collection that was killed leaves packs that were never published and segments that packs have
 //! replaced; any publication leaves the manifest of before; and what was set aside as damaged lies in
 //! a folder of its own. None of this is read, and all of it may go while the collector's lock is held.
+//! So may what captures of directories keep, which names files: without it the next one reads them.
 
 use std::collections::HashSet;
 use std::io::ErrorKind as IoErrorKind;
@@ -13,7 +14,9 @@ use super::manifest::{self, Manifest};
 use super::pack::{Pack, PackId};
 use super::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentId};
 use super::superblock;
-use super::{Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, StoredFile};
+use super::{
+    Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, StoredFile, WORKSPACES_DIR,
+};
 use crate::error::{Error, Result};
 
 const TEMPORARY: &str = ".tmp";
@@ -48,8 +51,10 @@ impl Collection<'_> {
             let leftover = replaced || name.ends_with(TEMPORARY);
             found.extend(leftover.then(|| format!("{JOURNAL_DIR}/{name}")));
         }
-        let set_aside = self.names(QUARANTINE_DIR)?.into_iter();
-        found.extend(set_aside.map(|name| format!("{QUARANTINE_DIR}/{name}")));
+        for folder in [QUARANTINE_DIR, WORKSPACES_DIR] {
+            let all = self.names(folder)?.into_iter();
+            found.extend(all.map(|name| format!("{folder}/{name}")));
+        }
         found.sort_unstable();
         Ok(found)
     }

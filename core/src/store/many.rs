@@ -51,6 +51,52 @@ impl Store {
         Ok(all)
     }
 
+    /// Reads the objects `ids` and gives each to `visit` with its position in `ids`, or why it cannot be
+    /// read: in the order in which they lie, on all processors, from whichever thread reads it. What
+    /// is read is not kept, so memory holds what the threads are at.
+    pub fn visit(&self, ids: &[ObjectId], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
+        let mut found: Vec<Missing> = Vec::with_capacity(ids.len());
+        for (at, id) in ids.iter().enumerate() {
+            let place = read(&self.view).place(id);
+            match place {
+                Some(place) => found.push((at, *id, place)),
+                None => {
+                    let absent =
+                        |object: Option<Object>| object.ok_or_else(|| self.missing(Kind::Blob, id));
+                    visit(at, self.read(id).and_then(absent));
+                }
+            }
+        }
+        found.sort_unstable_by_key(|(_, _, place)| place.position());
+        let units: Vec<&[Missing]> =
+            found.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit()).collect();
+        units.into_par_iter().for_each(|unit| self.visit_unit(unit, visit));
+    }
+
+    /// Objects that lie together, each as well as it can be read.
+    fn visit_unit(&self, unit: &[Missing], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
+        // Held while its objects are read, so that no other thread takes its room in the cache.
+        let block = match unit.first() {
+            Some((_, _, Place::Packed(pack, _, first))) => {
+                pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks).ok()
+            }
+            _ => None,
+        };
+        for (at, id, place) in unit {
+            let object = match (&block, place) {
+                (Some(block), Place::Packed(pack, kind, ordinal)) => {
+                    block.read(*ordinal, &self.blocks).and_then(|bytes| {
+                        verify(*kind, &bytes, id).map_err(|e| e.at(pack.place(*ordinal)))?;
+                        Ok(Object { kind: *kind, bytes })
+                    })
+                }
+                _ => place.read(id, &self.blocks),
+            };
+            // There may be another copy.
+            visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
+        }
+    }
+
     /// Objects that lie together. Those of a block share one piece of memory: the block itself, if they
     /// are most of it.
     fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {

@@ -117,6 +117,9 @@ const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
 const QUARANTINE_DIR: &str = "quarantine";
 
+/// What captures of directories keep for the next ones, in files that may go at any time.
+pub(crate) const WORKSPACES_DIR: &str = "workspaces";
+
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,
@@ -295,6 +298,12 @@ impl Store {
             journal: Mutex::new(journal),
             view,
         })
+    }
+
+    /// Its directory, as it was named when it was opened.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The refs, as of the last commit or refresh. Does not change under the caller.

@@ -63,6 +63,20 @@ impl Map {
         Ok(find(&mut cursor, source, key)?.map(|entry| entry.item.clone()))
     }
 
+    /// The items of many keys, which must be sorted. Reads each node once that holds one of them.
+    ///
+    /// # Errors
+    /// As [`Map::get`].
+    pub fn get_sorted<'k>(
+        &self,
+        source: &dyn ObjectSource,
+        keys: impl IntoIterator<Item = &'k [u8]>,
+    ) -> Result<Vec<Option<Item>>> {
+        let mut cursor = Cursor::new(&self.root, 0);
+        let mut get = |key| Ok(find(&mut cursor, source, key)?.map(|entry| entry.item.clone()));
+        keys.into_iter().map(&mut get).collect()
+    }
+
     /// Every key and item, in the order of the keys. See [`Map::range`].
     pub fn iter<'a>(
         &self,

@@ -29,6 +29,7 @@
 //! | [`List::push`], [`List::extend`] by k | none | k / 16, and the root |
 //! | [`List::splice`], [`Map::apply`] | log n for each place | log n for each place, and the root |
 //! | [`diff_lists`], [`diff_maps`] | log n for each change | |
+//! | [`merge_maps`] | log n for each change of either side | |
 //!
 //! Nothing but the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and cloning
 //! one is how a version is kept. The tree does not look into items: a link to any object, and up to
@@ -65,6 +66,7 @@ mod cursor;
 mod diff;
 mod list;
 mod map;
+mod merge;
 mod node;
 mod run;
 mod splice;
@@ -74,6 +76,7 @@ use bytes::Bytes;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
+pub use merge::{MapConflict, MapMerge, Region, merge_maps, regions};
 pub use node::{Child, children, items, links};
 
 use crate::error::{Error, Result};

@@ -1,164 +1,366 @@
 //! A directory becomes the `files` section of a context.
 //!
-//! The rules of `.gitignore` and `.turntreeignore` hold; `.git`, stores under any name, and what a
-//! killed restore left are never captured.
+//! Every file is looked at, those that differ from what is known are read, and only what is another
+//! content or mode than that of the context before is written. The rules of `.gitignore` and
+//! `.turntreeignore` hold; `.git`, stores under any name, and what a killed restore left are never
+//! captured.
 
-use std::collections::BTreeSet;
-use std::fs::{self, FileType};
-use std::io::Read;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-use ignore::{DirEntry, WalkBuilder};
-use rustix::fs::{Mode, OFlags};
-
-use super::part;
-use super::target::is_store;
-use crate::context::{Builder, Context, FileMode};
+use super::folder::Folder;
+use super::known::Known;
+use super::reader::{Outcome, Reader, Wanted, window};
+use super::scan::{Fate, Scan, SeenFile, TIME_IS_UP, scan};
+use super::stat::Moment;
+use super::stat_cache::StatCache;
+use super::table::Draft;
+use super::target::store_above;
+use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
-use crate::object::ObjectSink;
+use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
 
-/// Largest file that is captured, in bytes.
+/// Largest file that is captured unless the options say otherwise, in bytes.
 pub const MAX_FILE_BYTES: u64 = 100 << 20;
 
-/// Folders that are never captured.
-const NEVER: [&str; 2] = [".git", ".turntree"];
+/// The section that a directory becomes.
+pub(super) const SECTION: &str = "files";
 
-const NOT_A_FILE: &str = "it is neither a file nor a link";
+/// How a capture is made. [`CaptureOptions::default`] is a whole one without a cache.
+#[derive(Clone, Copy)]
+pub struct CaptureOptions<'a> {
+    /// Largest file that is captured, in bytes; [`MAX_FILE_BYTES`] by default.
+    pub max_file_bytes: u64,
+    /// Whether the time for it is up. Asked before every folder and file, from any thread; never up
+    /// by default, for the library knows no clock. What was not looked at by then keeps its last
+    /// known content.
+    pub over_budget: &'a (dyn Fn() -> bool + Sync),
+    /// Told how far it has come, from any thread.
+    pub progress: &'a (dyn Fn(CaptureProgress) + Sync),
+    /// Folders that are never entered under any name, such as that of the store.
+    pub never: &'a [PathBuf],
+    /// What an earlier capture of the same directory has seen. With it unchanged files are not read.
+    pub cache: Option<&'a StatCache>,
+}
+
+/// How far a capture has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureProgress {
+    /// So many files have been looked at.
+    Looked(u64),
+    /// Of the files that differ, so many have been read.
+    Read(u64, u64),
+}
+
+impl Default for CaptureOptions<'_> {
+    fn default() -> Self {
+        Self {
+            max_file_bytes: MAX_FILE_BYTES,
+            over_budget: &|| false,
+            progress: &|_| {},
+            never: &[],
+            cache: None,
+        }
+    }
+}
+
+impl fmt::Debug for CaptureOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { max_file_bytes, never, cache, .. } = self;
+        let mut shown = f.debug_struct("CaptureOptions");
+        shown.field("max_file_bytes", max_file_bytes).field("never", never).field("cache", cache);
+        shown.finish_non_exhaustive()
+    }
+}
 
 /// What a capture found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Files and links captured.
+    /// Files and links that the section has as they are in the directory.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// What was left out, and why.
+    /// How many of them were read, and not known to be unchanged without that.
+    pub read: u64,
+    /// How many of them are new, or have another content or mode than in the context before.
+    pub changed: u64,
+    /// Files of the context before that are not there any more, or left out by now.
+    pub removed: u64,
+    /// What was left out, and why, in order of paths. What was known of it is still in the section.
     pub skipped: Vec<Skipped>,
+    /// Whether the time was up before everything was looked at: another capture goes on.
+    pub unfinished: bool,
+    /// What the next capture is to know; nothing when it knows that already.
+    pub(super) draft: Option<Draft>,
 }
 
 /// A path that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The path, below the directory.
+    /// The path, below the directory; empty for the directory itself.
     pub path: PathBuf,
     /// Why.
     pub reason: String,
 }
 
-/// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds.
+/// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds, whatever the
+/// builder had there.
 ///
-/// Reads every file that is not ignored; one file is in memory at a time, beside the sink.
+/// Looks at every file that is not left out, and with a [`StatCache`] reads only those that differ.
+/// When none does, the section is that of `parent` and no tree is touched. At most 32 MiB of files are
+/// in memory at once, or one larger file, beside what the sink keeps: it is asked to make room now and
+/// then.
 ///
 /// # Errors
-/// `NotFound` when `dir` is not a directory, and what the sink reports. What cannot be read in it is
-/// skipped and keeps its last known content.
+/// `NotFound` when `dir` is not a directory, `InvalidInput` when it belongs to a store, `Io` when it
+/// cannot be opened, and what the sink reports. What cannot be read in it is skipped and keeps its
+/// last known content.
 pub fn capture(
     sink: &mut dyn ObjectSink,
     parent: &Context,
     builder: &mut Builder,
     dir: &Path,
+    options: &CaptureOptions<'_>,
 ) -> Result<Captured> {
-    if !dir.is_dir() {
-        return Err(Error::not_found(format!("{} is not a directory", dir.display())));
+    let root = open(dir)?;
+    let max_file_bytes = options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
+    let options = CaptureOptions { max_file_bytes, ..*options };
+    let known = Known::new(sink, parent, options.cache.and_then(StatCache::table))?;
+    let scan = scan(&root, &known, &options);
+    builder.set_as_in(sink, SECTION, parent)?;
+    let mut capture =
+        Capture { root: &root, options: &options, known: &known, scan, found: Captured::default() };
+    capture.read(sink, parent, builder)?;
+    capture.remove(sink, builder)?;
+    Ok(capture.finish())
+}
+
+fn open(dir: &Path) -> Result<Folder> {
+    let failed = |error| Error::io(format!("open {}", dir.display()), error);
+    let root = Folder::open(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            Error::not_found(format!("{} is not a directory", dir.display()))
+        }
+        _ => failed(error),
+    })?;
+    match store_above(dir).map_err(failed)? {
+        None => Ok(root),
+        Some(store) => Err(Error::invalid(format!(
+            "{} belongs to the store {}: nothing of a store is captured",
+            dir.display(),
+            store.display()
+        ))),
     }
-    let mut captured = Captured::default();
-    let mut gone = BTreeSet::new();
-    for entry in parent.map(sink, "files")?.iter(sink) {
-        gone.insert(crate::context::text_key(&entry?.0)?);
+}
+
+/// A capture after the scan.
+struct Capture<'a> {
+    root: &'a Folder,
+    options: &'a CaptureOptions<'a>,
+    known: &'a Known<'a>,
+    scan: Scan,
+    found: Captured,
+}
+
+/// A file to read: its key, how much of that is its folder, and where it stands there.
+struct ToRead {
+    key: String,
+    prefix: usize,
+    at: usize,
+    size: u64,
+}
+
+impl ToRead {
+    fn prefix(&self) -> &str {
+        self.key.get(..self.prefix).unwrap_or_default()
     }
-    for entry in walk(dir) {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                captured.skipped.push(unreadable(dir, &error, &mut gone));
-                continue;
+
+    fn name(&self) -> &str {
+        self.key.get(self.prefix..).unwrap_or_default()
+    }
+}
+
+impl Capture<'_> {
+    /// Reads what differs, and puts what has changed.
+    fn read(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        parent: &Context,
+        builder: &mut Builder,
+    ) -> Result<()> {
+        let files = self.to_read();
+        let keys = files.iter().map(|file| file.key.as_bytes());
+        let known = parent.map(sink, SECTION)?.get_sorted(sink, keys)?;
+        let mut wanted = Vec::with_capacity(files.len());
+        for (file, known) in files.iter().zip(known) {
+            let known = known.as_ref().map(FileEntry::from_item).transpose()?;
+            wanted.push(Wanted {
+                prefix: file.prefix(),
+                name: file.name(),
+                size: file.size,
+                known,
+            });
+        }
+        let reader = Reader {
+            root: self.root,
+            max_bytes: self.options.max_file_bytes,
+            over_budget: self.options.over_budget,
+        };
+        let mut done = 0;
+        while let Some(rest) = wanted.get(done..).filter(|rest| !rest.is_empty()) {
+            let next = rest.get(..window(rest)).unwrap_or(rest);
+            let outcomes = reader.read(next, done == 0);
+            for ((file, wanted), outcome) in files.iter().skip(done).zip(next).zip(outcomes) {
+                self.put(sink, builder, file, wanted.known.is_some(), outcome)?;
+            }
+            done += next.len();
+            sink.make_room()?;
+            (self.options.progress)(CaptureProgress::Read(done as u64, wanted.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// The files to read, in the order of their keys.
+    fn to_read(&self) -> Vec<ToRead> {
+        let mut files = Vec::new();
+        for (prefix, folder) in &self.scan.folders {
+            for (at, file) in folder.files.iter().flatten().enumerate() {
+                if file.fate == Fate::Read {
+                    let key = format!("{prefix}{}", file.name);
+                    let size = file.stat.map_or(0, |stat| stat.size);
+                    files.push(ToRead { key, prefix: prefix.len(), at, size });
+                }
+            }
+        }
+        files.sort_unstable_by(|before, after| before.key.cmp(&after.key));
+        files
+    }
+
+    fn put(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        builder: &mut Builder,
+        file: &ToRead,
+        is_known: bool,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let mut skip = |reason| {
+            self.found.skipped.push(Skipped { path: PathBuf::from(&file.key), reason });
+            (if is_known { Fate::Keep } else { Fate::Drop }, None)
+        };
+        let (fate, stat) = match outcome {
+            Outcome::Late => {
+                self.found.unfinished = true;
+                skip(TIME_IS_UP.to_owned())
+            }
+            Outcome::Skipped(reason) => skip(reason),
+            Outcome::Gone => {
+                if is_known {
+                    builder.set_file(sink, &file.key, None)?;
+                    self.found.removed += 1;
+                }
+                (Fate::Drop, None)
+            }
+            Outcome::Same(stat) => {
+                self.found.read += 1;
+                (Fate::Keep, Some(stat))
+            }
+            Outcome::Changed(stat, mode, content) => {
+                self.found.read += 1;
+                self.found.changed += 1;
+                builder.set_file(sink, &file.key, Some((mode, content)))?;
+                (Fate::Keep, Some(stat))
             }
         };
-        let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
-        let relative = entry.path().strip_prefix(dir).unwrap_or(entry.path());
-        match read(entry.path(), relative, kind) {
-            Ok((key, mode, content)) => {
-                captured.files += 1;
-                captured.bytes += content.len() as u64;
-                gone.remove(&key);
-                builder.set_file(sink, &key, Some((mode, content)))?;
+        self.found.bytes += stat.map_or(0, |stat| stat.size);
+        let moment = self.options.cache.map(StatCache::moment);
+        let lasts = |moment: &Moment| stat.is_some_and(|stat| stat.lasts(moment));
+        let stat = stat.filter(|_| moment.as_ref().is_some_and(lasts));
+        let folder = self.scan.folders.get_mut(file.prefix());
+        let files = folder.and_then(|folder| folder.files.as_mut());
+        if let Some(seen) = files.and_then(|files| files.get_mut(file.at)) {
+            *seen = SeenFile { name: std::mem::take(&mut seen.name), stat, fate };
+        }
+        Ok(())
+    }
+
+    /// Removes what is not there any more: from folders, and with them.
+    fn remove(&mut self, sink: &mut dyn ObjectSink, builder: &mut Builder) -> Result<()> {
+        for (prefix, folder) in &self.scan.folders {
+            for name in &folder.gone {
+                builder.set_file(sink, &format!("{prefix}{name}"), None)?;
+                self.found.removed += 1;
             }
-            Err(reason) => {
-                // What cannot be read now is not gone: its last known content stays.
-                gone.remove(&*relative.to_string_lossy());
-                captured.skipped.push(Skipped { path: relative.to_owned(), reason });
+        }
+        let closed: HashSet<&str> = self.scan.closed.iter().map(String::as_str).collect();
+        for prefix in self.known.folders() {
+            if self.scan.folders.contains_key(prefix) || is_closed(&closed, prefix) {
+                continue;
+            }
+            for file in self.known.folder(prefix) {
+                builder.set_file(sink, &format!("{prefix}{}", file.name), None)?;
+                self.found.removed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Captured {
+        self.found.draft = self.draft();
+        self.found.files = self.scan.same_files + self.found.read;
+        self.found.bytes += self.scan.same_bytes;
+        self.found.unfinished |= self.scan.unfinished;
+        self.found.skipped.append(&mut self.scan.skipped);
+        self.found.skipped.sort_by(|before, after| before.path.cmp(&after.path));
+        self.found
+    }
+
+    /// What the next capture is to know, if there is a cache and it is something else.
+    fn draft(&self) -> Option<Draft> {
+        self.options.cache?;
+        let is_same = self.scan.folders.values().all(|folder| folder.files.is_none());
+        if is_same && self.found.removed == 0 && self.known.is_all_in_table() {
+            return None;
+        }
+        let closed: HashSet<&str> = self.scan.closed.iter().map(String::as_str).collect();
+        let seen = self.scan.folders.keys().map(String::as_str);
+        let folders: BTreeSet<&str> = self.known.folders().into_iter().chain(seen).collect();
+        let mut draft = Draft::default();
+        for prefix in folders {
+            let folder = self.scan.folders.get(prefix);
+            match (folder.and_then(|folder| Some((folder, folder.files.as_ref()?))), folder) {
+                (Some((folder, files)), _) => {
+                    let files = files.iter().filter(|file| file.fate != Fate::Drop);
+                    let files = files.map(|file| (file.name.as_str(), file.stat));
+                    draft.add(prefix, &folder.rules, files);
+                }
+                // As it was, or not looked into.
+                (None, folder) if folder.is_some() || is_closed(&closed, prefix) => {
+                    self.copy(&mut draft, prefix);
+                }
+                (None, _) => {}
+            }
+        }
+        Some(draft)
+    }
+
+    fn copy(&self, draft: &mut Draft, prefix: &str) {
+        match self.known.block(prefix) {
+            Some((table, block)) => draft.copy(table, block),
+            // Nobody knows by which rules these were captured.
+            None => {
+                let files = self.known.folder(prefix);
+                let files = files.iter().map(|file| (file.name, file.stat));
+                draft.add(prefix, &ObjectId::from_bytes([0; 32]), files);
             }
         }
     }
-    for key in gone {
-        builder.set_file(sink, &key, None)?;
-    }
-    Ok(captured)
 }
 
-/// A folder that cannot be read, or is gone since it was listed: what is known below it stays.
-fn unreadable(dir: &Path, error: &ignore::Error, gone: &mut BTreeSet<String>) -> Skipped {
-    let path = match error {
-        ignore::Error::WithPath { path, .. } => path.strip_prefix(dir).unwrap_or(path).to_owned(),
-        _ => PathBuf::new(),
-    };
-    gone.retain(|key| !Path::new(key).starts_with(&path));
-    Skipped { path, reason: error.to_string() }
-}
-
-fn walk(dir: &Path) -> ignore::Walk {
-    WalkBuilder::new(dir)
-        .hidden(false)
-        .require_git(false)
-        .git_global(false)
-        .git_exclude(false)
-        .parents(false)
-        .add_custom_ignore_filename(".turntreeignore")
-        .filter_entry(|entry| !is_left_out(entry))
-        .sort_by_file_name(Ord::cmp)
-        .build()
-}
-
-/// Whether an entry is never captured: folders of git, stores, and what a killed restore left.
-fn is_left_out(entry: &DirEntry) -> bool {
-    let name = entry.file_name();
-    let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-    NEVER.iter().any(|never| name == *never)
-        || name.as_encoded_bytes().starts_with(part::PREFIX.as_bytes())
-        || (is_folder && is_store(entry.path()))
-}
-
-/// The key, mode and content of a file, or why it is left out.
-fn read(path: &Path, relative: &Path, kind: FileType) -> Result<(String, FileMode, Bytes), String> {
-    let key = relative.to_str().ok_or("its name is not UTF-8")?.to_owned();
-    let failed = |error: std::io::Error| error.to_string();
-    if kind.is_symlink() {
-        let target = fs::read_link(path).map_err(failed)?;
-        let target = Bytes::copy_from_slice(target.as_os_str().as_encoded_bytes());
-        return Ok((key, FileMode::Symlink, target));
-    }
-    if !kind.is_file() {
-        return Err(NOT_A_FILE.to_owned());
-    }
-    // It may have become a link or a pipe since it was listed: neither is followed or waited for.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty());
-    let file = fs::File::from(opened.map_err(|error| failed(error.into()))?);
-    let found = file.metadata().map_err(failed)?;
-    if !found.is_file() {
-        return Err(NOT_A_FILE.to_owned());
-    }
-    let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
-    if content.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("it has more bytes than the limit of {MAX_FILE_BYTES}"));
-    }
-    Ok((key, mode_of(&found), content.into()))
-}
-
-#[cfg(unix)]
-fn mode_of(found: &fs::Metadata) -> FileMode {
-    use std::os::unix::fs::PermissionsExt;
-    if found.permissions().mode() & 0o111 == 0 { FileMode::Regular } else { FileMode::Executable }
+/// Whether a folder, or one that it lies in, was not looked into.
+fn is_closed(closed: &HashSet<&str>, prefix: &str) -> bool {
+    let mut ends = prefix.match_indices('/').map(|(at, _)| prefix.get(..=at).unwrap_or_default());
+    closed.contains("") || ends.any(|above| closed.contains(above))
 }

@@ -7,17 +7,20 @@
 //! so no step leads up or out. This is what `openat2` with `RESOLVE_BENEATH` does for whole paths,
 //! in a way that every Unix has; whole paths are no use here, since directories are made on the way.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
 /// What an entry of a directory may be made with; the user's umask takes from it.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
+
+/// What a directory of a store is made with.
+const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o700);
 
 /// An open directory. It stays the same one, whatever becomes of its name.
 #[derive(Debug)]
@@ -48,9 +51,20 @@ impl Folder {
         }
     }
 
+    /// Opens the directory `path` below this one, name by name; `NotADirectory` when the way leads
+    /// through anything else.
+    pub(super) fn descend(&self, path: &Path) -> io::Result<Self> {
+        path.iter().try_fold(self.again()?, |folder, name| folder.enter(name))
+    }
+
     /// Makes the directory `name`; `AlreadyExists` when anything has that name.
     pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::mkdirat(&self.0, name, DIRECTORY_MODE)?)
+    }
+
+    /// Makes the directory `name` for its owner alone; `AlreadyExists` when anything has that name.
+    pub(super) fn make_private(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::mkdirat(&self.0, name, PRIVATE_MODE)?)
     }
 
     /// What has the name `name`, if anything: of a link, the link itself.
@@ -60,6 +74,38 @@ impl Folder {
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What the system says of `name`: of a link, the link itself. For many names: it allocates
+    /// nothing.
+    pub(super) fn stat(&self, name: &CStr) -> io::Result<Stat> {
+        Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// What the system says of the directory itself.
+    pub(super) fn own_stat(&self) -> io::Result<Stat> {
+        Ok(fs::fstat(&self.0)?)
+    }
+
+    /// Every name in it, with what it is as far as the directory says, in no order.
+    pub(super) fn names(&self) -> io::Result<Vec<(CString, fs::FileType)>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name != c"." && name != c".." {
+                names.push((name.to_owned(), entry.file_type()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Makes this moment the one when it was changed last, and returns what the system says of it:
+    /// so the clock of the file system is read.
+    pub(super) fn touch(&self) -> io::Result<Stat> {
+        let now = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
+        fs::futimens(&self.0, &Timestamps { last_access: now, last_modification: now })?;
+        self.own_stat()
     }
 
     /// Opens the file `name` to read. Never waits for whoever writes to a pipe.
@@ -108,6 +154,11 @@ impl Folder {
     /// Removes the name of a file or a link.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes an empty directory.
+    pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Makes the names in it durable, where the file system can.

@@ -40,6 +40,21 @@ pub(super) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
     path(section.split('/').chain(key.split('/')))
 }
 
+/// The path of the key `key` of `files` in a workspace, where a file has its own name or none.
+///
+/// # Errors
+/// `InvalidInput` for a key that leads out, or belongs to git or to turntree; `LimitExceeded` for one
+/// that is too long for a path.
+pub(super) fn workspace_path(key: &str) -> Result<PathBuf> {
+    let path = path(key.split('/'))?;
+    if path.as_os_str() != key {
+        let message =
+            "no file of a workspace has such a name: it leads out, or is git's or turntree's";
+        return Err(Error::invalid(message));
+    }
+    Ok(path)
+}
+
 fn path<'n>(components: impl Iterator<Item = &'n str>) -> Result<PathBuf> {
     let mut path = PathBuf::new();
     for component in components {

@@ -1,8 +1,10 @@
 //! Between contexts and directories: a workspace goes in, a context comes out as files.
 //!
-//! [`capture`] makes the `files` section of a context what a directory holds. [`plan`] says what
-//! laying a context out in a directory would write, and [`RestorePlan::apply`] does it. [`save`] writes
-//! one file with the same care.
+//! [`capture`] makes the `files` section of a context what a directory holds. [`prepare`] plans to bring
+//! a state back, on its branch and in its workspace, and [`Prepared::apply`] does it, as one operation
+//! that [`prepare_undo`] takes back. [`plan`] says what laying a context out in any directory would
+//! write, and [`RestorePlan::apply`] does it. [`save`] writes one file with the same care,
+//! and [`Scratch`] shows one turn after another.
 //!
 //! A context may come from anybody, and other processes may work in the directory meanwhile. So:
 //!
@@ -16,17 +18,36 @@
 //! - Permissions are those the user's umask leaves of 666, or 777 for what can be executed, and never
 //!   more than those of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
+mod arrange;
 mod capture;
+mod changes;
 mod content;
 mod folder;
 mod gather;
+mod known;
 mod layout;
 mod part;
 mod plan;
+mod reader;
+mod restoration;
 mod restore;
+mod rules;
+mod scan;
+mod scratch;
+mod stat;
+mod stat_cache;
+mod table;
 mod target;
 
-pub use capture::{Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use arrange::Arranged;
+pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use gather::{Gathered, gather_store};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
+pub use restoration::{
+    Done, Kept, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
+    workspace_metadata,
+};
 pub use restore::{Restored, save};
+pub use scratch::Scratch;
+pub use stat_cache::StatCache;

@@ -17,7 +17,7 @@ use super::content::Content;
 use super::folder::{EntryKind, Folder, Found};
 use super::layout::{entry_path, section_path};
 use super::target::Target;
-use crate::context::{Context, FileEntry, FileMode, Section, Shape, text_key};
+use crate::context::{Context, FileEntry, FileMode, Section, Selection, Shape, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::tree::{List, Map};
@@ -73,9 +73,10 @@ pub fn plan(
     only: &[String],
 ) -> Result<RestorePlan> {
     let mut wanted = BTreeMap::new();
+    let selection = Selection::below(only);
     for (name, section) in context.sections(source)? {
-        if selects_below(only, &name) {
-            add_section(source, &name, &section, only, &mut wanted)?;
+        if selection.reaches(&name) {
+            add_section(source, &name, &section, &selection, &mut wanted)?;
         }
     }
     if wanted.is_empty() && !only.is_empty() {
@@ -101,7 +102,7 @@ fn add_section(
     source: &dyn ObjectSource,
     name: &str,
     section: &Section,
-    only: &[String],
+    selection: &Selection,
     wanted: &mut Wanted,
 ) -> Result<()> {
     let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
@@ -129,7 +130,7 @@ fn add_section(
             for entry in Map::open(source, &section.id)?.iter(source) {
                 let (key, item) = entry?;
                 let key = text_key(&key)?;
-                if !selects(only, name, &key) {
+                if !selection.has(name, &key) {
                     continue;
                 }
                 let mode = match name {
@@ -149,25 +150,6 @@ fn add(wanted: &mut Wanted, path: PathBuf, mode: FileMode, content: Content) -> 
     }
     wanted.insert(path, (mode, content));
     Ok(())
-}
-
-/// Whether anything in `section` may be wanted.
-fn selects_below(only: &[String], section: &str) -> bool {
-    let related = |path: &String| {
-        let path = path.trim_end_matches('/');
-        is_under(section, path) || is_under(path, section)
-    };
-    only.is_empty() || only.iter().any(related)
-}
-
-/// Whether the entry `key` of `section` is wanted.
-fn selects(only: &[String], section: &str, key: &str) -> bool {
-    let full = format!("{section}/{key}");
-    only.is_empty() || only.iter().any(|path| is_under(&full, path.trim_end_matches('/')))
-}
-
-fn is_under(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Refuses files that would also have to be folders. In order of paths, what is in a folder comes

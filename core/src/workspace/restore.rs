@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::content::store;
+use super::content::{Content, store};
 use super::folder::{EntryKind, Folder, Found};
 use super::part::Part;
 use super::plan::{Action, PlannedFile, RestorePlan};
@@ -85,15 +85,33 @@ impl RestorePlan {
 
 impl PlannedFile {
     fn write(&self, source: &dyn ObjectSource, context: &Context, folder: &Folder) -> Result<u64> {
-        let (name, before) = (self.path.file_name().unwrap_or_default(), self.found.as_ref());
-        if self.mode == FileMode::Symlink {
-            let target = self.content.bytes(source)?;
-            Part::link(folder, name, OsStr::from_bytes(&target))?.name(name, before)?;
-            return Ok(target.len() as u64);
-        }
-        let wanted = if self.mode == FileMode::Executable { PROGRAM_MODE } else { FILE_MODE };
-        write_file(folder, name, wanted, before, |out| self.content.write(source, context, out))
+        let name = self.path.file_name().unwrap_or_default();
+        put(source, context, folder, name, self.mode, &self.content, self.found.as_ref())
     }
+}
+
+/// Gives the name `name` in a folder to a file or link with this content, in place of `before` or of
+/// nothing. Returns its bytes.
+///
+/// # Errors
+/// `Conflict` when what has the name is not `before`, `Locked` when another restore writes the file,
+/// what reading the content reports, and `Io` when the system refuses.
+pub(super) fn put(
+    source: &dyn ObjectSource,
+    context: &Context,
+    folder: &Folder,
+    name: &OsStr,
+    mode: FileMode,
+    content: &Content,
+    before: Option<&Found>,
+) -> Result<u64> {
+    if mode == FileMode::Symlink {
+        let target = content.bytes(source)?;
+        Part::link(folder, name, OsStr::from_bytes(&target))?.name(name, before)?;
+        return Ok(target.len() as u64);
+    }
+    let wanted = if mode == FileMode::Executable { PROGRAM_MODE } else { FILE_MODE };
+    write_file(folder, name, wanted, before, |out| content.write(source, context, out))
 }
 
 /// Writes a file that belongs to no directory of a context, such as an export: whole and durable

@@ -1,15 +1,17 @@
 //! The directory that a restore writes to, and the folders below it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::folder::Folder;
+use super::folder::{EntryKind, Folder, Found};
 use crate::error::{Error, Result};
 
 /// Names that every store has in its directory.
-const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
+pub(super) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
 
 /// The target of a restore, open.
 #[derive(Debug)]
@@ -36,9 +38,9 @@ impl<'a> Target<'a> {
             }
             Err(error) => return Err(Error::io(format!("open {}", path.display()), error)),
         };
-        let whole = fs::canonicalize(path)
+        let store = store_above(path)
             .map_err(|error| Error::io(format!("find {}", path.display()), error))?;
-        if let Some(store) = whole.ancestors().find(|folder| is_store(folder)) {
+        if let Some(store) = store {
             return Err(Error::invalid(format!(
                 "{} belongs to the store {}: nothing is restored into a store",
                 path.display(),
@@ -86,7 +88,9 @@ impl<'a> Target<'a> {
                 }
             }
         });
-        touched.insert(path.to_owned());
+        if matches!(entered, Ok(Some(_))) {
+            touched.insert(path.to_owned());
+        }
         self.touched = touched;
         entered?.ok_or_else(|| {
             Error::not_found(format!(
@@ -94,6 +98,39 @@ impl<'a> Target<'a> {
                 self.path.join(path).display()
             ))
         })
+    }
+
+    /// Says that a name in the folder `path` is gone.
+    pub(super) fn touch(&mut self, path: &Path) {
+        self.touched.insert(path.to_owned());
+    }
+
+    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it holds
+    /// nothing, and whatever it is in the way of says so.
+    pub(super) fn remove_if_empty(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
+        let Ok(Some(folder)) = self.enter(parent) else { return };
+        if folder.remove_folder(name).is_ok() {
+            self.touched.remove(path);
+            self.touch(parent);
+        }
+    }
+
+    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a file
+    /// can have its name.
+    pub(super) fn remove_hollow(&mut self, path: &Path) {
+        let is_folder = |found: &Found| found.kind == EntryKind::Folder;
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let name = path.file_name().unwrap_or_default();
+        let found = self.enter(parent).ok().flatten().and_then(|folder| folder.find(name).ok()?);
+        if !found.as_ref().is_some_and(is_folder) {
+            return;
+        }
+        let names = self.enter(path).ok().flatten().and_then(|folder| folder.names().ok());
+        for (name, _) in names.unwrap_or_default() {
+            self.remove_hollow(&path.join(OsStr::from_bytes(name.as_bytes())));
+        }
+        self.remove_if_empty(path);
     }
 
     /// Goes down to `path`, one name at a time. What is missing, `missing` may make.
@@ -154,8 +191,14 @@ impl<'a> Target<'a> {
     }
 }
 
+/// The directory of the store that `path` belongs to, if it does.
+pub(super) fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
+    let whole = fs::canonicalize(path)?;
+    Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
+}
+
 /// Whether the directory `path` is that of a store.
-pub(super) fn is_store(path: &Path) -> bool {
+fn is_store(path: &Path) -> bool {
     OF_A_STORE.iter().all(|name| fs::symlink_metadata(path.join(name)).is_ok())
 }
 

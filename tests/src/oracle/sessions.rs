@@ -265,7 +265,7 @@ impl Run<'_> {
         let secret = may_be_secret && self.random.below(6) == 0;
         let said = format!("{message} {}", if secret { SECRET } else { "" });
         let blob = change.write(Kind::Blob, said.clone().into())?;
-        let entry = MessageEntry { blob, role: Role::User, media: "json".into() };
+        let entry = MessageEntry::new(blob, Role::User, "json");
         builder.push_message(&mut change, "main", &entry)?;
         turn.messages.push(said);
         let tree = builder.write(&mut change)?;

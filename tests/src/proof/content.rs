@@ -91,7 +91,7 @@ pub fn commit(repo: &Repository, branch: &BranchName, number: u64) -> turntree::
     let file = Some((FileMode::Regular, text.clone()));
     builder.set_file(&mut change, &format!("{}.txt", number % FILES), file)?;
     let blob = change.write(Kind::Blob, text)?;
-    let message = MessageEntry { blob, role: Role::User, media: "json".into() };
+    let message = MessageEntry::new(blob, Role::User, "json");
     builder.push_message(&mut change, MAIN_AGENT, &message)?;
     let tree = builder.write(&mut change)?;
     let id = change.snapshot(branch, Snapshot::new(tree, format!("{number:016x}"), &stamp))?;

@@ -48,6 +48,7 @@ mod testing;
 use super::format::Format;
 use super::state::JSON_MEDIA;
 use super::view::MessageView;
+use crate::context::{MessageEntry, ToolUse};
 use crate::error::{Error, Result};
 
 /// Every format, in the order in which they are tried.
@@ -94,5 +95,15 @@ pub fn view(format: &str, bytes: &[u8]) -> MessageView {
     match (spec, super::json::value(bytes)) {
         (Ok(spec), Some(value)) => (spec.view)(&value),
         _ => MessageView::unreadable(bytes),
+    }
+}
+
+/// What a message has to do with tools: which calls it makes, and whose results it holds.
+#[must_use]
+pub fn tool_use(entry: &MessageEntry, bytes: &[u8]) -> ToolUse {
+    let view = view(&entry.media, bytes);
+    ToolUse {
+        calls: view.tool_calls.into_iter().map(|call| call.id).collect(),
+        results: view.tool_results.into_iter().map(|result| result.call_id).collect(),
     }
 }

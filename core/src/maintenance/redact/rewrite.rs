@@ -15,7 +15,8 @@ use crate::context::FileEntry;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::repo::{
-    BranchName, GRAFTS_REF, Grafts, Repository, Stamp, Transaction, check_full_name,
+    BranchName, GRAFTS_REF, Grafts, RESTORED_FROM, ROLLED_BACK_TO, Repository, Stamp, Transaction,
+    check_full_name,
 };
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
@@ -123,10 +124,20 @@ impl Rewriter<'_, '_> {
             let new = self.pattern.replace_text(name)?.into_bytes();
             let is_taken = |new: &[u8]| Ok(metadata.contains_key(&into_text(new.to_vec())));
             let new = free_name(new, self.pattern, is_taken)?;
-            metadata.insert(into_text(new), self.pattern.replace_text(value)?);
+            metadata.insert(into_text(new), self.metadata_value(name, value)?);
         }
         commit.metadata = metadata;
         self.change.write(Kind::Commit, commit.encode().into())
+    }
+
+    /// A value of a commit's metadata: the id that a commit went back to is that of what stands for it.
+    fn metadata_value(&self, name: &str, value: &str) -> Result<String> {
+        let names_commit = [ROLLED_BACK_TO, RESTORED_FROM].contains(&name);
+        let new = value.parse().ok().filter(|_| names_commit);
+        match new.and_then(|id: ObjectId| self.new.get(&(id, Tree::Context))) {
+            Some(new) => Ok(new.to_string()),
+            None => self.pattern.replace_text(value),
+        }
     }
 
     /// A tag, after those that it leads to: there may be any number of them.

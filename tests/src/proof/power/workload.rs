@@ -244,7 +244,7 @@ impl Scene<'_> {
         let length = 1 + random.below(largest);
         let record = noise_bytes(random, length);
         let blob = change.write(Kind::Blob, record.clone()).expect("a blob");
-        let entry = MessageEntry { blob, role: Role::Tool, media: "bin".into() };
+        let entry = MessageEntry::new(blob, Role::Tool, "bin");
         builder.push_message(&mut change, "main", &entry).expect("a message");
         let messages = content.keys().filter(|path| path.starts_with("messages/")).count();
         content.insert(format!("messages/{messages}"), record);

@@ -110,7 +110,7 @@ impl Writer<'_> {
         let mut items = Vec::with_capacity(messages.len());
         for message in messages {
             let blob = self.sink.write(Kind::Blob, self.raw(&message.part))?;
-            items.push(MessageEntry { blob, role: message.role, media: NAME.into() }.to_item()?);
+            items.push(MessageEntry::new(blob, message.role, NAME).to_item()?);
         }
         self.builder.set_list(self.sink, &section, items)
     }

@@ -1,0 +1,163 @@
+//! Restore of ten changed files of a workspace, among 1,000 and among 100,000: the whole of it, which
+//! looks at every file, and what comes after the capture, which follows the changes.
+//!
+//! The files are made once, in the target directory, and kept there. With `--test` there are 200 and
+//! 2,000.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use turntree::context::{Builder, Context, Selection};
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::store::{NewStore, OpenOptions, RealIo};
+use turntree::workspace::{
+    CaptureOptions, Done, Restore, StatCache, capture, prepare, workspace_metadata,
+};
+use turntree_benches::store::stamp;
+
+/// The file system of the target directory: a disk, unlike many a `/tmp`.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+const FILES_PER_FOLDER: usize = 100;
+const CHANGES: usize = 10;
+const FILE_BYTES: usize = 1000;
+
+/// How long the clock of a file system takes to go on for sure.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
+
+struct Place {
+    dir: PathBuf,
+    repo: Repository,
+    /// Two states that differ in ten files.
+    states: (ObjectId, ObjectId),
+}
+
+impl Place {
+    fn new(files: usize) -> Self {
+        let top = Path::new(FOLDER).join(format!("restore-{files}"));
+        let (dir, store) = (top.join("work"), top.join("store"));
+        fs::create_dir_all(&dir).expect("made");
+        if store.exists() {
+            fs::remove_dir_all(&store).expect("removed");
+        }
+        let options = OpenOptions::new([3; 16]);
+        let new = NewStore { id: [7; 16] };
+        let repo = Repository::init(Arc::new(RealIo), &store, &new, options).expect("a store");
+        let all: Vec<PathBuf> = (0..files).map(|at| path(&dir, at)).collect();
+        for (at, path) in all.iter().enumerate() {
+            write(path, at, 0);
+        }
+        std::thread::sleep(CLOCK_STEP);
+        let first = snapshot(&repo, &dir);
+        for at in (0..CHANGES).map(|change| change * files / CHANGES) {
+            write(&path(&dir, at), at, 1);
+        }
+        std::thread::sleep(CLOCK_STEP);
+        let second = snapshot(&repo, &dir);
+        Self { dir, repo, states: (first, second) }
+    }
+
+    /// Brings the other state back; how long all of it took, and what came after the capture.
+    fn restore(&self, to: usize) -> (Duration, Duration) {
+        let restore = Restore {
+            branch: branch(),
+            from: if to.is_multiple_of(2) { self.states.0 } else { self.states.1 },
+            only: Selection::default(),
+            workspace: Some(self.dir.clone()),
+            is_rollback: false,
+            message: "bench".into(),
+        };
+        let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
+        let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
+        let began = Instant::now();
+        let prepared = prepare(&self.repo, &restore, &options, &stamp(0)).expect("a plan");
+        let planned = began.elapsed();
+        let done = prepared.apply(&stamp(0), "bench").expect("restored");
+        let all = began.elapsed();
+        check(&done);
+        let kept = done.plan.before.expect("a capture");
+        cache.save(&kept.captured, self.repo.store(), &kept.tree).expect("saved");
+        (all, all - planned)
+    }
+}
+
+fn check(done: &Done) {
+    let arranged = done.arranged.as_ref().expect("files");
+    assert!(arranged.failed.is_empty());
+    assert_eq!(arranged.written, CHANGES as u64);
+}
+
+fn branch() -> BranchName {
+    BranchName::main("bench").expect("a name")
+}
+
+fn path(dir: &Path, at: usize) -> PathBuf {
+    dir.join(format!("folder-{:04}/file-{at:06}.txt", at / FILES_PER_FOLDER))
+}
+
+/// A file that is made anew only where it is another one.
+fn write(path: &Path, at: usize, version: usize) {
+    let content = format!("{at} {version}\n").repeat(FILE_BYTES / 8);
+    if fs::read(path).is_ok_and(|found| found == content.as_bytes()) {
+        return;
+    }
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, content).expect("written");
+}
+
+fn snapshot(repo: &Repository, dir: &Path) -> ObjectId {
+    let cache = StatCache::open(repo.store(), dir).expect("a cache");
+    let mut change = repo.begin();
+    let parent = match change.tip(&branch()) {
+        Some(tip) => repo.context(&tip).expect("a context"),
+        None => Context::default(),
+    };
+    let mut builder = Builder::from(parent.clone());
+    let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
+    let captured = capture(&mut change, &parent, &mut builder, dir, &options).expect("captured");
+    let tree = builder.write(&mut change).expect("written");
+    let mut draft = Snapshot::new(tree, "", &stamp(0));
+    draft.metadata.extend([workspace_metadata(dir)]);
+    let id = change.snapshot(&branch(), draft).expect("a snapshot");
+    change.finish(&stamp(0), "snapshot").expect("finished");
+    cache.save(&captured, repo.store(), &tree).expect("saved");
+    id
+}
+
+fn restores(criterion: &mut Criterion) {
+    let sizes = if is_test() { [200, 2_000] } else { [1_000, 100_000] };
+    let mut group = criterion.benchmark_group("restore_10_changed_files");
+    group.sample_size(10);
+    for files in sizes {
+        let place = Place::new(files);
+        let mut turn = 0;
+        let mut measure = |which: fn((Duration, Duration)) -> Duration, times: u64| {
+            let mut took = Duration::ZERO;
+            for _ in 0..times {
+                took += which(place.restore(turn));
+                turn += 1;
+                // What was written a moment ago would be read again, as files of a racy clock are.
+                std::thread::sleep(CLOCK_STEP);
+            }
+            took
+        };
+        group.bench_function(format!("whole/{files}"), |bencher| {
+            bencher.iter_custom(|times| measure(|(all, _)| all, times));
+        });
+        group.bench_function(format!("after_the_plan/{files}"), |bencher| {
+            bencher.iter_custom(|times| measure(|(_, rest)| rest, times));
+        });
+    }
+    group.finish();
+}
+
+fn is_test() -> bool {
+    std::env::args().any(|argument| argument == "--test")
+}
+
+criterion_group!(benches, restores);
+criterion_main!(benches);

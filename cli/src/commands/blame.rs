@@ -1,0 +1,204 @@
+//! `blame`: which turn wrote each line, entry or message.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::Write;
+use std::ops::RangeInclusive;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::{MessageEntry, Role, split};
+use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
+use turntree::repo::{Blame as Blamed, BlameKind, BlamedPart, Repository};
+use turntree::{Error, ErrorKind};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::Invocation;
+use crate::output::{FAINT, ID, NAME, Output};
+use crate::render::{ID_DIGITS, harmless, message, one_line};
+use crate::revision::resolve;
+use crate::search::warn_of_gaps;
+use crate::{clock, json};
+
+/// Characters of an entry's beginning.
+const ENTRY_WIDTH: usize = 60;
+
+const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or HEAD:scratchpad";
+
+/// Show which turn wrote each line of an entry, each entry of a section, or each message
+///
+/// What stood there before the oldest turn that is kept is marked with ^: a turn before it may have
+/// written it.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree blame HEAD:files/src/main.rs
+  turntree blame HEAD:files/src/main.rs -L 40,60
+  turntree blame nightly:scratchpad
+  turntree blame HEAD:agents/main/messages
+  turntree blame HEAD:agents/main/state/budget --fields")]
+pub(crate) struct Blame {
+    /// What to look at
+    #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
+    place: String,
+    /// Only these lines, from 1: A,B or A, or ,B
+    #[arg(short = 'L', long = "lines", value_name = "A,B")]
+    lines: Option<String>,
+    /// Take a JSON object apart into its fields
+    #[arg(long)]
+    fields: bool,
+}
+
+/// One part as it is shown.
+struct Shown {
+    role: Option<Role>,
+    text: Option<String>,
+}
+
+impl Blame {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let lines = self.lines.as_deref().map(parse_lines).transpose()?;
+        let repo = run.open()?;
+        let revision = resolve(&repo, &self.place)?;
+        let Some(path) = revision.path.filter(|path| !path.is_empty()) else {
+            let missing = Error::invalid(format!("'{}' has no path", self.place));
+            return Err(Failure::hinted(missing, NO_PATH));
+        };
+        let mut blamed = repo
+            .blame(&revision.commit, &path, self.fields)
+            .hint(ErrorKind::InvalidInput, "without --fields, it is taken apart into lines")?;
+        if let Some(lines) = lines {
+            let mut numbers = 1..;
+            blamed.parts.retain(|_| numbers.next().is_some_and(|number| lines.contains(&number)));
+        }
+        if !run.out.json {
+            run.out.page();
+        }
+        write(&mut run.out, &repo, split(&path).0, &blamed)?;
+        if blamed.parts.iter().any(|part| part.gap) {
+            warn_of_gaps(&blamed.gaps);
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// The lines that `A,B` names.
+fn parse_lines(text: &str) -> Result<RangeInclusive<u64>> {
+    let wrong = || Error::invalid(format!("'{text}': expected lines from 1 as A,B"));
+    let number = |side: &str, otherwise| match side {
+        "" => Ok(otherwise),
+        digits => digits.parse().ok().filter(|number| *number > 0).ok_or_else(wrong),
+    };
+    let (first, last) = match text.split_once(',') {
+        Some((first, last)) => (number(first, 1)?, number(last, u64::MAX)?),
+        None => (number(text, 0)?, number(text, 0)?),
+    };
+    if first == 0 || first > last {
+        return Err(wrong().into());
+    }
+    Ok(first..=last)
+}
+
+fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) -> Result<()> {
+    let now = clock::now()?;
+    let mut commits: HashMap<ObjectId, Commit> = HashMap::new();
+    let width = blamed.parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
+    let turns = blamed.parts.iter().map(|part| part.turn).max().unwrap_or(0).to_string().len();
+    for part in &blamed.parts {
+        let commit = match commits.entry(part.commit) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(repo.commit(&part.commit)?),
+        };
+        let Shown { role, text } = shown(repo, section, blamed.kind, part)?;
+        if out.json {
+            out.record(&record(part, commit, role, text))?;
+            continue;
+        }
+        let paint = out.paint;
+        let gap = if part.gap { "^" } else { " " };
+        let id = paint.paint(ID, part.commit.short(ID_DIGITS));
+        let about =
+            format!("turn {:>turns$}  {:<14}", part.turn, clock::relative(commit.time, now));
+        let name = harmless(&part.name);
+        let name = match blamed.kind {
+            BlameKind::Lines | BlameKind::Items => format!("{name:>width$}"),
+            BlameKind::Fields | BlameKind::Entries => format!("{name:<width$}"),
+        };
+        let role = role.map_or(String::new(), |role| format!("  {:<9}", role.name()));
+        let text = harmless(&text.unwrap_or_default());
+        let line = format!(
+            "{gap}{id} {}  {}{role}  {text}",
+            paint.paint(FAINT, about),
+            paint.paint(NAME, name)
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn shown(repo: &Repository, section: &str, kind: BlameKind, part: &BlamedPart) -> Result<Shown> {
+    let text_of = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    match (&part.item, kind) {
+        (None, BlameKind::Lines) => {
+            let text = String::from_utf8_lossy(&part.text);
+            let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
+            Ok(Shown { role: None, text: Some(text) })
+        }
+        (None, _) => Ok(Shown { role: None, text: text_of(&part.text).filter(|t| !t.is_empty()) }),
+        (Some(item), BlameKind::Items) if section.ends_with("/messages") => {
+            let entry = MessageEntry::from_item(item)?;
+            let summary = message::summary(repo.store(), &entry)?;
+            Ok(Shown { role: Some(entry.role), text: Some(summary) })
+        }
+        (Some(item), _) if item.link.kind == Kind::Blob => {
+            let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
+            let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            Ok(Shown { role: None, text: text_of(first).map(|text| one_line(&text, ENTRY_WIDTH)) })
+        }
+        (Some(_), _) => Ok(Shown { role: None, text: None }),
+    }
+}
+
+fn record(
+    part: &BlamedPart,
+    commit: &Commit,
+    role: Option<Role>,
+    text: Option<String>,
+) -> json::BlamedPart {
+    json::BlamedPart {
+        name: part.name.clone(),
+        session: commit.session.clone(),
+        turn: part.turn,
+        id: part.commit.to_string(),
+        time: clock::rfc3339(commit.time),
+        author: json::Author {
+            agent: commit.author.agent.clone(),
+            model: commit.author.model.clone(),
+        },
+        before: part.gap,
+        role: role.map(Role::name),
+        blob: part.item.as_ref().map(|item| item.link.id.to_string()),
+        text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_named_from_one_on() {
+        for (text, expected) in [
+            ("3,5", Some(3..=5)),
+            ("7", Some(7..=7)),
+            (",2", Some(1..=2)),
+            ("9,", Some(9..=u64::MAX)),
+            ("0", None),
+            ("", None),
+            ("5,3", None),
+            ("a,b", None),
+        ] {
+            assert_eq!(parse_lines(text).ok(), expected, "{text}");
+        }
+    }
+}

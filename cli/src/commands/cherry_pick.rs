@@ -1,0 +1,95 @@
+//! `cherry-pick`: what single snapshots changed comes into a branch.
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::object::ObjectId;
+use turntree::repo::{MergeKind, Repository};
+use turntree::{Error, ErrorKind};
+
+use super::merge::{How, Shown, answer};
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::render::ID_DIGITS;
+use crate::revision::{resolve, with_resolver};
+
+/// Take what single snapshots changed into HEAD's branch
+///
+/// Each snapshot is compared with the one before it, and what it changed is merged as 'turntree merge'
+/// does, as a snapshot of its own with the same message. A..B are the snapshots that B has and A has
+/// not, oldest first; all of them are one operation, and one undo.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree cherry-pick plan-b~2
+  turntree cherry-pick main..plan-b --only files
+  turntree cherry-pick 3f2a91c0 --into main --dry-run")]
+pub(crate) struct CherryPick {
+    /// Snapshots, or ranges of them
+    #[arg(value_name = "REV", required = true, num_args = 1.., add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+impl CherryPick {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let mut ids = Vec::new();
+        for revision in &self.revisions {
+            ids.extend(snapshots_of(&repo, revision)?);
+        }
+        let (stamp, mut change) = (stamp()?, repo.begin());
+        let mut picks = Vec::new();
+        for id in &ids {
+            let request = self.how.request(&repo, *id, id.short(ID_DIGITS))?;
+            let staged = change
+                .cherry_pick(&request, &stamp)
+                .hint(ErrorKind::NotFound, "'turntree ls REV' shows what is in a snapshot")?;
+            let turn = change.commit(&staged.commit)?.turn;
+            picks.push((staged, request, turn));
+        }
+        let is_changed = picks.iter().any(|(staged, ..)| staged.kind != MergeKind::UpToDate);
+        self.how.finish(
+            change,
+            is_changed,
+            &format!("cherry-pick {}", self.revisions.join(" ")),
+        )?;
+        let dry_run = self.how.dry_run();
+        let shown = picks.iter().map(|(staged, request, turn)| Shown {
+            staged,
+            request,
+            turn: *turn,
+            dry_run,
+        });
+        if run.out.json {
+            let picks = shown.map(|shown| shown.record()).collect();
+            run.out.record(&json::Picks { picks })?;
+        } else {
+            for shown in shown {
+                shown.write(&mut run.out, "picked")?;
+            }
+        }
+        Ok(answer(picks.iter().map(|(staged, ..)| staged)))
+    }
+}
+
+/// The commits of a revision or a range, oldest first.
+fn snapshots_of(repo: &Repository, revision: &str) -> Result<Vec<ObjectId>> {
+    if !revision.contains("..") {
+        let found = resolve(repo, revision)?;
+        if found.path.is_some() {
+            let message = format!("'{revision}' names an entry: expected a snapshot");
+            return Err(Error::invalid(message).into());
+        }
+        return Ok(vec![found.commit]);
+    }
+    let range = with_resolver(repo, |resolver| resolver.resolve_range(revision))?;
+    let history = repo.history(&range.include, &range.exclude)?.first_parent();
+    let mut ids = history.map(|entry| Ok(entry?.id)).collect::<Result<Vec<ObjectId>>>()?;
+    if ids.is_empty() {
+        return Err(Error::not_found(format!("there is no snapshot in '{revision}'")).into());
+    }
+    ids.reverse();
+    Ok(ids)
+}

@@ -1,0 +1,268 @@
+//! `grep`: where something stands, or stood, in all of history.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Paths, Role};
+use turntree::repo::{
+    BranchName, Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions,
+    Repository, SearchScope, Wanted,
+};
+use turntree::{Error, ErrorKind};
+
+use super::log::Walk;
+use crate::complete::{revisions, sessions};
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::Invocation;
+use crate::json;
+use crate::output::{FAINT, ID, NAME, Output, STRONG, warn};
+use crate::progress::Working;
+use crate::render::changes::path_of;
+use crate::render::{ID_DIGITS, count, harmless};
+use crate::search::{messages_with, warn_of_gaps};
+
+/// Blobs between two words about progress.
+const BLOBS_A_WORD: u64 = 1000;
+
+/// Warnings about damage that are shown.
+const MAX_WARNINGS: usize = 10;
+
+/// Search everything that ever was in a session
+///
+/// Each entry in which a line matches is named with the turn in which it appeared first, and, if it is
+/// gone, the last that had it. Messages are searched as people see them: text, thoughts, calls and
+/// results, without escapes. The records of imported transcripts, of which messages are made, are
+/// searched only with --path source. Without a match it ends with 1.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree grep 'fn parse'
+  turntree grep -F 'a.b(c)' nightly~10..nightly
+  turntree grep -i timeout --role tool -C 2
+  turntree grep TODO --path files/src --all -l
+  turntree grep password --json | jq -r .path")]
+pub(crate) struct Grep {
+    /// A regular expression for one line
+    #[arg(value_name = "PATTERN")]
+    pattern: String,
+    /// The history of these, or A..B for what appeared since A; all branches of HEAD's session by
+    /// default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
+    /// The branches of every session
+    #[arg(long, conflicts_with_all = ["revisions", "session"])]
+    all: bool,
+    /// The branches of this session
+    #[arg(long, value_name = "NAME", conflicts_with = "revisions",
+        add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Ignore case
+    #[arg(short, long)]
+    ignore_case: bool,
+    /// The pattern is a string
+    #[arg(short = 'F', long)]
+    fixed_strings: bool,
+    /// Only matches that are whole words
+    #[arg(short, long)]
+    word_regexp: bool,
+    /// Show how many lines match, not which
+    #[arg(short, long, conflicts_with = "list")]
+    count: bool,
+    /// Show only where
+    #[arg(short, long)]
+    list: bool,
+    /// Only sections and entries at or below PATH; may be given several times
+    #[arg(long, visible_alias = "section", value_name = "PATH")]
+    path: Vec<String>,
+    /// Only messages of this role; may be given several times
+    #[arg(long, value_name = "ROLE", value_enum)]
+    role: Vec<RoleName>,
+    /// Show so many lines around each match
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 0,
+        conflicts_with_all = ["count", "list"])]
+    context: usize,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RoleName {
+    User,
+    Assistant,
+    Tool,
+    System,
+    Other,
+}
+
+impl RoleName {
+    const fn role(self) -> Role {
+        match self {
+            Self::User => Role::User,
+            Self::Assistant => Role::Assistant,
+            Self::Tool => Role::Tool,
+            Self::System => Role::System,
+            Self::Other => Role::Other,
+        }
+    }
+}
+
+impl Grep {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let options = PatternOptions {
+            fixed: self.fixed_strings,
+            ignore_case: self.ignore_case,
+            word: self.word_regexp,
+        };
+        let pattern = LinePattern::new(&self.pattern, options)?;
+        let repo = run.open()?;
+        let scopes = self.scopes(&repo)?;
+        let messages = messages_with(&pattern);
+        let working = Working::new("looking at the turns");
+        let progress = |done: u64, all: u64| {
+            if done.is_multiple_of(BLOBS_A_WORD) {
+                working.say(format!("searching: {done} of {}", count(all, "entry")));
+            }
+        };
+        let query = GrepQuery {
+            pattern: &pattern,
+            wanted: Wanted {
+                paths: Paths::new(&self.path),
+                roles: self.role.iter().map(|role| role.role()).collect(),
+            },
+            lines: (!self.count && !self.list).then_some(self.context),
+            read: &|format, bytes| messages.read(format, bytes),
+        };
+        let answered = repo.grep(&scopes, query, &progress)?;
+        drop(working);
+        if !run.out.json {
+            run.out.page();
+        }
+        for place in answered.places() {
+            self.write(&mut run.out, &answered, place)?;
+        }
+        warn_of_gaps(answered.gaps());
+        complain(answered.damage())?;
+        Ok(if answered.places().is_empty() { Answer::No } else { Answer::Yes })
+    }
+
+    fn scopes(&self, repo: &Repository) -> Result<Vec<SearchScope>> {
+        if !self.revisions.is_empty() {
+            let mut scope = SearchScope::default();
+            for revision in &self.revisions {
+                let range = Walk::range(repo, revision)?.into_scope();
+                scope.starts.extend(range.starts);
+                scope.hide.extend(range.hide);
+            }
+            return Ok(vec![scope]);
+        }
+        let head = repo.head()?.branch;
+        let mut branches: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (name, tip) in repo.branches() {
+            branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
+        }
+        let own = self.session.as_deref().unwrap_or(head.session());
+        let first = branches.remove(own);
+        if first.is_none() && !self.all {
+            let missing = Error::not_found(format!("session {own} has no snapshot"));
+            return Err(Failure::hinted(missing, "--all searches every session"));
+        }
+        let others = branches.into_values().filter(|_| self.all);
+        let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
+            starts.sort_by_key(|(_, name)| name.as_ref() != Some(&head));
+            SearchScope { starts, hide: Vec::new() }
+        };
+        Ok(first.into_iter().chain(others).map(scope).collect())
+    }
+
+    fn write(&self, out: &mut Output, answered: &Answered<'_>, place: &GrepPlace) -> Result<()> {
+        let shows_lines = !self.count && !self.list;
+        let found = match shows_lines {
+            true => answered.found(place)?,
+            false => Found { count: place.count, ..Found::default() },
+        };
+        if out.json {
+            return Ok(out.record(&record(place, &found, shows_lines))?);
+        }
+        self.write_place(out, place)?;
+        if shows_lines && found.binary {
+            writeln!(out, "  binary: {}", count(found.count, "line"))?;
+        }
+        let mut last = None;
+        for line in &found.lines {
+            if self.context > 0 && last.is_some_and(|last| line.number > last + 1) {
+                writeln!(out, "  --")?;
+            }
+            last = Some(line.number);
+            let sign = if line.matches { ':' } else { '-' };
+            let number = out.paint.paint(FAINT, format!("{:>5}{sign}", line.number));
+            let cut = if line.cut { " …" } else { "" };
+            writeln!(out, "{number} {}{cut}", harmless(&line.text))?;
+        }
+        Ok(())
+    }
+
+    fn write_place(&self, out: &mut Output, place: &GrepPlace) -> Result<()> {
+        let paint = out.paint;
+        let id = paint.paint(ID, place.commit.short(ID_DIGITS));
+        let branch = match &place.branch {
+            Some(branch) => branch.to_string(),
+            None => place.session.clone(),
+        };
+        let turn = paint.paint(STRONG, format!("turn {}", place.turn));
+        let path = harmless(&path_of(&place.section, &place.key));
+        write!(out, "{id} {branch} {turn}  {}", paint.paint(NAME, path))?;
+        if let Some(role) = place.role {
+            write!(out, "  {role}")?;
+        }
+        if let Some((turn, _)) = place.last {
+            write!(out, "  {}", paint.paint(FAINT, format!("until turn {turn}")))?;
+        }
+        if self.count {
+            write!(out, "  {}", count(place.count, "line"))?;
+        }
+        writeln!(out)?;
+        Ok(())
+    }
+}
+
+/// Says what could not be searched.
+fn complain(damage: &[String]) -> Result<()> {
+    let distinct: BTreeSet<&String> = damage.iter().collect();
+    for text in distinct.iter().take(MAX_WARNINGS) {
+        warn(&format!("not searched: {text}"));
+    }
+    match distinct.len() as u64 {
+        0 => Ok(()),
+        more => {
+            let parts = count(more, "part");
+            let message =
+                format!("{parts} of this history could not be read; the rest was searched");
+            let damaged = Error::new(ErrorKind::Corrupt, message);
+            Err(Failure::hinted(damaged, "'turntree fsck' says what is damaged"))
+        }
+    }
+}
+
+fn record(place: &GrepPlace, found: &Found, shows_lines: bool) -> json::GrepPlace {
+    let line = |line: &turntree::repo::MatchedLine| json::GrepLine {
+        line: line.number,
+        is_match: line.matches,
+        column: line.column,
+        text: line.text.clone(),
+        cut: line.cut,
+    };
+    json::GrepPlace {
+        session: place.session.clone(),
+        branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
+        turn: place.turn,
+        id: place.commit.to_string(),
+        last_turn: place.last.map(|(turn, _)| turn),
+        last_id: place.last.map(|(_, id)| id.to_string()),
+        path: path_of(&place.section, &place.key),
+        role: place.role.map(Role::name),
+        blob: place.blob.to_string(),
+        count: place.count,
+        binary: shows_lines.then_some(found.binary),
+        lines: shows_lines.then(|| found.lines.iter().map(line).collect()),
+    }
+}

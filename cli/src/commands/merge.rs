@@ -1,0 +1,282 @@
+//! `merge`: what another branch explored comes into this one.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Conflict, MessagePolicy, SectionMerge};
+use turntree::exchange::formats::tool_use;
+use turntree::object::ObjectId;
+use turntree::repo::{
+    BranchName, Merge as Staged, MergeKind, MergeRequest, Repository, Transaction,
+};
+use turntree::{Error, ErrorKind};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, input_name, read_input, stamp};
+use crate::json;
+use crate::output::{ID, NAME, Output};
+use crate::render::merging::write_report;
+use crate::render::{ID_DIGITS, count, harmless};
+use crate::revision::{resolve, with_resolver};
+
+/// What losing a race means for these commands.
+pub(super) const RACE: &str = "another process moved this branch meanwhile: try again";
+
+/// Merge a branch, or any snapshot, into HEAD's branch
+///
+/// Both sides are compared with the newest snapshot that they share, section by section: maps key by
+/// key, JSON by fields, text by lines, files with what may be executed by itself. Of what only one side
+/// changed, that side is taken.
+///
+/// A merge is always made. What both sides changed to something else is a conflict: all three versions
+/// lie in the section conflicts, 'turntree resolve' lists and decides them, and the exit code is 1.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree merge plan-b
+  turntree merge plan-b --only scratchpad --only memory --only files
+  turntree merge plan-b --messages summary --summary 'plan b found the leak in the pool'
+  turntree merge plan-b --into main --dry-run")]
+pub(crate) struct Merge {
+    /// What to merge
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a merge or a cherry-pick is done.
+#[derive(Debug, Args)]
+pub(super) struct How {
+    /// Into this branch; HEAD's by default
+    #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
+    into: Option<String>,
+    /// What becomes of a conversation that both sides continued
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
+    messages: Messages,
+    /// What theirs said, in short, for --messages summary
+    #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
+    summary: Option<String>,
+    /// The same from a file, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    summary_file: Option<PathBuf>,
+    /// Take only this section, entry or folder of entries; may be given several times
+    #[arg(long, value_name = "PATH")]
+    only: Vec<String>,
+    /// What the snapshot says
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Print what would come of it, and do nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+}
+
+/// What becomes of a conversation that both sides continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Messages {
+    /// Messages of both in the order of time, those of theirs with their origin
+    #[default]
+    Append,
+    /// As in ours
+    Ours,
+    /// As in theirs
+    Theirs,
+    /// As in ours, and then a message with the summary
+    Summary,
+}
+
+impl Merge {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let (theirs, label) = snapshot_of(&repo, &self.revision)?;
+        let request = self.how.request(&repo, theirs, label)?;
+        let stamp = stamp()?;
+        let mut change = repo.begin();
+        let staged = change.merge(&request, &stamp).hint(
+            ErrorKind::NotFound,
+            "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
+        )?;
+        let turn = change.commit(&staged.commit)?.turn;
+        let reason = format!("merge {} into {}", request.label, request.into);
+        self.how.finish(change, staged.kind != MergeKind::UpToDate, &reason)?;
+        let shown = Shown { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };
+        if run.out.json {
+            run.out.record(&shown.record())?;
+        } else {
+            shown.write(&mut run.out, "merged")?;
+        }
+        Ok(answer([&staged]))
+    }
+}
+
+impl How {
+    /// The request for a commit.
+    pub(super) fn request(
+        &self,
+        repo: &Repository,
+        theirs: ObjectId,
+        label: String,
+    ) -> Result<MergeRequest<'static>> {
+        let into = match &self.into {
+            Some(name) => with_resolver(repo, |resolver| resolver.branch(name))?,
+            None => repo.head()?.branch,
+        };
+        Ok(MergeRequest {
+            into,
+            theirs,
+            label,
+            messages: self.policy()?,
+            only: self.only.clone(),
+            tools: &tool_use,
+            message: self.message.clone(),
+        })
+    }
+
+    fn policy(&self) -> Result<MessagePolicy> {
+        let summary = match (&self.summary, &self.summary_file) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some(path)) => Some(text_of(path)?),
+            (None, None) => None,
+        };
+        match (self.messages, summary) {
+            (Messages::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
+            (Messages::Summary, None) => {
+                Err(Error::invalid("--messages summary takes the text with --summary").into())
+            }
+            (_, Some(_)) => {
+                Err(Error::invalid("a summary goes with --messages summary alone").into())
+            }
+            (Messages::Append, None) => Ok(MessagePolicy::Append),
+            (Messages::Ours, None) => Ok(MessagePolicy::Ours),
+            (Messages::Theirs, None) => Ok(MessagePolicy::Theirs),
+        }
+    }
+
+    /// Whether nothing is to be done.
+    pub(super) fn dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Makes what is staged durable, if there is anything and it is wanted.
+    pub(super) fn finish(
+        &self,
+        change: Transaction<'_>,
+        is_changed: bool,
+        reason: &str,
+    ) -> Result<()> {
+        if is_changed && !self.dry_run {
+            change.finish(&stamp()?, reason).hint(ErrorKind::Conflict, RACE)?;
+        }
+        Ok(())
+    }
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let bytes = read_input(path)?;
+    let text = String::from_utf8(bytes.into());
+    Ok(text.map_err(|_| Error::invalid(format!("{}: expected UTF-8", input_name(path))))?)
+}
+
+/// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
+fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
+    let found = resolve(repo, revision)?;
+    if found.path.is_some() {
+        let message = format!("'{revision}' names an entry: expected a snapshot");
+        return Err(crate::error::Failure::hinted(
+            Error::invalid(message),
+            "'--only PATH' takes a part of one",
+        ));
+    }
+    let label = found.branch.as_ref().map(BranchName::to_string);
+    Ok((found.commit, label.unwrap_or_else(|| found.commit.short(ID_DIGITS))))
+}
+
+/// No when there are conflicts to decide.
+pub(super) fn answer<'s>(staged: impl IntoIterator<Item = &'s Staged>) -> Answer {
+    let has_conflicts =
+        |staged: &Staged| staged.report.as_ref().is_some_and(|report| !report.conflicts.is_empty());
+    if staged.into_iter().any(has_conflicts) { Answer::No } else { Answer::Yes }
+}
+
+/// A merge or a pick, to be shown.
+pub(super) struct Shown<'a> {
+    pub(super) staged: &'a Staged,
+    pub(super) request: &'a MergeRequest<'a>,
+    pub(super) turn: u64,
+    pub(super) dry_run: bool,
+}
+
+impl Shown<'_> {
+    pub(super) fn record(&self) -> json::Merged {
+        let Self { staged, request, turn, dry_run } = *self;
+        let section = |section: &SectionMerge| json::MergedSection {
+            taken: section.taken,
+            combined: section.combined,
+            conflicts: section.conflicts,
+        };
+        let conflict = |conflict: &Conflict| json::MergeConflict {
+            path: conflict.path.clone(),
+            kind: conflict.kind.name(),
+            fields: conflict.fields.clone(),
+            markers: conflict.has_markers,
+        };
+        let report = staged.report.as_ref();
+        let sections: BTreeMap<_, _> = report
+            .iter()
+            .flat_map(|report| &report.sections)
+            .map(|(name, merge)| (name.clone(), section(merge)))
+            .collect();
+        let is_there = !dry_run || staged.kind == MergeKind::UpToDate;
+        json::Merged {
+            kind: match staged.kind {
+                MergeKind::UpToDate => "up-to-date",
+                MergeKind::FastForward => "fast-forward",
+                MergeKind::Merged => "merged",
+            },
+            dry_run,
+            session: request.into.session().to_owned(),
+            branch: request.into.branch().to_owned(),
+            id: is_there.then(|| staged.commit.to_string()),
+            turn: is_there.then_some(turn),
+            base: staged.base.map(|id| id.to_string()),
+            ours: staged.ours.to_string(),
+            theirs: staged.theirs.to_string(),
+            sections,
+            conflicts: report.iter().flat_map(|report| &report.conflicts).map(conflict).collect(),
+        }
+    }
+
+    /// What was done, `done` being the word for it, and what came in.
+    pub(super) fn write(&self, out: &mut Output, done: &str) -> Result<()> {
+        let Self { staged, request, turn, dry_run } = *self;
+        let into = out.paint.paint(NAME, request.into.to_string());
+        let label = out.paint.paint(NAME, request.label.clone());
+        let id = out.paint.paint(ID, staged.commit.short(ID_DIGITS));
+        let of = match &*request.only {
+            [] => "all of".to_owned(),
+            only => format!("{} of", harmless(&only.join(", "))),
+        };
+        let would = if dry_run { "would be " } else { "" };
+        match (staged.kind, dry_run) {
+            (MergeKind::UpToDate, _) => writeln!(out, "{into} has {of} {label} already")?,
+            (MergeKind::FastForward, false) => {
+                writeln!(out, "{into} moves on to {label}: {id}, turn {turn}")?;
+            }
+            (MergeKind::FastForward, true) => writeln!(out, "{into} would move on to {label}")?,
+            (MergeKind::Merged, false) => {
+                writeln!(out, "{label} {done} into {into}: {id}, turn {turn}")?;
+            }
+            (MergeKind::Merged, true) => writeln!(out, "{label} {would}{done} into {into}")?,
+        }
+        let Some(report) = &staged.report else { return Ok(()) };
+        write_report(out, report)?;
+        if !report.conflicts.is_empty() && !dry_run {
+            let conflicts = count(report.conflicts.len() as u64, "conflict");
+            writeln!(out, "{conflicts} to decide: 'turntree resolve' lists them")?;
+        }
+        Ok(())
+    }
+}

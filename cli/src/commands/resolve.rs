@@ -1,0 +1,194 @@
+//! `resolve`: open conflicts are listed and decided.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::{OpenConflict, Take, Version, open_conflicts};
+use turntree::repo::{BranchName, Repository, Resolution};
+use turntree::{Error, ErrorKind};
+
+use super::merge::RACE;
+use crate::complete::{conflicts, revisions};
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::{Invocation, read_input, stamp};
+use crate::json;
+use crate::output::{FAINT, ID, NAME, REMOVED};
+use crate::render::merging::words;
+use crate::render::{ID_DIGITS, count, harmless};
+use crate::revision::with_resolver;
+
+/// List open conflicts, or decide them
+///
+/// Without a path, lists what merges into HEAD's branch have left open; the exit code is 1 when there
+/// is something. All three versions of a conflict lie in the section conflicts, so that
+/// 'turntree cat HEAD:conflicts/theirs/files/src/a.rs' prints one, until it is decided, which is a
+/// snapshot of its own.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree resolve
+  turntree resolve files/src/a.rs --take theirs
+  turntree resolve files/src/a.rs --take merged.rs
+  turntree resolve scratchpad/plan --take current
+  turntree resolve --all --take ours")]
+pub(crate) struct Resolve {
+    /// Paths, as the list has them
+    #[arg(value_name = "PATH", requires = "take", add = ArgValueCandidates::new(conflicts))]
+    paths: Vec<String>,
+    /// Decide all that are open
+    #[arg(long, conflicts_with = "paths", requires = "take")]
+    all: bool,
+    /// Take ours, theirs or base, the entry as it stands now (current), or the content of a file;
+    /// ./ours is a file of that name, - is standard input
+    #[arg(long, value_name = "ours|theirs|base|current|FILE", value_hint = clap::ValueHint::FilePath)]
+    take: Option<String>,
+    /// Of this branch; HEAD's by default
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
+    branch: Option<String>,
+    /// What the snapshot says
+    #[arg(short, long, value_name = "TEXT", requires = "take")]
+    message: Option<String>,
+}
+
+impl Resolve {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let branch = match &self.branch {
+            Some(name) => with_resolver(&repo, |resolver| resolver.branch(name))?,
+            None => repo.head()?.branch,
+        };
+        match &self.take {
+            None => list(run, &repo, &branch),
+            Some(take) => self.decide(run, &repo, &branch, take),
+        }
+    }
+
+    fn decide(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        branch: &BranchName,
+        take: &str,
+    ) -> Result<Answer> {
+        let stamp = stamp()?;
+        let mut change = repo.begin();
+        let paths = match self.all {
+            true => open(repo, branch)?.into_iter().map(|conflict| conflict.path).collect(),
+            false => self.paths.clone(),
+        };
+        if paths.is_empty() && !self.all {
+            let missing =
+                Error::invalid("--take decides conflicts: expected their paths, or --all");
+            return Err(Failure::hinted(missing, "'turntree resolve' lists them"));
+        }
+        if paths.is_empty() {
+            return Err(Error::not_found(format!("{branch} has no open conflict")).into());
+        }
+        let take = self.read(take)?;
+        let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
+        let resolution = change
+            .resolve_conflicts(branch, &decisions, self.message.as_deref(), &stamp)
+            .hint(ErrorKind::NotFound, "'turntree resolve' lists what is open")?;
+        let turn = change.commit(&resolution.commit)?.turn;
+        let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
+        change.finish(&stamp, &reason).hint(ErrorKind::Conflict, RACE)?;
+        write(run, branch, resolution, turn)
+    }
+
+    fn read(&self, take: &str) -> Result<Take> {
+        let version = Version::ALL.into_iter().find(|version| version.name() == take);
+        Ok(match version {
+            Some(version) => Take::Version(version),
+            None if take == "current" => Take::Current,
+            None if self.all => {
+                let message = "--all takes ours, theirs, base or current: a file is for one path";
+                return Err(Error::invalid(message).into());
+            }
+            None => Take::Content(read_input(Path::new(take)).hint(
+                ErrorKind::NotFound,
+                "take ours, theirs, base, current, or a file that is there",
+            )?),
+        })
+    }
+}
+
+/// The open conflicts of a branch.
+fn open(repo: &Repository, branch: &BranchName) -> Result<Vec<OpenConflict>> {
+    match repo.tip(branch) {
+        Some(tip) => Ok(open_conflicts(repo.store(), &repo.context(&tip)?)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<Answer> {
+    let Some(tip) = repo.tip(branch) else {
+        return Err(Error::not_found(format!("branch {branch} has no snapshot yet")).into());
+    };
+    let open = open(repo, branch)?;
+    let answer = if open.is_empty() { Answer::Yes } else { Answer::No };
+    if run.out.json {
+        let id = |conflict: &OpenConflict, version| {
+            conflict.item(version).map(|item| item.link.id.to_string())
+        };
+        let record = |conflict: &OpenConflict| json::OpenConflict {
+            path: conflict.path.clone(),
+            kind: conflict.kind.name(),
+            base: id(conflict, Version::Base),
+            ours: id(conflict, Version::Ours),
+            theirs: id(conflict, Version::Theirs),
+        };
+        run.out.record(&json::OpenConflicts {
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            id: tip.to_string(),
+            conflicts: open.iter().map(record).collect(),
+        })?;
+        return Ok(answer);
+    }
+    let width = open.iter().map(|conflict| conflict.path.chars().count()).max().unwrap_or(0);
+    for conflict in &open {
+        let path = format!("{:<width$}", harmless(&conflict.path));
+        let paint = run.out.paint;
+        let (path, words) = (paint.paint(REMOVED, path), paint.paint(FAINT, words(conflict.kind)));
+        writeln!(run.out, "{path}  {words}")?;
+    }
+    if open.is_empty() {
+        writeln!(run.out, "no conflict is open on {}", run.out.paint.paint(NAME, branch))?;
+    }
+    Ok(answer)
+}
+
+fn write(
+    run: &mut Invocation,
+    branch: &BranchName,
+    resolution: Resolution,
+    turn: u64,
+) -> Result<Answer> {
+    let Resolution { commit, closed, removed, left } = resolution;
+    if run.out.json {
+        run.out.record(&json::Resolved {
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            id: commit.to_string(),
+            turn,
+            closed,
+            removed,
+            left,
+        })?;
+        return Ok(Answer::Yes);
+    }
+    let paint = run.out.paint;
+    let (id, branch) = (paint.paint(ID, commit.short(ID_DIGITS)), paint.paint(NAME, branch));
+    let left = match left.len() as u64 {
+        0 => "none is left".to_owned(),
+        1 => "1 is left".to_owned(),
+        n => format!("{n} are left"),
+    };
+    let closed = count(closed.len() as u64, "conflict");
+    writeln!(run.out, "{id} turn {turn} of {branch}: {closed} decided, {left}")?;
+    for path in removed {
+        writeln!(run.out, "removed files/{}, which was in the way", harmless(&path))?;
+    }
+    Ok(Answer::Yes)
+}

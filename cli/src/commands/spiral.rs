@@ -1,0 +1,156 @@
+//! `spiral`: whether an agent goes in circles.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use serde::Deserialize;
+use turntree::Error;
+use turntree::exchange::{SPIRAL_WINDOW, Sign, SignKind, Spiral as Found, Step, Verdict};
+use turntree::exchange::{find_spiral, steps};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, input_name, read_input};
+use crate::json;
+use crate::output::{NAME, REMOVED, STRONG};
+use crate::render::harmless;
+use crate::revision::resolve;
+
+/// Say whether an agent goes in circles
+///
+/// Looks at the last turns of a branch: the same call again and again, files that are what they were
+/// some turns ago, a file that swings between contents, one tool that works on one file in ever other
+/// ways. Advice only: it proposes a turn to go back to and does nothing.
+///
+/// Ends with 1 when it suspects or finds a circle.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree spiral
+  turntree spiral nightly --json
+  turntree spiral --from turns.json
+  turntree spiral --json | jq .rollback_to")]
+pub(crate) struct Spiral {
+    /// The newest turn to look at
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// Judge the turns in this JSON file, or - for standard input, instead of a branch: an array of
+    /// {turnId, toolName, argsHash, artifactSha256}, oldest first
+    #[arg(long, value_name = "FILE", conflicts_with = "revision", value_hint = clap::ValueHint::FilePath)]
+    from: Option<PathBuf>,
+    /// Equal calls in a row that are a sign
+    #[arg(long, value_name = "N", default_value_t = SPIRAL_WINDOW as u64,
+        value_parser = clap::value_parser!(u64).range(2..=50))]
+    window: u64,
+}
+
+/// A turn as others write it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Turn {
+    turn_id: u64,
+    tool_name: Option<String>,
+    args_hash: Option<String>,
+    artifact_sha256: Option<String>,
+}
+
+impl Spiral {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let steps = match &self.from {
+            Some(path) => read_turns(path)?,
+            None => {
+                let repo = run.open()?;
+                steps(&repo, &resolve(&repo, &self.revision)?.commit)?
+            }
+        };
+        let found = find_spiral(&steps, usize::try_from(self.window).unwrap_or(SPIRAL_WINDOW));
+        if run.out.json {
+            run.out.record(&record(&found))?;
+        } else {
+            write_text(run, &found)?;
+        }
+        Ok(if found.verdict >= Verdict::Suspected { Answer::No } else { Answer::Yes })
+    }
+}
+
+fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
+    let bytes = read_input(path)?;
+    let turns: Vec<Turn> = serde_json::from_slice(&bytes).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let place = format!("{}, line {line}, column {column}", input_name(path));
+        let expected = "expected an array of turns, each with turnId, toolName and argsHash";
+        Error::invalid(format!("{place}: {expected}"))
+    })?;
+    let step = |turn: Turn| Step {
+        turn: turn.turn_id,
+        tool: turn.tool_name,
+        arguments: turn.args_hash,
+        artifact: turn.artifact_sha256,
+        ..Step::default()
+    };
+    Ok(turns.into_iter().map(step).collect())
+}
+
+fn record(found: &Found) -> json::Spiral {
+    json::Spiral {
+        verdict: found.verdict.name(),
+        streak: found.streak.as_ref().map(|streak| json::Streak {
+            verdict: streak.verdict.name(),
+            tool: streak.tool.clone(),
+            signature: streak.signature.clone(),
+            turns: streak.turns.clone(),
+        }),
+        signs: found.signs.iter().map(sign_record).collect(),
+        rollback_to: found.rollback_to,
+    }
+}
+
+fn sign_record(sign: &Sign) -> json::SpiralSign {
+    json::SpiralSign {
+        kind: sign.kind.name(),
+        verdict: sign.verdict.name(),
+        path: sign.path.clone(),
+        turns: sign.turns.clone(),
+    }
+}
+
+fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
+    let paint = run.out.paint;
+    let verdict = match found.verdict {
+        Verdict::None => "no sign of a spiral",
+        Verdict::Progress => "no spiral: the same call again and again, and each changed something",
+        Verdict::Suspected => "a spiral is suspected",
+        Verdict::Confirmed => "a spiral",
+    };
+    let style = if found.verdict >= Verdict::Suspected { REMOVED } else { STRONG };
+    writeln!(run.out, "{}", paint.paint(style, verdict))?;
+    if let Some(streak) = &found.streak {
+        let tool = paint.paint(NAME, harmless(&streak.tool));
+        writeln!(run.out, "  {tool} with the same arguments in turns {}", list(&streak.turns))?;
+    }
+    for sign in &found.signs {
+        let path = paint.paint(NAME, harmless(sign.path.as_deref().unwrap_or_default()));
+        let turns = list(&sign.turns);
+        match sign.kind {
+            SignKind::SameTree => {
+                writeln!(run.out, "  all files are what they were: turns {turns}")?;
+            }
+            SignKind::Oscillation => {
+                writeln!(run.out, "  {path} swings: turns {turns}")?;
+            }
+            SignKind::SameFile => {
+                writeln!(run.out, "  nothing but {path}, in ever other ways: turns {turns}")?;
+            }
+        }
+    }
+    if let Some(turn) = found.rollback_to {
+        writeln!(run.out, "turn {turn} was before that: 'turntree rollback --to-turn {turn}'")?;
+    }
+    Ok(())
+}
+
+fn list(turns: &[u64]) -> String {
+    let turns: Vec<String> = turns.iter().map(u64::to_string).collect();
+    turns.join(", ")
+}

@@ -1,0 +1,80 @@
+//! The records of `bisect`.
+
+use serde::Serialize;
+
+/// `bisect`, and its verbs `start`, `good`, `bad`, `skip` and `run`.
+#[derive(Serialize)]
+pub(crate) struct Bisect {
+    pub(crate) session: String,
+    /// `waiting`, `next`, `found` or `stuck`.
+    pub(crate) state: &'static str,
+    pub(crate) has_bad: bool,
+    pub(crate) has_good: bool,
+    /// The turn to test next, or the first bad one.
+    pub(crate) turn: Option<BisectTurn>,
+    /// How many may be the first bad one, while it is not known.
+    pub(crate) left: Option<u64>,
+    /// How many more answers it takes at most.
+    pub(crate) steps: Option<u32>,
+    /// The turns of which one is the first bad one, when `state` is `stuck`.
+    pub(crate) among: Vec<BisectTurn>,
+    /// The answers of a run.
+    pub(crate) answers: Vec<BisectAnswer>,
+}
+
+impl Bisect {
+    /// A search with a bad and a good turn.
+    pub(crate) fn new(session: &str, answers: Vec<BisectAnswer>) -> Self {
+        Self {
+            session: session.to_owned(),
+            state: "",
+            has_bad: true,
+            has_good: true,
+            turn: None,
+            left: None,
+            steps: None,
+            among: Vec::new(),
+            answers,
+        }
+    }
+}
+
+/// A turn of a search.
+#[derive(Serialize)]
+pub(crate) struct BisectTurn {
+    pub(crate) turn: u64,
+    pub(crate) id: String,
+    pub(crate) message: String,
+    /// `skipped` or `gone` when it cannot be tested.
+    pub(crate) untestable: Option<&'static str>,
+}
+
+/// What a run said of a turn.
+#[derive(Serialize)]
+pub(crate) struct BisectAnswer {
+    pub(crate) turn: u64,
+    pub(crate) id: String,
+    /// `good`, `bad` or `skip`.
+    pub(crate) verdict: &'static str,
+    /// Whether the command ran; else a turn with the same files was known.
+    pub(crate) tested: bool,
+}
+
+/// One line of `bisect log`.
+#[derive(Serialize)]
+pub(crate) struct BisectNote {
+    /// `good`, `bad` or `skip`.
+    pub(crate) verdict: &'static str,
+    /// `commit`, or `tree` for a root of files.
+    pub(crate) what: &'static str,
+    pub(crate) id: String,
+    /// Of a commit that is there.
+    pub(crate) turn: Option<u64>,
+}
+
+/// `bisect reset`.
+#[derive(Serialize)]
+pub(crate) struct BisectReset {
+    /// The session in which no search goes on any more.
+    pub(crate) session: String,
+}

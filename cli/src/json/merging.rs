@@ -1,0 +1,90 @@
+//! Records of merges, cherry-picks and open conflicts.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// `merge`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Merged {
+    /// `up-to-date`, `fast-forward` or `merged`.
+    pub(crate) kind: &'static str,
+    pub(crate) dry_run: bool,
+    pub(crate) session: String,
+    /// The branch that it came into.
+    pub(crate) branch: String,
+    /// Its newest commit; `null` with `--dry-run`.
+    pub(crate) id: Option<String>,
+    pub(crate) turn: Option<u64>,
+    /// What both were compared with; `null` when they share nothing.
+    pub(crate) base: Option<String>,
+    /// Where the branch was.
+    pub(crate) ours: String,
+    pub(crate) theirs: String,
+    /// What changed in ours.
+    pub(crate) sections: BTreeMap<String, MergedSection>,
+    pub(crate) conflicts: Vec<MergeConflict>,
+}
+
+/// What changed in a section.
+#[derive(Debug, Serialize)]
+pub(crate) struct MergedSection {
+    /// Entries that are as in theirs now; of lists, items that came in.
+    pub(crate) taken: u64,
+    /// Entries with the changes of both.
+    pub(crate) combined: u64,
+    pub(crate) conflicts: u64,
+}
+
+/// What both changed to something else.
+#[derive(Debug, Serialize)]
+pub(crate) struct MergeConflict {
+    pub(crate) path: String,
+    pub(crate) kind: &'static str,
+    /// Fields that both changed, when all others came together.
+    pub(crate) fields: Vec<String>,
+    /// Whether both versions stand between markers in the entry.
+    pub(crate) markers: bool,
+}
+
+/// `cherry-pick`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Picks {
+    pub(crate) picks: Vec<Merged>,
+}
+
+/// `resolve` without arguments.
+#[derive(Debug, Serialize)]
+pub(crate) struct OpenConflicts {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// Its newest commit.
+    pub(crate) id: String,
+    pub(crate) conflicts: Vec<OpenConflict>,
+}
+
+/// A conflict that nobody has decided.
+#[derive(Debug, Serialize)]
+pub(crate) struct OpenConflict {
+    pub(crate) path: String,
+    pub(crate) kind: &'static str,
+    /// The blob of each version; `null` when it has none, and for a whole section.
+    pub(crate) base: Option<String>,
+    pub(crate) ours: Option<String>,
+    pub(crate) theirs: Option<String>,
+}
+
+/// `resolve` of some or all.
+#[derive(Debug, Serialize)]
+pub(crate) struct Resolved {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    pub(crate) id: String,
+    pub(crate) turn: u64,
+    /// Paths of what is decided now.
+    pub(crate) closed: Vec<String>,
+    /// Files that were in the way of what was taken.
+    pub(crate) removed: Vec<String>,
+    /// Paths of what is still open.
+    pub(crate) left: Vec<String>,
+}

@@ -1,0 +1,69 @@
+//! The records of `grep` and `blame`.
+
+use serde::Serialize;
+
+/// One line of `grep`: an entry in which something was found.
+#[derive(Serialize)]
+pub(crate) struct GrepPlace {
+    pub(crate) session: String,
+    /// Branch that leads to the turn; `null` when none was named.
+    pub(crate) branch: Option<String>,
+    /// The first turn that has the entry.
+    pub(crate) turn: u64,
+    /// Its commit.
+    pub(crate) id: String,
+    /// The last turn that has it, when none of the newest has it any more.
+    pub(crate) last_turn: Option<u64>,
+    pub(crate) last_id: Option<String>,
+    pub(crate) path: String,
+    /// Who speaks, for messages.
+    pub(crate) role: Option<&'static str>,
+    /// Blob with the content.
+    pub(crate) blob: String,
+    /// Lines that match.
+    pub(crate) count: u64,
+    /// Whether it is no text; not with `--count` and `--list`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) binary: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lines: Option<Vec<GrepLine>>,
+}
+
+/// A line of an entry.
+#[derive(Serialize)]
+pub(crate) struct GrepLine {
+    /// From 1.
+    pub(crate) line: u64,
+    /// Whether it matches, or stands beside one that does.
+    #[serde(rename = "match")]
+    pub(crate) is_match: bool,
+    /// Where the first match begins, in bytes from 0.
+    pub(crate) column: u64,
+    pub(crate) text: String,
+    /// Whether `text` is only a part of the line, around the match.
+    pub(crate) cut: bool,
+}
+
+/// One line of `blame`: a line, an entry or a message.
+#[derive(Serialize)]
+pub(crate) struct BlamedPart {
+    /// Number of the line from 1, index of the item, or name of the entry or field.
+    pub(crate) name: String,
+    pub(crate) session: String,
+    /// The turn that wrote it.
+    pub(crate) turn: u64,
+    /// Its commit.
+    pub(crate) id: String,
+    pub(crate) time: String,
+    pub(crate) author: super::Author,
+    /// Whether a turn before it may have written it, since turns are gone there.
+    pub(crate) before: bool,
+    /// Who speaks, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<&'static str>,
+    /// Blob of an entry or message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) blob: Option<String>,
+    /// The line, the field as JSON, or the beginning of the entry; `null` when that is not text.
+    pub(crate) text: Option<String>,
+}

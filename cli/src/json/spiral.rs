@@ -1,0 +1,34 @@
+//! Records of what is made of the last turns.
+
+use serde::Serialize;
+
+/// `spiral`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Spiral {
+    pub(crate) verdict: &'static str,
+    /// The newest equal calls in a row.
+    pub(crate) streak: Option<Streak>,
+    /// What the files say.
+    pub(crate) signs: Vec<SpiralSign>,
+    /// The turn before all of that.
+    pub(crate) rollback_to: Option<u64>,
+}
+
+/// Equal calls in a row.
+#[derive(Debug, Serialize)]
+pub(crate) struct Streak {
+    pub(crate) verdict: &'static str,
+    pub(crate) tool: String,
+    pub(crate) signature: String,
+    pub(crate) turns: Vec<u64>,
+}
+
+/// A sign in the content of files.
+#[derive(Debug, Serialize)]
+pub(crate) struct SpiralSign {
+    pub(crate) kind: &'static str,
+    pub(crate) verdict: &'static str,
+    /// The file, if it is about one.
+    pub(crate) path: Option<String>,
+    pub(crate) turns: Vec<u64>,
+}

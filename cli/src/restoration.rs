@@ -1,0 +1,229 @@
+//! What the commands share that bring a state back: whose workspace it is, how it is looked at, and
+//! how it ends.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::repo::{BranchName, Repository};
+use turntree::workspace::{
+    Arranged, CaptureOptions, FileChanges, Kept, Restoration, Restore, StatCache, prepare,
+};
+use turntree::{Error, ErrorKind};
+
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::{ID, NAME};
+use crate::progress::Working;
+use crate::render::restoration::write_files;
+use crate::render::{ID_DIGITS, harmless};
+use crate::revision::branch_of;
+use crate::workspace::{Limits, progress_text};
+
+/// Which branch and which workspace.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The directory whose files come back; by default the one that the branch's newest snapshot
+    /// with a workspace came from
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Take even the home directory, a directory above it, or / for a workspace
+    #[arg(long)]
+    allow_broad: bool,
+    /// Go on on a branch of this session; main by default
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Go on on this branch; HEAD's by default
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+}
+
+impl Place {
+    /// The branch.
+    pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
+        branch_of(repo, self.session.as_deref(), self.branch.as_deref())
+    }
+
+    /// The directory, if one is given or known.
+    pub(crate) fn directory(
+        &self,
+        repo: &Repository,
+        branch: &BranchName,
+    ) -> Result<Option<PathBuf>> {
+        let known = match (&self.workspace, repo.tip(branch)) {
+            (Some(dir), _) => Some(dir.clone()),
+            (None, Some(tip)) => repo.workspace_of(&tip)?.map(PathBuf::from),
+            (None, None) => None,
+        };
+        known.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
+    }
+}
+
+/// A state that comes back, on a branch and in its workspace.
+pub(crate) struct BringBack {
+    pub(crate) restore: Restore,
+    /// What the operation log calls it.
+    pub(crate) verb: &'static str,
+    pub(crate) dry_run: bool,
+}
+
+/// What came of it, with the number of the operation.
+type Made<'a> = Option<(u64, Option<&'a Arranged>)>;
+
+impl BringBack {
+    /// Plans it, does it unless nothing is to be done, and shows it.
+    pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let (restore, stamp) = (&self.restore, stamp()?);
+        let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
+            prepare(repo, restore, options, &stamp)
+        })?;
+        // A rollback says where the branch stands, even if that looks the same.
+        let is_idle = !restore.is_rollback && !prepared.plan().changes_anything();
+        if self.dry_run || is_idle {
+            self.show(run, repo, prepared.plan(), None)?;
+            return Ok(Answer::Yes);
+        }
+        let reason = format!("{} {}", self.verb, restore.branch);
+        let done = prepared.apply(&stamp, &reason).hint(
+            ErrorKind::Conflict,
+            "another process changed the branch meanwhile, and nothing was done: try again",
+        )?;
+        remember(repo, cache.as_ref(), done.plan.before.as_ref());
+        let arranged = done.arranged.as_ref();
+        self.show(run, repo, &done.plan, Some((done.committed.sequence, arranged)))?;
+        end(done.plan.files.as_ref(), arranged)
+    }
+
+    fn show(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        plan: &Restoration,
+        made: Made<'_>,
+    ) -> Result<()> {
+        let Restore { branch, from, .. } = &self.restore;
+        let from_turn = repo.commit(from)?.turn;
+        let (state, arranged) = (format!("turn {from_turn}"), made.and_then(|(_, done)| done));
+        let commit = made.map(|_| plan.commit.to_string());
+        let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
+        if run.out.json {
+            let before = plan.before.as_ref().filter(|_| made.is_some());
+            let before = before.map(|kept| kept.commit.to_string());
+            let workspace = plan.files.as_ref();
+            run.out.record(&json::Restoration {
+                from: from.to_string(),
+                from_turn,
+                session: branch.session().to_owned(),
+                branch: branch.branch().to_owned(),
+                dry_run: self.dry_run,
+                commit,
+                turn,
+                message: plan.message.clone(),
+                sections: plan.sections.clone(),
+                operation: made.map(|(operation, _)| operation),
+                workspace: workspace
+                    .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
+            })?;
+            return Ok(());
+        }
+        if let Some(files) = &plan.files {
+            write_files(&mut run.out, files, &state, arranged)?;
+        }
+        let out = &mut run.out;
+        let sections = match plan.sections.as_slice() {
+            [] => "no section changes".to_owned(),
+            names => format!("sections: {}", harmless(&names.join(", "))),
+        };
+        let branch = out.paint.paint(NAME, branch);
+        match turn {
+            Some(turn) => {
+                let id = out.paint.paint(ID, plan.commit.short(ID_DIGITS));
+                writeln!(out, "{id} turn {turn} of {branch}: {}", harmless(&plan.message))?;
+            }
+            None if self.dry_run => {
+                writeln!(
+                    out,
+                    "would go on from {state} on {branch} ({sections}); nothing was done"
+                )?;
+            }
+            None => writeln!(out, "{branch} and its files are as in {state}: nothing to do")?,
+        }
+        Ok(())
+    }
+}
+
+/// What a message says about what came back alone.
+pub(crate) fn part(only: &[String]) -> String {
+    if only.is_empty() { String::new() } else { format!(", only {}", only.join(", ")) }
+}
+
+/// The failure when files are wanted and nobody knows where.
+pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
+    let unknown = format!("no snapshot of {branch} says which directory its files are from");
+    let hint = "name it with --workspace DIR, or leave files out with --only conversation";
+    Failure::hinted(Error::invalid(unknown), hint)
+}
+
+/// The whole path of a directory that may be written to.
+pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
+    let place = |error: Error| error.at("the workspace");
+    Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
+        Failure::Library { error, hint } => {
+            let elsewhere = "--workspace names where it is now";
+            Failure::Library { error: place(error), hint: hint.or_else(|| Some(elsewhere.into())) }
+        }
+        failure => failure,
+    })?;
+    dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
+}
+
+/// Looks at a workspace of this store, with what earlier captures of it have seen.
+pub(crate) fn capturing<T>(
+    repo: &Repository,
+    dir: Option<&Path>,
+    look: impl FnOnce(&CaptureOptions<'_>) -> turntree::Result<T>,
+) -> Result<(T, Option<StatCache>)> {
+    // Without one every file is read, which is all that is lost.
+    let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
+    let never = [repo.store().dir().to_owned()];
+    let working = Working::new("looks at files");
+    let options = CaptureOptions {
+        never: &never,
+        cache: cache.as_ref(),
+        progress: &|progress| working.say(progress_text(progress)),
+        ..CaptureOptions::default()
+    };
+    let found = look(&options)?;
+    Ok((found, cache))
+}
+
+/// Keeps what a capture has seen for the next one, once it is in the store.
+pub(crate) fn remember(repo: &Repository, cache: Option<&StatCache>, kept: Option<&Kept>) {
+    if let Some((cache, kept)) = cache.zip(kept) {
+        // All is done: without this the next capture takes longer, and no more.
+        let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
+    }
+}
+
+/// How a command ends that has written files: when some failed, with what to do about them.
+pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&Arranged>) -> Result<Answer> {
+    let Some((files, (arranged, (path, worst)))) =
+        files.zip(arranged.and_then(|arranged| Some((arranged, arranged.worst()?))))
+    else {
+        return Ok(Answer::Yes);
+    };
+    let place = files.dir.join(path);
+    let (failed, all) = (arranged.failed.len(), files.files.len());
+    let kind = match worst.kind() {
+        kind @ (ErrorKind::Io | ErrorKind::Locked | ErrorKind::Corrupt) => kind,
+        _ => ErrorKind::Conflict,
+    };
+    let message = format!(
+        "{failed} of {all} files are not as they should be, the first is {}: {worst}",
+        place.display()
+    );
+    let hint =
+        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback";
+    Err(Failure::hinted(Error::new(kind, message), hint))
+}

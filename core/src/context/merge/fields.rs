@@ -1,0 +1,320 @@
+//! JSON objects field by field, in the bytes of ours: what nobody changed is never written anew.
+//!
+//! ```text
+//! base    {"title": "plan", "done": false}
+//! ours    {"title": "the plan", "done": false}
+//! theirs  {"title": "plan", "done": true, "by": "me"}
+//! merged  {"title": "the plan", "done": true, "by": "me"}
+//! ```
+//!
+//! Arrays and other values are one value. Objects in objects are merged likewise, down to a depth
+//! beyond which they are one value too. An object that names a field twice is one value.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// Objects in objects that are merged by their fields.
+const MAX_DEPTH: usize = 16;
+
+/// An object of three versions, merged.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MergedFields {
+    /// The object; fields that both changed are as in ours.
+    pub(super) json: String,
+    /// Fields that both changed, each to something else: names joined by dots.
+    pub(super) conflicts: Vec<String>,
+}
+
+/// Merges three versions of an object; without a base every field counts as added. `None` when one of
+/// them is no object, or names a field twice.
+pub(super) fn merge(base: Option<&str>, ours: &str, theirs: &str) -> Option<MergedFields> {
+    let mut conflicts = Vec::new();
+    let json = merge_at(base, ours, theirs, &mut Vec::new(), &mut conflicts)?;
+    Some(MergedFields { json, conflicts })
+}
+
+fn merge_at<'a>(
+    base: Option<&'a str>,
+    ours: &'a str,
+    theirs: &'a str,
+    place: &mut Vec<String>,
+    conflicts: &mut Vec<String>,
+) -> Option<String> {
+    if place.len() > MAX_DEPTH {
+        return None;
+    }
+    let base = match base {
+        Some(base) => Object::parse(base)?,
+        None => Object::default(),
+    };
+    let (ours, theirs) = (Object::parse(ours)?, Object::parse(theirs)?);
+    let mut writer = FieldWriter::new(&ours);
+    for field in &ours.fields {
+        let (own, old) = (field.value, base.value(&field.name));
+        let other = theirs.value(&field.name);
+        if same(other, old) || same(other, Some(own)) {
+            writer.keep(field, own);
+            continue;
+        }
+        match other {
+            None if same(Some(own), old) => {}
+            Some(other) if same(Some(own), old) => writer.keep(field, other),
+            _ => {
+                place.push(field.name.clone());
+                let found = conflicts.len();
+                let merged = other.and_then(|other| merge_at(old, own, other, place, conflicts));
+                if merged.is_none() {
+                    conflicts.truncate(found);
+                    conflicts.push(place.join("."));
+                }
+                place.pop();
+                writer.keep(field, merged.as_deref().unwrap_or(own));
+            }
+        }
+    }
+    for field in theirs.fields.iter().filter(|field| ours.value(&field.name).is_none()) {
+        match base.value(&field.name) {
+            None => writer.add(field.written),
+            Some(old) if same(Some(field.value), Some(old)) => {}
+            Some(_) => {
+                place.push(field.name.clone());
+                conflicts.push(place.join("."));
+                place.pop();
+            }
+        }
+    }
+    Some(writer.finish())
+}
+
+/// Whether two values are one, whatever white space stands in them.
+fn same(a: Option<&str>, b: Option<&str>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a == b || tokens(a).eq(tokens(b)),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// The bytes of JSON without white space between tokens.
+fn tokens(json: &str) -> impl Iterator<Item = u8> + '_ {
+    let (mut in_string, mut escaped) = (false, false);
+    json.bytes().filter(move |byte| {
+        if in_string {
+            in_string = escaped || *byte != b'"';
+            escaped = *byte == b'\\' && !escaped;
+            return true;
+        }
+        in_string = *byte == b'"';
+        !byte.is_ascii_whitespace()
+    })
+}
+
+/// An object as it is written.
+#[derive(Default)]
+struct Object<'a> {
+    fields: Vec<Field<'a>>,
+    places: HashMap<String, usize>,
+    /// What stands after the last field, or after the opening brace of an object without one.
+    end: &'a str,
+}
+
+struct Field<'a> {
+    name: String,
+    value: &'a str,
+    /// What stands between the field before, or the opening brace, and this one.
+    lead: &'a str,
+    /// The name as written, up to the value.
+    head: &'a str,
+    /// The whole field.
+    written: &'a str,
+}
+
+impl<'a> Object<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let values = Fields::read(text)?;
+        let open = text.find('{')? + 1;
+        let mut object = Self::default();
+        let mut at = open;
+        for (name, value) in values {
+            let range = range_in(text, value.get())?;
+            let between = text.get(at..range.start)?;
+            let quote = between.find('"')?;
+            let (lead, head) = between.split_at(quote);
+            let written = text.get(at + quote..range.end)?;
+            let place = object.fields.len();
+            if object.places.insert(name.clone(), place).is_some() {
+                return None;
+            }
+            object.fields.push(Field { name, value: value.get(), lead, head, written });
+            at = range.end;
+        }
+        object.end = text.get(at..)?;
+        Some(object)
+    }
+
+    fn value(&self, name: &str) -> Option<&'a str> {
+        let place = self.places.get(name)?;
+        self.fields.get(*place).map(|field| field.value)
+    }
+}
+
+/// Where `part` lies in `text`, which it was parsed from.
+fn range_in(text: &str, part: &str) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= text.len()).then_some(start..end)
+}
+
+/// Writes an object in the way of another one.
+struct FieldWriter<'a> {
+    json: String,
+    is_empty: bool,
+    /// What stands before a first field, and before any other.
+    leads: (&'a str, String),
+    end: &'a str,
+}
+
+impl<'a> FieldWriter<'a> {
+    fn new(like: &Object<'a>) -> Self {
+        let first = like.fields.first().map_or("", |field| field.lead);
+        let next = match like.fields.get(1) {
+            Some(field) => field.lead.to_owned(),
+            None if first.is_empty() => ", ".to_owned(),
+            None => format!(",{first}"),
+        };
+        Self { json: "{".to_owned(), is_empty: true, leads: (first, next), end: like.end }
+    }
+
+    /// A field of the object, with its own value or another one.
+    fn keep(&mut self, field: &Field<'_>, value: &str) {
+        // A field that was the first has no comma before it, and one that is the first needs none.
+        let lead = if !self.is_empty && field.lead.contains(',') { Some(field.lead) } else { None };
+        self.lead(lead);
+        self.json.push_str(field.head);
+        self.json.push_str(value);
+    }
+
+    /// A field of another object.
+    fn add(&mut self, written: &str) {
+        self.lead(None);
+        self.json.push_str(written);
+    }
+
+    fn lead(&mut self, lead: Option<&str>) {
+        let usual = if self.is_empty { self.leads.0 } else { &self.leads.1 };
+        self.json.push_str(lead.unwrap_or(usual));
+        self.is_empty = false;
+    }
+
+    fn finish(mut self) -> String {
+        self.json.push_str(self.end);
+        self.json
+    }
+}
+
+/// Reads names and values of an object in the order in which they stand.
+struct Fields;
+
+impl Fields {
+    fn read(text: &str) -> Option<Vec<(String, &RawValue)>> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let fields = reader.deserialize_map(Self).ok()?;
+        reader.end().ok()?;
+        Some(fields)
+    }
+}
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn merged(base: &str, ours: &str, theirs: &str) -> (String, Vec<String>) {
+        let MergedFields { json, conflicts } = merge(Some(base), ours, theirs).unwrap();
+        (json, conflicts)
+    }
+
+    #[test]
+    fn fields_come_together_in_the_bytes_of_ours() {
+        let base = r#"{"a": 1, "b": {"x": 1.50, "y": [1]}, "c": 3}"#;
+        let ours = r#"{"a": 1, "b": {"x": 1.50,  "y": [1, 2]}, "c": 3}"#;
+        let theirs = r#"{"c":3,"b":{"x":2e0,"y":[1],"z":true},"new":"n"}"#;
+        let (json, conflicts) = merged(base, ours, theirs);
+        assert_eq!(json, r#"{"b": {"x": 2e0,  "y": [1, 2],  "z":true}, "c": 3, "new":"n"}"#);
+        assert!(conflicts.is_empty());
+        assert_eq!(merged("{}", "{ }", r#"{"a":1,"b":2}"#).0, r#"{"a":1, "b":2 }"#);
+        let lines = "{\n  \"a\": 1\n}\n";
+        assert_eq!(merged(lines, lines, "{\"a\":1,\"b\":2}").0, "{\n  \"a\": 1,\n  \"b\":2\n}\n");
+        assert_eq!(merged(r#"{"a":1}"#, r#"{"a":1}"#, "{}").0, "{}");
+    }
+
+    #[test]
+    fn a_field_that_both_changed_is_named_and_stays_as_in_ours() {
+        let (json, conflicts) = merged(
+            r#"{"a":1,"b":{"c":1},"gone":1,"d":[1]}"#,
+            r#"{"a":2,"b":{"c":2},"d":[1,2],"both":1}"#,
+            r#"{"a":3,"b":{"c":3},"gone":2,"d":[2],"both":2}"#,
+        );
+        assert_eq!(json, r#"{"a":2,"b":{"c":2},"d":[1,2],"both":1}"#);
+        assert_eq!(conflicts, ["a", "b.c", "d", "both", "gone"]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_one_value() {
+        for other in ["[1]", "1", "", "{", r#"{"a":1,"a":2}"#, r#"{"a":1} x"#] {
+            assert_eq!(merge(Some("{}"), "{}", other), None, "{other}");
+        }
+        let deep = |value: &str| format!("{}{value}{}", r#"{"a":"#.repeat(100), "}".repeat(100));
+        let found = merge(Some(&deep("1")), &deep("2"), &deep("3")).unwrap();
+        assert_eq!((found.json, found.conflicts.len()), (deep("2"), 1));
+    }
+
+    type Model = BTreeMap<String, u8>;
+
+    proptest! {
+        #[test]
+        fn every_field_is_that_of_the_plain_maps(
+            models in prop::array::uniform3(prop::collection::btree_map("[a-e]", 0_u8..3, 0..5)),
+            spaced in any::<bool>(),
+        ) {
+            let written = |model: &Model| {
+                if spaced { serde_json::to_string_pretty(model) } else { serde_json::to_string(model) }
+            };
+            let [b, o, t] = models.each_ref().map(|model| written(model).unwrap());
+            let (json, conflicts) = merged(&b, &o, &t);
+            let found: Value = serde_json::from_str(&json).unwrap();
+            let [base, ours, theirs] = models;
+            for name in ["a", "b", "c", "d", "e"] {
+                let [b, o, t] = [&base, &ours, &theirs].map(|model| model.get(name).copied());
+                let expected = if b == o { t } else { o };
+                prop_assert_eq!(found.get(name).cloned(), expected.map(Value::from), "{}", &json);
+                let differs = o != t && b != o && b != t;
+                prop_assert_eq!(conflicts.iter().any(|c| c == name), differs);
+            }
+        }
+    }
+}

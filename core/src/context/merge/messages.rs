@@ -1,0 +1,362 @@
+//! Conversations that both sides continued: the messages of both, in the order of time.
+//!
+//! ```text
+//! base    q  a
+//! ours    q  a  o1 o2 ------ o3          o3 was added after t1 and t2
+//! theirs  q  a  ----- t1 t2
+//! merged  q  a  o1 o2 t1't2' o3          ' marks the origin
+//! ```
+//!
+//! What one commit added stays together, and a tool call stays with its results. Where a side put
+//! something else in the place of messages (a compaction), what it put there comes first and is not
+//! mixed with what the other side added, and the messages that it dropped stay dropped: but a call
+//! whose result the other side added comes back with it. A message that came to one side from the
+//! other before, as its origin says, is the same message and stays where it is.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::units::{Message, ReadToolUse, calls_before, units, waits};
+use super::{Added, align};
+use crate::context::entry::{with_origin, without_origin};
+use crate::error::Result;
+use crate::object::{ObjectSource, Time};
+use crate::tree::{Item, List, ListChange, Region, diff_lists, regions};
+
+/// Messages before a stretch that are looked through for a call whose result is in it.
+const MAX_LOOK_BACK: u64 = 512;
+
+/// Replaces a range of ours.
+pub(super) type Edit = (std::ops::Range<u64>, Vec<Item>);
+
+/// One side of a conversation.
+struct Side<'a> {
+    list: &'a List,
+    /// Against the base; a message with another origin is the same message.
+    changes: Vec<ListChange>,
+    /// Where what each commit added ends, and when that was.
+    ends: Vec<(u64, Time)>,
+}
+
+/// How conversations are read.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    pub(super) source: &'a dyn ObjectSource,
+    pub(super) tools: ReadToolUse<'a>,
+    /// What messages of theirs are marked with.
+    pub(super) origin: &'a str,
+}
+
+/// What makes ours the conversation of both, from the end to the beginning, and how many messages of
+/// theirs come in.
+pub(super) fn append(
+    reading: Reading<'_>,
+    base: &List,
+    (ours, own_added): (&List, Vec<Added>),
+    (theirs, other_added): (&List, Vec<Added>),
+) -> Result<(Vec<Edit>, u64)> {
+    let source = reading.source;
+    let side = |list, added: Vec<Added>| {
+        let mut end = 0;
+        let ends = added.into_iter().map(|added| {
+            end += added.messages;
+            (end, added.time)
+        });
+        let ends = ends.collect();
+        Ok::<_, crate::Error>(Side { list, changes: changes(source, base, list)?, ends })
+    };
+    let (ours, theirs) = (side(ours, own_added)?, side(theirs, other_added)?);
+    let copies = Copies::find(source, &ours)?;
+    let mut merge = Merge { reading, ours: &ours, theirs: &theirs, copies, back: BTreeSet::new() };
+    let mut edits = Vec::new();
+    let (mut came, end) = (0, base.len());
+    for region in regions(&ours.changes, &theirs.changes) {
+        let (items, taken) = merge.region(&region, region.base.end == end)?;
+        came += taken;
+        if let Some(items) = items {
+            edits.push((region.ours, items));
+        }
+    }
+    edits.reverse();
+    Ok((edits, came))
+}
+
+/// Where a message can come in at the end of `list`: before a call that waits for its result.
+pub(super) fn end(reading: Reading<'_>, list: &List) -> Result<u64> {
+    let side = Side { list, changes: Vec::new(), ends: Vec::new() };
+    let start = list.len().saturating_sub(MAX_LOOK_BACK);
+    let mut last = Vec::new();
+    for at in start..list.len() {
+        last.extend(side.read(reading, at)?);
+    }
+    let unit = units(&last, false).pop().unwrap_or_default();
+    let waits = waits(last.get(unit.clone()).unwrap_or_default());
+    Ok(if waits { start + unit.start as u64 } else { list.len() })
+}
+
+/// What differs, where origins do not count.
+fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<ListChange>> {
+    let mut changes = Vec::new();
+    for change in diff_lists(base, side, source)? {
+        if change.old.is_empty() || change.new.is_empty() {
+            changes.push(change);
+            continue;
+        }
+        let plain = |list: &List, range| {
+            let items = list.iter(source, range).map(|item| Ok(without_origin(&item?)));
+            items.collect::<Result<Vec<Item>>>()
+        };
+        let old = plain(base, change.old.clone())?;
+        let new = plain(side, change.new.clone())?;
+        for inner in align::changes(old.iter(), new.iter()) {
+            let at = |range: std::ops::Range<u64>, from: u64| range.start + from..range.end + from;
+            changes.push(ListChange {
+                old: at(inner.old, change.old.start),
+                new: at(inner.new, change.new.start),
+            });
+        }
+    }
+    Ok(changes)
+}
+
+impl Side<'_> {
+    /// Whether it dropped anything of the base.
+    fn dropped_any(&self) -> bool {
+        self.changes.iter().any(|change| !change.old.is_empty())
+    }
+
+    /// Whether it dropped the message `at` of the base.
+    fn dropped(&self, at: u64) -> bool {
+        let next = self.changes.partition_point(|change| change.old.end <= at);
+        self.changes.get(next).is_some_and(|change| change.old.contains(&at))
+    }
+
+    /// Whether it dropped something within `region`.
+    fn dropped_in(&self, region: &Region) -> bool {
+        let inside = |change: &&ListChange| {
+            change.old.start >= region.base.start && change.old.end <= region.base.end
+        };
+        self.changes.iter().filter(inside).any(|change| !change.old.is_empty())
+    }
+
+    /// The position in the base of its message `at`; `None` for one of its own.
+    fn base_of(&self, at: u64) -> Option<u64> {
+        let next = self.changes.partition_point(|change| change.new.end <= at);
+        if self.changes.get(next).is_some_and(|change| change.new.contains(&at)) {
+            return None;
+        }
+        match next.checked_sub(1).and_then(|last| self.changes.get(last)) {
+            Some(last) => Some(last.old.end + (at - last.new.end)),
+            None => Some(at),
+        }
+    }
+
+    /// Which commit added its message `at`, and when.
+    fn commit_of(&self, at: u64) -> (usize, Time) {
+        let commit = self.ends.partition_point(|(end, _)| *end <= at);
+        (commit, self.ends.get(commit).map(|(_, time)| *time).unwrap_or_default())
+    }
+
+    fn read(&self, reading: Reading<'_>, at: u64) -> Result<Option<Message>> {
+        let Some(item) = self.list.get(reading.source, at)? else { return Ok(None) };
+        Message::read(reading.source, item, at, self.commit_of(at), reading.tools).map(Some)
+    }
+
+    /// Its own messages in a range.
+    fn own(&self, reading: Reading<'_>, range: &std::ops::Range<u64>) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
+        for change in &self.changes {
+            let (start, end) = (change.new.start.max(range.start), change.new.end.min(range.end));
+            for (at, item) in (start..end).zip(self.list.iter(reading.source, start..end)) {
+                let commit = self.commit_of(at);
+                messages.push(Message::read(reading.source, item?, at, commit, reading.tools)?);
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// Messages that ours has already, though they are theirs.
+struct Copies {
+    /// Of another origin than ours.
+    foreign: HashSet<Item>,
+    /// All that ours added.
+    own: HashSet<Item>,
+}
+
+impl Copies {
+    fn find(source: &dyn ObjectSource, ours: &Side<'_>) -> Result<Self> {
+        let mut copies = Self { foreign: HashSet::new(), own: HashSet::new() };
+        for change in &ours.changes {
+            for item in ours.list.iter(source, change.new.clone()) {
+                let item = item?;
+                let plain = without_origin(&item);
+                if plain != item {
+                    copies.foreign.insert(plain.clone());
+                }
+                copies.own.insert(plain);
+            }
+        }
+        Ok(copies)
+    }
+
+    fn has(&self, theirs: &Item) -> bool {
+        let plain = without_origin(theirs);
+        self.foreign.contains(&plain) || plain != *theirs && self.own.contains(&plain)
+    }
+}
+
+/// A stretch of one side, in two parts: what belongs to calls before it, and the rest.
+struct Stretch {
+    pinned: Vec<Message>,
+    rest: Vec<Message>,
+}
+
+struct Merge<'a> {
+    reading: Reading<'a>,
+    ours: &'a Side<'a>,
+    theirs: &'a Side<'a>,
+    copies: Copies,
+    /// Messages of theirs, or of ours, that came back with a result: they come back once.
+    back: BTreeSet<(bool, u64)>,
+}
+
+impl Merge<'_> {
+    /// What a region of ours becomes, if it changes, and how many messages of theirs are in it.
+    fn region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
+        if !region.theirs_changed && !self.theirs.dropped_any() {
+            return Ok((None, 0));
+        }
+        let mut own = self.ours.own(self.reading, &region.ours)?;
+        let mut other = self.theirs.own(self.reading, &region.theirs)?;
+        let same = |(own, other): &(&Message, &Message)| {
+            without_origin(&own.item) == without_origin(&other.item)
+        };
+        let shared = own.iter().zip(&other).take_while(same).count();
+        let both = region.ours_changed && region.theirs_changed;
+        if both && shared == own.len().max(other.len()) {
+            return Ok((None, 0));
+        }
+        let mut items = keep(own.drain(..shared).collect());
+        other.drain(..shared);
+        let before = own.len();
+        let own = self.stretch(true, own)?;
+        if !region.theirs_changed && own.pinned.len() + own.rest.len() == before {
+            return Ok((None, 0));
+        }
+        let other = self.without_copies(other);
+        let other = self.stretch(false, other)?;
+        let taken = (other.pinned.len() + other.rest.len()) as u64;
+        let origin = self.reading.origin;
+        items.extend(keep(own.pinned));
+        items.extend(mark(&other.pinned, origin)?);
+        let (mut own, other) = (own.rest, other.rest);
+        // What waits for the result of a call ends the conversation.
+        let waiting = match units(&own, true).last() {
+            Some(last) if is_last && waits(own.get(last.clone()).unwrap_or_default()) => {
+                own.split_off(last.start)
+            }
+            _ => Vec::new(),
+        };
+        match (self.ours.dropped_in(region), self.theirs.dropped_in(region)) {
+            (false, false) => items.extend(interleave(&own, &other, origin)?),
+            (false, true) => {
+                items.extend(mark(&other, origin)?);
+                items.extend(keep(own));
+            }
+            (true, _) => {
+                items.extend(keep(own));
+                items.extend(mark(&other, origin)?);
+            }
+        }
+        items.extend(keep(waiting));
+        Ok((Some(items), taken))
+    }
+
+    /// Messages of theirs without those that ours has already. Of a call and its results, all stay
+    /// when one is new.
+    fn without_copies(&self, other: Vec<Message>) -> Vec<Message> {
+        let unit_of = |unit: std::ops::Range<usize>| other.get(unit).unwrap_or_default();
+        let is_new = |unit: &&[Message]| !unit.iter().all(|m| self.copies.has(&m.item));
+        units(&other, false).into_iter().map(unit_of).filter(is_new).flatten().cloned().collect()
+    }
+
+    /// Puts calls to `messages` whose results they hold and that the other side dropped, and finds
+    /// out how many of them belong to calls before them that it did not drop.
+    fn stretch(&mut self, is_ours: bool, mut messages: Vec<Message>) -> Result<Stretch> {
+        let (side, other) =
+            if is_ours { (self.ours, self.theirs) } else { (self.theirs, self.ours) };
+        let first = messages.first().map_or(0, |message| message.at);
+        let mut wanted = calls_before(&messages);
+        let place = |result: usize| messages.get(result).map_or(0, |message| message.at);
+        let last = wanted.iter().map(|(_, result)| place(*result)).max().unwrap_or(0);
+        let (mut pinned, mut dropped) = (0, BTreeSet::new());
+        for at in (first.saturating_sub(MAX_LOOK_BACK)..last).rev() {
+            if wanted.is_empty() {
+                break;
+            }
+            let Some(in_base) = side.base_of(at) else { continue };
+            let Some(message) = side.read(self.reading, at)? else { break };
+            wanted.retain(|(call, result)| {
+                if !message.makes(call) || place(*result) <= at {
+                    return true;
+                }
+                if other.dropped(in_base) {
+                    dropped.extend(at..place(*result));
+                } else {
+                    pinned = pinned.max(result + 1);
+                }
+                false
+            });
+        }
+        let mut back = Vec::new();
+        for at in dropped {
+            let is_dropped = side.base_of(at).is_some_and(|in_base| other.dropped(in_base));
+            if is_dropped && self.back.insert((is_ours, at)) {
+                back.extend(side.read(self.reading, at)?);
+            }
+        }
+        // A unit is pinned as a whole.
+        let unit = units(&messages, false).into_iter().find(|unit| unit.end >= pinned);
+        let pinned = unit.filter(|_| pinned > 0).map_or(0, |unit| unit.end);
+        let mut rest = messages.split_off(pinned);
+        rest.append(&mut back);
+        rest.sort_by_key(|message| message.at);
+        Ok(Stretch { pinned: messages, rest })
+    }
+}
+
+/// The items of messages of ours.
+fn keep(messages: Vec<Message>) -> Vec<Item> {
+    messages.into_iter().map(|message| message.item).collect()
+}
+
+/// The items of messages of theirs.
+fn mark(messages: &[Message], origin: &str) -> Result<Vec<Item>> {
+    messages.iter().map(|message| with_origin(&message.item, origin)).collect()
+}
+
+/// The messages of both in the order of time, unit by unit; ours first when they are of one time.
+fn interleave(own: &[Message], other: &[Message], origin: &str) -> Result<Vec<Item>> {
+    let mut items = Vec::with_capacity(own.len() + other.len());
+    let mut own_units = timed_units(own).into_iter().peekable();
+    for (time, unit) in timed_units(other) {
+        while let Some((_, unit)) = own_units.next_if(|(own_time, _)| *own_time <= time) {
+            items.extend(keep(unit.to_vec()));
+        }
+        items.extend(mark(unit, origin)?);
+    }
+    items.extend(own_units.flat_map(|(_, unit)| keep(unit.to_vec())));
+    Ok(items)
+}
+
+/// The units of a side with their times, which never fall: the order of a side stands, whatever its
+/// clock said.
+fn timed_units(messages: &[Message]) -> Vec<(Option<Time>, &[Message])> {
+    let mut latest = None;
+    let timed = units(messages, true).into_iter().map(|unit| {
+        let unit = messages.get(unit).unwrap_or_default();
+        latest = latest.max(unit.first().map(|message| message.time));
+        (latest, unit)
+    });
+    timed.collect()
+}

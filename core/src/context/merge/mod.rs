@@ -1,0 +1,211 @@
+//! Three-way merge of contexts, section by section.
+//!
+//! | section | how |
+//! |---|---|
+//! | changed by one side only | as that side has it |
+//! | maps: `scratchpad`, `memory`, `vfs`, anything | key by key; objects of JSON by fields, text by lines |
+//! | `files` | as maps; content by lines, what may be executed by itself, links as they are |
+//! | `agents/*/messages` | by [`MessagePolicy`] |
+//! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | what both changed goes with the messages |
+//! | `meta` | what both changed stays as in ours |
+//! | other lists | what both added, ours first |
+//! | [`CONFLICTS`] | open conflicts of theirs are carried along |
+//!
+//! What both changed so that it excludes each other is a conflict: a value in the section
+//! [`CONFLICTS`], next to which the entry stands as in ours, or with both versions between markers.
+//! So a merge always succeeds, and conflicts are decided later, one by one, with [`resolve`].
+//!
+//! The cost grows with the changes of both sides: a section or a subtree that all three share is
+//! never opened.
+
+mod align;
+mod conflicts;
+mod fields;
+mod files;
+mod list;
+mod messages;
+mod section;
+mod selection;
+mod text;
+mod units;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use conflicts::{
+    CONFLICTS, ConflictKind, OpenConflict, Take, Version, open_conflicts, resolve, write,
+};
+pub use units::{ReadToolUse, ToolUse};
+
+use self::section::SectionMerger;
+use self::selection::{Selection, Wanted};
+use super::{Builder, Context, Section, diff, section_of, text_key};
+use crate::error::Result;
+use crate::object::{ObjectId, ObjectSink, Time};
+use crate::tree::{Item, merge_maps};
+
+/// What the two sides are called in markers, and theirs in the origin of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Labels<'a> {
+    /// What is merged into: a branch.
+    pub ours: &'a str,
+    /// What is merged: a branch, or the beginning of a commit's id.
+    pub theirs: &'a str,
+}
+
+/// What becomes of a conversation that both sides continued.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum MessagePolicy {
+    /// The messages of both in the order of time, those of theirs with their origin.
+    #[default]
+    Append,
+    /// As in ours.
+    Ours,
+    /// As in theirs.
+    Theirs,
+    /// As in ours, and then a message of the user with this text, of the origin theirs.
+    Summary(String),
+}
+
+/// Messages that one commit added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// How many.
+    pub messages: u64,
+    /// When.
+    pub time: Time,
+}
+
+/// Which commits the messages of a conversation came with, in the order of the list: of the section
+/// with this name in ours or theirs. What it leaves out counts as added by one commit at last.
+pub type ReadAdded<'a> = &'a dyn Fn(Version, &str) -> Result<Vec<Added>>;
+
+/// How contexts are merged.
+#[derive(Clone, Copy)]
+pub struct MergeOptions<'a> {
+    /// What the sides are called.
+    pub labels: Labels<'a>,
+    /// What becomes of conversations that both continued.
+    pub messages: &'a MessagePolicy,
+    /// What is taken of theirs: sections, folders of sections, entries and folders of entries.
+    /// Everything when it is empty; all else stays as in ours.
+    pub only: &'a [String],
+    /// What messages have to do with tools.
+    pub tools: ReadToolUse<'a>,
+    /// When messages were added.
+    pub added: ReadAdded<'a>,
+}
+
+impl fmt::Debug for MergeOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergeOptions")
+            .field("labels", &self.labels)
+            .field("messages", &self.messages)
+            .field("only", &self.only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Contexts merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextMerge {
+    /// The root of the merged context.
+    pub tree: ObjectId,
+    /// What changed in ours, by section; sections that stayed as they were are not there.
+    pub sections: BTreeMap<String, SectionMerge>,
+    /// What excludes each other, in order of paths. Conflicts that were open before are not there.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What a merge did to one section of ours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SectionMerge {
+    /// Entries that are as in theirs now, or gone as there; of lists, items that came in.
+    pub taken: u64,
+    /// Entries that have the changes of both.
+    pub combined: u64,
+    /// Entries in conflict.
+    pub conflicts: u64,
+}
+
+/// What both sides changed so that it excludes each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The path: `files/src/a.rs`, or a whole section.
+    pub path: String,
+    /// What the sides did.
+    pub kind: ConflictKind,
+    /// The fields that both changed, when all others came together.
+    pub fields: Vec<String>,
+    /// Whether both versions stand between markers in the entry now.
+    pub has_markers: bool,
+}
+
+/// Merges `theirs` into `ours`, which both come from `base`.
+///
+/// # Errors
+/// `NotFound` when nothing of theirs is at a path of `only`; `InvalidInput` when the path of a
+/// conflict is too long for a key; what reading and writing reports. The contexts are as they were.
+pub fn merge(
+    sink: &mut dyn ObjectSink,
+    base: &Context,
+    ours: &Context,
+    theirs: &Context,
+    options: MergeOptions<'_>,
+) -> Result<ContextMerge> {
+    let selection = Selection(options.only);
+    selection.check(sink, [base, theirs])?;
+    let merge = merge_maps(&base.root, &ours.root, &theirs.root, sink)?;
+    let mut whole = Vec::new();
+    let mut parts = Vec::new();
+    let mut sections = BTreeMap::new();
+    let section = |item: Option<Item>| item.as_ref().map(section_of).transpose();
+    for (key, item) in merge.edits {
+        let (name, theirs) = (text_key(&key)?, section(item)?);
+        let base = base.section(sink, &name)?;
+        match selection.of(&name) {
+            Wanted::Nothing => {}
+            Wanted::All => {
+                let taken = diff::diff_section(sink, base, theirs)?.len() as u64;
+                sections.insert(name.clone(), SectionMerge { taken, ..SectionMerge::default() });
+                whole.push((name, theirs));
+            }
+            Wanted::Some => parts.push((name, [base, base, theirs])),
+        }
+    }
+    for conflict in merge.conflicts {
+        let name = text_key(&conflict.key)?;
+        if selection.of(&name) != Wanted::Nothing {
+            let versions: [Option<Section>; 3] =
+                [section(conflict.base)?, section(conflict.ours)?, section(conflict.theirs)?];
+            parts.push((name, versions));
+        }
+    }
+    let mut merged = ours.clone();
+    merged.set_sections(sink, whole)?;
+    let mut merger = SectionMerger {
+        options,
+        selection,
+        builder: Builder::from(merged),
+        sections,
+        conflicts: Vec::new(),
+        ours: ours.clone(),
+    };
+    // Conflicts of this merge replace those that are carried along.
+    parts.sort_by_key(|(name, _)| name != CONFLICTS);
+    for (name, versions) in parts {
+        if name == CONFLICTS {
+            conflicts::carry(sink, &mut merger.builder, [base, ours, theirs])?;
+        } else {
+            merger.section(sink, &name, versions)?;
+        }
+    }
+    let SectionMerger { mut builder, sections, mut conflicts, .. } = merger;
+    conflicts.sort_by(|a, b| a.path.cmp(&b.path));
+    let tree = conflicts::write(sink, &mut builder)?;
+    Ok(ContextMerge { tree, sections, conflicts })
+}

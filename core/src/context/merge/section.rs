@@ -1,0 +1,329 @@
+//! One section that both sides changed, or of which only a part is wanted.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::conflicts::{self, ConflictKind, Version};
+use super::messages::{self, Reading};
+use super::selection::{Selection, Wanted};
+use super::value::{self, Merged, Versions};
+use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
+use crate::context::entry::{MessageEntry, Role, blob_item};
+use crate::context::{Builder, Context, FILES, Section, Shape, text_key};
+use crate::error::Result;
+use crate::object::{Kind, ObjectSink, ObjectSource};
+use crate::tree::{Item, List, Map, MapConflict, merge_maps};
+
+/// A merge under way.
+pub(super) struct SectionMerger<'a> {
+    pub(super) options: MergeOptions<'a>,
+    pub(super) selection: Selection<'a>,
+    pub(super) builder: Builder,
+    pub(super) sections: BTreeMap<String, SectionMerge>,
+    pub(super) conflicts: Vec<Conflict>,
+    pub(super) ours: Context,
+}
+
+/// What becomes of what both changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// It is merged, or a conflict.
+    Merge,
+    /// It stays as in ours.
+    Ours,
+    /// It is as in theirs.
+    Theirs,
+}
+
+impl SectionMerger<'_> {
+    /// Merges the versions of a section in base, ours and theirs.
+    pub(super) fn section(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        versions: [Option<Section>; 3],
+    ) -> Result<()> {
+        let [base, ours, theirs] = versions;
+        let shapes = versions.map(|section| section.map(|section| section.shape));
+        let mut present = shapes.into_iter().flatten();
+        let Some(shape) = present.next() else { return Ok(()) };
+        let rule = self.rule(name);
+        let report = if present.any(|other| other != shape) {
+            match rule {
+                Rule::Ours => SectionMerge::default(),
+                Rule::Theirs => self.take_section(sink, name, theirs)?,
+                Rule::Merge => self.section_conflict(sink, name, versions)?,
+            }
+        } else {
+            match shape {
+                Shape::Map => self.map(sink, name, versions, rule)?,
+                Shape::Blob => self.blob(sink, name, versions, rule)?,
+                Shape::List if rule == Rule::Ours => SectionMerge::default(),
+                Shape::List if rule == Rule::Theirs => self.take_section(sink, name, theirs)?,
+                Shape::List if is_conversation(name) => {
+                    self.conversation(sink, name, [base, ours, theirs])?
+                }
+                Shape::List => self.list(sink, name, versions)?,
+            }
+        };
+        if report != SectionMerge::default() {
+            self.sections.insert(name.to_owned(), report);
+        }
+        Ok(())
+    }
+
+    /// What becomes of what both changed in a section.
+    fn rule(&self, name: &str) -> Rule {
+        let with_messages = match self.options.messages {
+            MessagePolicy::Theirs => Rule::Theirs,
+            MessagePolicy::Append | MessagePolicy::Ours | MessagePolicy::Summary(_) => Rule::Ours,
+        };
+        let part = name.strip_prefix("agents/").and_then(|rest| rest.split('/').nth(1));
+        match (name, part) {
+            ("meta", _) => Rule::Ours,
+            ("source", _) | (_, Some("state" | "reads" | "system-prompt")) => with_messages,
+            _ => Rule::Merge,
+        }
+    }
+
+    fn take_section(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        theirs: Option<Section>,
+    ) -> Result<SectionMerge> {
+        let taken = match theirs {
+            Some(theirs) => theirs.len(sink)?,
+            None => 0,
+        };
+        self.builder.set_section(sink, name, theirs)?;
+        Ok(SectionMerge { taken, ..SectionMerge::default() })
+    }
+
+    /// Key by key. A section that a side has not is empty there.
+    fn map(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        versions: [Option<Section>; 3],
+        rule: Rule,
+    ) -> Result<SectionMerge> {
+        let open = |section: Option<Section>| match section {
+            Some(section) => Map::open(sink, &section.id),
+            None => Ok(Map::new()),
+        };
+        let [base, ours, theirs] = versions;
+        let (base, ours, theirs) = (open(base)?, open(ours)?, open(theirs)?);
+        let mut merge = merge_maps(&base, &ours, &theirs, sink)?;
+        if self.selection.of(name) == Wanted::Some {
+            let selection = self.selection;
+            let is_wanted = |key: &Bytes| text_key(key).is_ok_and(|key| selection.has(name, &key));
+            merge.edits.retain(|key, _| is_wanted(key));
+            merge.conflicts.retain(|conflict| is_wanted(&conflict.key));
+        }
+        let mut report = SectionMerge::default();
+        let clashes = match name {
+            FILES => files::split_clashes(sink, &ours, &mut merge.edits)?,
+            _ => Vec::new(),
+        };
+        for (key, item) in merge.edits {
+            report.taken += 1;
+            self.builder.set(sink, name, &text_key(&key)?, item)?;
+        }
+        for (key, theirs) in clashes {
+            let versions = Versions { base: None, ours: None, theirs: Some(theirs) };
+            let merged = Merged::Conflict { value: None, fields: Vec::new() };
+            self.entry(sink, name, &text_key(&key)?, versions, merged, &mut report)?;
+        }
+        for MapConflict { key, base, ours, theirs } in merge.conflicts {
+            let key = text_key(&key)?;
+            match rule {
+                Rule::Ours => {}
+                Rule::Theirs => {
+                    report.taken += 1;
+                    self.builder.set(sink, name, &key, theirs)?;
+                }
+                Rule::Merge => {
+                    let versions = Versions { base, ours, theirs };
+                    let merged = value::merge(sink, name, &versions, self.options.labels)?;
+                    self.entry(sink, name, &key, versions, merged, &mut report)?;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Puts what became of an entry that both changed in its place.
+    fn entry(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        key: &str,
+        versions: Versions,
+        merged: Merged,
+        report: &mut SectionMerge,
+    ) -> Result<()> {
+        match merged {
+            Merged::Clean(item) => {
+                report.combined += 1;
+                self.builder.set(sink, name, key, Some(item))
+            }
+            Merged::Conflict { value, fields } => {
+                report.conflicts += 1;
+                let has_markers = value.is_some() && fields.is_empty();
+                if value.is_some() {
+                    self.builder.set(sink, name, key, value)?;
+                }
+                self.open(sink, &format!("{name}/{key}"), versions, fields, has_markers)
+            }
+        }
+    }
+
+    fn open(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        path: &str,
+        Versions { base, ours, theirs }: Versions,
+        fields: Vec<String>,
+        has_markers: bool,
+    ) -> Result<()> {
+        let kind = ConflictKind::of(base.is_some(), ours.is_some(), theirs.is_some());
+        conflicts::open(sink, &mut self.builder, path, [base, ours, theirs])?;
+        self.conflicts.push(Conflict { path: path.to_owned(), kind, fields, has_markers });
+        Ok(())
+    }
+
+    fn blob(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        versions: [Option<Section>; 3],
+        rule: Rule,
+    ) -> Result<SectionMerge> {
+        let mut report = SectionMerge::default();
+        match rule {
+            Rule::Ours => return Ok(report),
+            Rule::Theirs => return self.take_section(sink, name, versions[2]),
+            Rule::Merge => {}
+        }
+        let item =
+            |section: Option<Section>| section.map(|section| blob_item(section.id, Bytes::new()));
+        let [base, ours, theirs] = versions.map(item);
+        let versions = Versions { base, ours, theirs };
+        let place = |builder: &mut Builder, sink: &mut dyn ObjectSink, item: &Item| {
+            builder.set_blob(sink, name, item.link.id)
+        };
+        match value::merge(sink, name, &versions, self.options.labels)? {
+            Merged::Clean(item) => {
+                report.combined += 1;
+                place(&mut self.builder, sink, &item)?;
+            }
+            Merged::Conflict { value, fields } => {
+                report.conflicts += 1;
+                let has_markers = value.is_some() && fields.is_empty();
+                if let Some(item) = value {
+                    place(&mut self.builder, sink, &item)?;
+                }
+                self.open(sink, name, versions, fields, has_markers)?;
+            }
+        }
+        Ok(report)
+    }
+
+    /// A conversation that both sides continued. One that a side dropped is as the other has it.
+    fn conversation(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        [base, ours, theirs]: [Option<Section>; 3],
+    ) -> Result<SectionMerge> {
+        let (Some(ours), Some(theirs)) = (ours, theirs) else {
+            return match (ours, theirs) {
+                (None, Some(theirs)) => self.take_section(sink, name, Some(theirs)),
+                _ => Ok(SectionMerge::default()),
+            };
+        };
+        let list = List::open(sink, &ours.id)?;
+        let (edits, taken) = match self.options.messages {
+            MessagePolicy::Ours => return Ok(SectionMerge::default()),
+            MessagePolicy::Theirs => return self.take_section(sink, name, Some(theirs)),
+            MessagePolicy::Summary(text) => {
+                let item = summary(sink, text, self.options.labels.theirs)?;
+                let reading = self.reading(sink);
+                let at = messages::end(reading, &list)?;
+                (vec![(at..at, vec![item])], 1)
+            }
+            MessagePolicy::Append => {
+                let base = match base {
+                    Some(base) => List::open(sink, &base.id)?,
+                    None => List::new(),
+                };
+                let added = self.options.added;
+                let own = (&list, added(Version::Ours, name)?);
+                let theirs = List::open(sink, &theirs.id)?;
+                let other = (&theirs, added(Version::Theirs, name)?);
+                messages::append(self.reading(sink), &base, own, other)?
+            }
+        };
+        for (range, items) in edits {
+            self.builder.splice(sink, name, range, items)?;
+        }
+        Ok(SectionMerge { taken, ..SectionMerge::default() })
+    }
+
+    fn reading<'s>(&'s self, source: &'s dyn ObjectSource) -> Reading<'s> {
+        Reading { source, tools: self.options.tools, origin: self.options.labels.theirs }
+    }
+
+    fn list(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        versions: [Option<Section>; 3],
+    ) -> Result<SectionMerge> {
+        let open = |section: Option<Section>| match section {
+            Some(section) => List::open(sink, &section.id),
+            None => Ok(List::new()),
+        };
+        let [base, ours, theirs] = versions.map(open);
+        let Some((edits, taken)) = list::merge(sink, &base?, &ours?, &theirs?)? else {
+            return self.section_conflict(sink, name, versions);
+        };
+        for (range, items) in edits {
+            self.builder.splice(sink, name, range, items)?;
+        }
+        Ok(SectionMerge { taken, ..SectionMerge::default() })
+    }
+
+    /// A conflict about all of a section, which stays as in ours.
+    fn section_conflict(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        name: &str,
+        versions: [Option<Section>; 3],
+    ) -> Result<SectionMerge> {
+        conflicts::open_section(sink, &mut self.builder, &self.ours, name, versions)?;
+        let [base, ours, theirs] = versions.map(|section| section.is_some());
+        self.conflicts.push(Conflict {
+            path: name.to_owned(),
+            kind: ConflictKind::of(base, ours, theirs),
+            fields: Vec::new(),
+            has_markers: false,
+        });
+        Ok(SectionMerge { conflicts: 1, ..SectionMerge::default() })
+    }
+}
+
+fn is_conversation(name: &str) -> bool {
+    name.starts_with("agents/") && name.ends_with("/messages")
+}
+
+/// The message that stands for what theirs said.
+fn summary(sink: &mut dyn ObjectSink, text: &str, origin: &str) -> Result<Item> {
+    let record = serde_json::json!({"role": "user", "content": text});
+    let blob = sink.write(Kind::Blob, record.to_string().into())?;
+    let mut entry = MessageEntry::new(blob, Role::User, "json");
+    entry.origin = Some(origin.to_owned());
+    entry.to_item()
+}

@@ -1,0 +1,218 @@
+//! A part of a context that somebody names: some sections, or some entries of them.
+
+use std::collections::BTreeSet;
+
+use super::diff::diff_section;
+use super::{Builder, Context, Shape};
+use crate::error::{Error, Result};
+use crate::object::ObjectSink;
+
+/// What [`Selection::parse`] calls the conversations, and the sections that it means.
+const CONVERSATION: &str = "conversation";
+const OF_CONVERSATION: [&str; 2] = ["agents", "source"];
+
+const FILES: &str = "files";
+
+/// Some sections and entries, by the paths that they are below; everything by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Paths without a slash at the end; none for everything.
+    paths: BTreeSet<String>,
+}
+
+impl Selection {
+    /// What is below these paths (`files`, `agents/main`, `files/src`); everything without any.
+    #[must_use]
+    pub fn below(paths: &[String]) -> Self {
+        Self { paths: paths.iter().map(|path| path.trim_end_matches('/').to_owned()).collect() }
+    }
+
+    /// The same, and `conversation` for what was said: the sections of all agents, and the transcript
+    /// that they came from.
+    #[must_use]
+    pub fn parse(words: &[String]) -> Self {
+        let mut selection = Self::below(words);
+        if selection.paths.remove(CONVERSATION) {
+            selection.paths.extend(OF_CONVERSATION.map(str::to_owned));
+        }
+        selection
+    }
+
+    /// Whether it is everything.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    /// Whether anything in the section may be in it.
+    #[must_use]
+    pub fn reaches(&self, section: &str) -> bool {
+        let related = |path: &String| is_under(section, path) || is_under(path, section);
+        self.is_all() || self.paths.iter().any(related)
+    }
+
+    /// Whether the section is in it as a whole.
+    #[must_use]
+    pub fn has_all_of(&self, section: &str) -> bool {
+        self.is_all() || self.paths.iter().any(|path| is_under(section, path))
+    }
+
+    /// Whether the entry `key` of the section is in it.
+    #[must_use]
+    pub fn has(&self, section: &str, key: &str) -> bool {
+        self.has_all_of(section) || self.has_path(&format!("{section}/{key}"))
+    }
+
+    fn has_path(&self, full: &str) -> bool {
+        self.paths.iter().any(|path| is_under(full, path))
+    }
+
+    /// Whether any file of the workspace may be in it.
+    #[must_use]
+    pub fn reaches_files(&self) -> bool {
+        self.reaches(FILES)
+    }
+
+    /// Whether everything in `other` is in it.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.is_all() || (!other.is_all() && other.paths.iter().all(|path| self.has_path(path)))
+    }
+
+    /// Whether nothing is in both.
+    #[must_use]
+    pub fn is_apart_from(&self, other: &Self) -> bool {
+        let is_apart = |path: &String| !other.reaches(path);
+        !self.is_all() && !other.is_all() && self.paths.iter().all(is_apart)
+    }
+
+    /// The paths, or `everything`, as metadata of a commit holds it and [`Selection::from_text`] reads
+    /// it: a path a line.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.paths.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    /// What [`Selection::to_text`] wrote.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        Self { paths: text.lines().map(str::to_owned).collect() }
+    }
+}
+
+impl Builder {
+    /// Makes what the selection names as it is in `other`. Costs what differs. Returns the names of
+    /// the sections that change.
+    ///
+    /// The builder must not have pending changes in those sections.
+    ///
+    /// # Errors
+    /// `InvalidInput` when entries of a list are selected alone, and what the sink reports.
+    pub fn take_from(
+        &mut self,
+        sink: &mut dyn ObjectSink,
+        other: &Context,
+        selection: &Selection,
+    ) -> Result<Vec<String>> {
+        let (mine, theirs) = (self.context.sections(sink)?, other.sections(sink)?);
+        let names: BTreeSet<&String> = mine.keys().chain(theirs.keys()).collect();
+        let mut changed = Vec::new();
+        for name in names {
+            let (old, new) = (mine.get(name).copied(), theirs.get(name).copied());
+            if old == new || !selection.reaches(name) {
+                continue;
+            }
+            if selection.has_all_of(name) {
+                self.context.set_sections(sink, [(name.clone(), new)])?;
+                changed.push(name.clone());
+                continue;
+            }
+            let is_map = |section: super::Section| section.shape == Shape::Map;
+            if !old.is_none_or(is_map) || !new.is_none_or(is_map) {
+                return Err(Error::invalid(format!(
+                    "section {name} comes back as a whole: only maps have entries that come alone"
+                )));
+            }
+            let mut changes = diff_section(sink, old, new)?;
+            changes.retain(|change| selection.has(name, &change.key));
+            if !changes.is_empty() {
+                changed.push(name.clone());
+            }
+            for change in changes {
+                self.set(sink, name, &change.key, change.new)?;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+fn is_under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Memory;
+
+    fn selection(words: &[&str]) -> Selection {
+        Selection::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_selection_is_what_is_below_its_paths() {
+        let all = selection(&[]);
+        assert!(all.is_all() && all.has_all_of("meta") && all.has("files", "a"));
+        let some = selection(&["files/src/", "memory", "conversation"]);
+        assert!(some.reaches("files") && !some.has_all_of("files") && some.reaches_files());
+        assert!(
+            some.has("files", "src/a") && some.has("files", "src") && !some.has("files", "srcs")
+        );
+        assert!(some.has_all_of("agents/main/messages") && some.has_all_of("source"));
+        assert!(some.has("memory", "x") && !some.reaches("scratchpad"));
+        for one in [&all, &some] {
+            assert_eq!(&Selection::from_text(&one.to_text()), one);
+        }
+    }
+
+    #[test]
+    fn selections_cover_each_other_or_are_apart() {
+        let (all, files) = (selection(&[]), selection(&["files"]));
+        let (talk, source) = (selection(&["conversation"]), selection(&["files/src"]));
+        assert!(all.covers(&files) && !files.covers(&all) && all.covers(&all));
+        assert!(files.covers(&source) && !source.covers(&files) && !talk.covers(&files));
+        assert!(files.is_apart_from(&talk) && !files.is_apart_from(&source));
+        assert!(!source.is_apart_from(&files) && !all.is_apart_from(&files));
+    }
+
+    #[test]
+    fn a_builder_takes_what_is_selected_and_nothing_else() {
+        let mut objects = Memory::new();
+        let mut context = |entries: &[(&str, &str, &str)]| {
+            let mut builder = Builder::new();
+            for (section, key, text) in entries {
+                let text = Some((*text).to_owned().into());
+                builder.set_entry(&mut objects, section, key, text).unwrap();
+            }
+            let tree = builder.write(&mut objects).unwrap();
+            Context::open(&objects, &tree).unwrap()
+        };
+        let old = context(&[("memory", "a", "1"), ("memory", "b", "1"), ("scratchpad", "x", "1")]);
+        let new = context(&[("memory", "a", "2"), ("memory", "b", "2"), ("goals", "g", "2")]);
+        let mixed =
+            context(&[("memory", "a", "1"), ("memory", "b", "2"), ("scratchpad", "x", "1")]);
+        let mut take = |words: &[&str]| {
+            let mut builder = Builder::from(old.clone());
+            let changed = builder.take_from(&mut objects, &new, &selection(words)).unwrap();
+            let tree = builder.write(&mut objects).unwrap();
+            (Context::open(&objects, &tree).unwrap(), changed)
+        };
+        let (all, changed) = take(&[]);
+        assert_eq!(changed, ["goals", "memory", "scratchpad"]);
+        let (some, changed) = take(&["memory/b", "goals/none"]);
+        assert_eq!(changed, ["memory"]);
+        let (objects, sections) = (&objects, |c: &Context| c.sections(&objects.clone()).unwrap());
+        assert_eq!(sections(&all), sections(&new), "{objects:?}");
+        assert_eq!(sections(&some), sections(&mixed));
+    }
+}

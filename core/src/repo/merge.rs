@@ -1,0 +1,168 @@
+//! Merges: what another branch explored comes into this one.
+//!
+//! | base of both | what happens |
+//! |---|---|
+//! | theirs itself | nothing: ours has it all |
+//! | ours itself, in one session, and everything is wanted | the branch moves on to theirs |
+//! | another snapshot, or none | a snapshot with both as parents |
+//! | any, and only a part is wanted | a snapshot with one parent, so that the rest can still be merged |
+//!
+//! A merge is staged in a transaction: one that is dropped has only said what would happen. What
+//! excludes each other lies in the context as [`conflicts`](crate::context::CONFLICTS).
+
+use std::fmt;
+
+use super::{BranchName, Snapshot, Stamp, Transaction};
+use crate::context::{
+    Context, ContextMerge, Labels, MergeOptions, MessagePolicy, ReadToolUse, Version, merge,
+};
+use crate::error::{Error, Result};
+use crate::object::{Commit, ObjectId, Trigger};
+
+/// Where theirs was: a branch, or the beginning of an id.
+pub(super) const MERGED_FROM: &str = "merged-from";
+/// The commit of theirs, where it is no parent.
+const MERGED_COMMIT: &str = "merged-commit";
+/// What was wanted of theirs, when that was not everything.
+const MERGED_ONLY: &str = "merged-only";
+
+/// What to merge, and how.
+#[derive(Clone)]
+pub struct MergeRequest<'a> {
+    /// The branch that it comes into.
+    pub into: BranchName,
+    /// The commit that is merged.
+    pub theirs: ObjectId,
+    /// What that is called in markers, in the origin of messages and in the snapshot: its branch, or
+    /// the beginning of its id.
+    pub label: String,
+    /// What becomes of conversations that both sides continued.
+    pub messages: MessagePolicy,
+    /// What is taken of theirs, as paths of sections and entries; everything when it is empty.
+    pub only: Vec<String>,
+    /// What messages have to do with tools.
+    pub tools: ReadToolUse<'a>,
+    /// What the snapshot says; a sentence about what was merged by default.
+    pub message: Option<String>,
+}
+
+impl fmt::Debug for MergeRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergeRequest")
+            .field("into", &self.into)
+            .field("theirs", &self.theirs)
+            .field("label", &self.label)
+            .field("only", &self.only)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a merge came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeKind {
+    /// Ours has everything already: nothing changes.
+    UpToDate,
+    /// The branch moves on to theirs.
+    FastForward,
+    /// A new snapshot.
+    Merged,
+}
+
+/// A merge, or a pick, as it is staged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merge {
+    /// What it came to.
+    pub kind: MergeKind,
+    /// What both sides were compared with; `None` when they share nothing.
+    pub base: Option<ObjectId>,
+    /// Where the branch was.
+    pub ours: ObjectId,
+    /// What was merged.
+    pub theirs: ObjectId,
+    /// Where the branch is now.
+    pub commit: ObjectId,
+    /// What changed in ours, section by section, and what is in conflict; `None` unless a snapshot
+    /// was made.
+    pub report: Option<ContextMerge>,
+}
+
+impl Transaction<'_> {
+    /// Stages a merge of a stored commit into a branch. Conflicts do not keep it from being made.
+    ///
+    /// Costs what changed on both sides since their base.
+    ///
+    /// # Errors
+    /// `NotFound` when the branch has no snapshot, or nothing of theirs is at a path of `only`;
+    /// `Expired` when retention has dropped a context that is needed: nothing is staged then.
+    pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<Merge> {
+        let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
+        let repo = self.repo();
+        let base = repo.merge_base(&ours, &theirs)?;
+        let mut found =
+            Merge { kind: MergeKind::UpToDate, base, ours, theirs, commit: ours, report: None };
+        let other = self.context_of(&theirs)?;
+        if base == Some(theirs) {
+            return Ok(found);
+        }
+        let is_own = self.commit(&theirs)?.session == request.into.session();
+        if base == Some(ours) && is_own && request.only.is_empty() {
+            self.move_branch(&request.into, Some(theirs));
+            return Ok(Merge { kind: MergeKind::FastForward, commit: theirs, ..found });
+        }
+        let (base_context, until) = match &base {
+            Some(base) => (self.context_of(base)?, self.commit(base)?.turn),
+            None => (Context::default(), 0),
+        };
+        let own = self.context_of(&ours)?;
+        let added = |version: Version, section: &str| match version {
+            Version::Theirs => repo.added(&theirs, until, section),
+            Version::Base | Version::Ours => repo.added(&ours, until, section),
+        };
+        let options = MergeOptions {
+            labels: Labels { ours: &request.into.to_string(), theirs: &request.label },
+            messages: &request.messages,
+            only: &request.only,
+            tools: request.tools,
+            added: &added,
+        };
+        let report = merge(self, &base_context, &own, &other, options)?;
+        if !request.only.is_empty() && report.tree == self.commit(&ours)?.tree {
+            return Ok(found);
+        }
+        found.commit = self.merged(request, report.tree, stamp)?;
+        Ok(Merge { kind: MergeKind::Merged, report: Some(report), ..found })
+    }
+
+    /// Puts the merged context on the branch.
+    fn merged(
+        &mut self,
+        request: &MergeRequest<'_>,
+        tree: ObjectId,
+        stamp: &Stamp,
+    ) -> Result<ObjectId> {
+        let MergeRequest { into, theirs, label, only, message, .. } = request;
+        let of = if only.is_empty() { String::new() } else { format!("{} of ", only.join(", ")) };
+        let message = message.clone().unwrap_or_else(|| format!("merge {of}{label} into {into}"));
+        let mut snapshot = Snapshot::new(tree, message, stamp);
+        snapshot.trigger = Trigger::Merge;
+        snapshot.metadata.insert(MERGED_FROM.to_owned(), label.clone());
+        if only.is_empty() {
+            return self.join(into, &[*theirs], snapshot);
+        }
+        snapshot.metadata.insert(MERGED_COMMIT.to_owned(), theirs.to_string());
+        snapshot.metadata.insert(MERGED_ONLY.to_owned(), only.join(", "));
+        self.snapshot(into, snapshot)
+    }
+
+    /// The newest commit of a branch, which must have one.
+    pub(super) fn tip_of(&self, branch: &BranchName) -> Result<ObjectId> {
+        self.tip(branch)
+            .ok_or_else(|| Error::not_found(format!("branch {branch} has no snapshot yet")))
+    }
+
+    /// The context under a commit, staged or stored.
+    pub(super) fn context_of(&self, id: &ObjectId) -> Result<Context> {
+        let Commit { tree, .. } = self.commit(id)?;
+        if self.has_staged(&tree)? { Context::open(self, &tree) } else { self.repo().context(id) }
+    }
+}

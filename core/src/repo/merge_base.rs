@@ -1,0 +1,92 @@
+//! The newest snapshot that two histories share: what a merge compares both sides with.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::{Grafts, Repository};
+use crate::error::Result;
+use crate::object::{Commit, ObjectId, Time};
+
+/// Reached from the first start.
+const FIRST: u8 = 1;
+/// Reached from the second start.
+const SECOND: u8 = 2;
+const BOTH: u8 = FIRST | SECOND;
+
+impl Repository {
+    /// The best common ancestor of two commits: the newest that leads to neither of the others. A
+    /// commit is an ancestor of itself. `None` when their histories share nothing.
+    ///
+    /// Walks in falling order of turns, so that a commit comes after everything that leads to it, and
+    /// ends at the first one that both starts lead to: reads the commits since then.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
+    pub fn merge_base(&self, first: &ObjectId, second: &ObjectId) -> Result<Option<ObjectId>> {
+        let grafts = self.grafts()?;
+        let mut walk =
+            Walk { repo: self, grafts: &grafts, reached: HashMap::new(), next: BinaryHeap::new() };
+        walk.reach(first, FIRST)?;
+        walk.reach(second, SECOND)?;
+        while let Some(Waiting { id, parents, .. }) = walk.next.pop() {
+            let flags = walk.reached.get(&id).copied().unwrap_or_default();
+            if flags == BOTH {
+                return Ok(Some(id));
+            }
+            for parent in parents {
+                walk.reach(&parent, flags)?;
+            }
+        }
+        Ok(None)
+    }
+}
+
+struct Walk<'r> {
+    repo: &'r Repository,
+    grafts: &'r Grafts,
+    reached: HashMap<ObjectId, u8>,
+    next: BinaryHeap<Waiting>,
+}
+
+impl Walk<'_> {
+    fn reach(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
+        if let Some(known) = self.reached.get_mut(id) {
+            *known |= flags;
+            return Ok(());
+        }
+        let commit: Commit = self.repo.commit(id)?;
+        let parents = self.grafts.parents(&commit);
+        self.reached.insert(*id, flags);
+        self.next.push(Waiting { turn: commit.turn, time: commit.time, id: *id, parents });
+        Ok(())
+    }
+}
+
+/// A commit to look at; the highest turn first.
+struct Waiting {
+    turn: u64,
+    time: Time,
+    id: ObjectId,
+    parents: Vec<ObjectId>,
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |it: &Self| (it.turn, it.time, it.id);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Waiting {}

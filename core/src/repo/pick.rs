@@ -1,0 +1,79 @@
+//! Cherry-picks: what one snapshot changed comes into a branch.
+
+use super::merge::MERGED_FROM;
+use super::{Merge, MergeKind, MergeRequest, Snapshot, Stamp, Transaction};
+use crate::context::{Added, Context, Labels, MergeOptions, Version, merge};
+use crate::error::Result;
+use crate::object::{Author, Commit, ObjectId};
+
+/// The commit whose changes were taken.
+const PICKED_FROM: &str = "cherry-picked-from";
+
+impl Transaction<'_> {
+    /// Stages what the commit `request.theirs` changed, against its first parent, as a snapshot on a
+    /// branch. Several picks in one transaction are one operation, each on top of the one before.
+    ///
+    /// The message is that of the commit unless the request has one; the author too. A tool result
+    /// whose call the branch has not brings the call along.
+    ///
+    /// # Errors
+    /// As [`Transaction::merge`]; `Expired` too when what the commit was made on has expired.
+    pub fn cherry_pick(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<Merge> {
+        let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
+        let picked = self.commit(&theirs)?;
+        let other = self.context_of(&theirs)?;
+        let base = self.parent_of_pick(&picked)?;
+        let base_context = match &base {
+            Some(base) => self.context_of(base)?,
+            None => Context::default(),
+        };
+        let own = self.context_of(&ours)?;
+        // What is picked comes last, whenever it was said.
+        let added = |version: Version, _: &str| {
+            let time = picked.time;
+            let all = Added { messages: u64::MAX, time };
+            Ok(if version == Version::Theirs { vec![all] } else { Vec::new() })
+        };
+        let options = MergeOptions {
+            labels: Labels { ours: &request.into.to_string(), theirs: &request.label },
+            messages: &request.messages,
+            only: &request.only,
+            tools: request.tools,
+            added: &added,
+        };
+        let report = merge(self, &base_context, &own, &other, options)?;
+        let found =
+            Merge { kind: MergeKind::UpToDate, base, ours, theirs, commit: ours, report: None };
+        if report.tree == self.commit(&ours)?.tree {
+            return Ok(found);
+        }
+        let commit = self.picked(request, &picked, report.tree, stamp)?;
+        Ok(Merge { kind: MergeKind::Merged, commit, report: Some(report), ..found })
+    }
+
+    fn picked(
+        &mut self,
+        request: &MergeRequest<'_>,
+        picked: &Commit,
+        tree: ObjectId,
+        stamp: &Stamp,
+    ) -> Result<ObjectId> {
+        let message = request.message.as_ref().unwrap_or(&picked.message);
+        let mut snapshot = Snapshot::new(tree, message, stamp);
+        let Author { agent, model } = &picked.author;
+        snapshot.author = Author { agent: agent.clone(), model: model.clone() };
+        snapshot.metadata.insert(MERGED_FROM.to_owned(), request.label.clone());
+        snapshot.metadata.insert(PICKED_FROM.to_owned(), request.theirs.to_string());
+        self.snapshot(&request.into, snapshot)
+    }
+
+    /// What a commit was made on; `None` for a first one.
+    fn parent_of_pick(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+        let Some(parent) = commit.parents.first() else { return Ok(None) };
+        if self.repo().grafts()?.is_forgotten(parent) {
+            let (turn, session) = (commit.turn.saturating_sub(1), &commit.session);
+            return Err(self.repo().expired(turn, session));
+        }
+        Ok(Some(*parent))
+    }
+}

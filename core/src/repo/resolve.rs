@@ -1,0 +1,59 @@
+//! Open conflicts are decided, one by one or all at once, in a snapshot of its own.
+
+use super::{BranchName, Snapshot, Stamp, Transaction};
+use crate::context::{Builder, Context, Take, open_conflicts, resolve, write_resolved};
+use crate::error::{Error, Result};
+use crate::object::ObjectId;
+
+/// What became of open conflicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// Where the branch is now.
+    pub commit: ObjectId,
+    /// The paths of the conflicts that were closed.
+    pub closed: Vec<String>,
+    /// Files that were removed because they were in the way of what was taken.
+    pub removed: Vec<String>,
+    /// The paths of those that are still open.
+    pub left: Vec<String>,
+}
+
+impl Transaction<'_> {
+    /// Stages a snapshot in which open conflicts of a branch are decided.
+    ///
+    /// # Errors
+    /// `NotFound` when the branch has no snapshot or no open conflict at one of the paths;
+    /// `InvalidInput` when nothing is decided, or for content that cannot stand at a path.
+    pub fn resolve_conflicts(
+        &mut self,
+        branch: &BranchName,
+        decisions: &[(String, Take)],
+        message: Option<&str>,
+        stamp: &Stamp,
+    ) -> Result<Resolution> {
+        if decisions.is_empty() {
+            return Err(Error::invalid("no conflict is decided"));
+        }
+        let tip = self.tip_of(branch)?;
+        let mut context = self.context_of(&tip)?;
+        let mut open = open_conflicts(self, &context)?;
+        let (mut closed, mut removed) = (Vec::new(), Vec::new());
+        let mut tree = self.commit(&tip)?.tree;
+        for (path, take) in decisions {
+            let at = open.iter().position(|conflict| conflict.path == *path);
+            let missing = || Error::not_found(format!("'{path}' has no open conflict on {branch}"));
+            let conflict = open.remove(at.ok_or_else(missing)?);
+            // Each is decided on top of the one before: what one takes may be in another one's way.
+            let mut builder = Builder::from(context.clone());
+            removed.extend(resolve(self, &mut builder, &context, &conflict, take)?);
+            tree = write_resolved(self, &mut builder)?;
+            context = Context::open(self, &tree)?;
+            closed.push(conflict.path);
+        }
+        let message =
+            message.map_or_else(|| format!("resolve {}", closed.join(", ")), str::to_owned);
+        let commit = self.snapshot(branch, Snapshot::new(tree, message, stamp))?;
+        let left = open.into_iter().map(|conflict| conflict.path).collect();
+        Ok(Resolution { commit, closed, removed, left })
+    }
+}

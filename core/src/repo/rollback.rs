@@ -1,0 +1,172 @@
+//! Going back by turns: which commit is so many turns before another, and what commits that went back
+//! say about themselves.
+//!
+//! ```text
+//! 1 <- 2 <- 3 <- 4 (rollback to 2) <- 5          one turn before 4 is 1, and before 5 is 2
+//! ```
+//!
+//! A rollback is a commit on top of the branch, so nothing is lost and turns rise. It stands for the
+//! turn that it went back to, and a walk back goes on there: two rollbacks by one turn are one by two.
+//! Where only a part of the context went back (`only` in its metadata), that holds for whoever asks
+//! for no more than this part; whoever asks for nothing of it steps over the rollback.
+
+use super::{BranchName, Grafts, Repository};
+use crate::context::Selection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, ObjectId, Trigger};
+
+/// Metadata of a commit whose files were captured: the directory, by its whole path.
+pub const WORKSPACE: &str = "workspace";
+
+/// Metadata of a rollback: the commit that it went back to.
+pub const ROLLED_BACK_TO: &str = "rolled-back-to";
+
+/// Metadata of a restore: the commit that it came from.
+pub const RESTORED_FROM: &str = "restored-from";
+
+/// Metadata of either: what came back, as [`Selection::to_text`] writes it; missing for everything.
+pub const ONLY: &str = "only";
+
+/// Refs that keep what was in a workspace before a restore, a rollback or an undo wrote to it.
+pub(super) const BEFORE: &str = "refs/before/";
+
+/// The ref that keeps what was in the workspace of a branch before the last change that wrote to it.
+#[must_use]
+pub fn before_ref(branch: &BranchName) -> String {
+    format!("{BEFORE}{branch}")
+}
+
+/// The commit that a commit went back to, and what of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WentBack {
+    /// The commit.
+    pub to: ObjectId,
+    /// What came back.
+    pub only: Selection,
+}
+
+impl WentBack {
+    /// What a rollback says about itself; nothing for other commits.
+    #[must_use]
+    pub fn of(commit: &Commit) -> Option<Self> {
+        if commit.trigger != Trigger::Rollback {
+            return None;
+        }
+        let to = commit.metadata.get(ROLLED_BACK_TO)?.parse().ok()?;
+        let only = commit.metadata.get(ONLY).map(|text| Selection::from_text(text));
+        Some(Self { to, only: only.unwrap_or_default() })
+    }
+}
+
+impl Repository {
+    /// The commit that is `turns` turns before `from`, for somebody who asks for the part `only` of
+    /// its context. Snapshots that were taken before a restore are no turns. Reads the commits between.
+    ///
+    /// # Errors
+    /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are left;
+    /// both with [`Available`](super::Available) as the source.
+    pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
+        let walk = Walk { repo: self, grafts: &*self.grafts()?, only };
+        let (mut at, mut commit) = walk.place(*from)?;
+        for done in 0..turns {
+            // A rollback of another part that overlaps with this one lies between two turns.
+            while WentBack::of(&commit).is_some() {
+                match walk.parent(&commit)? {
+                    Some(parent) => commit = walk.place(parent)?.1,
+                    None => break,
+                }
+            }
+            let Some(mut parent) = walk.parent(&commit)? else {
+                return Err(self.too_few(&commit, done, turns));
+            };
+            (at, commit) = walk.place(parent)?;
+            while commit.trigger == Trigger::BeforeRestore {
+                parent = walk.parent(&commit)?.ok_or_else(|| self.too_few(&commit, done, turns))?;
+                (at, commit) = walk.place(parent)?;
+            }
+        }
+        Ok(at)
+    }
+
+    /// The directory that the newest snapshot with a workspace came from, on the first-parent line of
+    /// `from`. Reads the commits up to it.
+    ///
+    /// # Errors
+    /// What reading commits reports.
+    pub fn workspace_of(&self, from: &ObjectId) -> Result<Option<String>> {
+        for entry in self.history(&[*from], &[])?.first_parent() {
+            if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {
+                return Ok(Some(dir));
+            }
+        }
+        Ok(None)
+    }
+
+    fn too_few(&self, first: &Commit, done: u64, turns: u64) -> Error {
+        let (session, plural) = (&first.session, if turns == 1 { "" } else { "s" });
+        let message =
+            format!("cannot go back {turns} turn{plural}: {session} has {done} before this one");
+        let error = Error::not_found(message);
+        match self.oldest_available(&first.session) {
+            Ok(available) => error.with_source(available),
+            Err(_) => error,
+        }
+    }
+}
+
+struct Walk<'a> {
+    repo: &'a Repository,
+    grafts: &'a Grafts,
+    only: &'a Selection,
+}
+
+impl Walk<'_> {
+    /// The commit that `id` stands for: itself, unless it went back.
+    fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
+        let mut commit = self.repo.commit(&id)?;
+        while let Some(back) = WentBack::of(&commit) {
+            let next = if back.only.covers(self.only) {
+                let target = self.commit(&back.to, &commit)?;
+                // What claims otherwise was made by nobody here.
+                (target.turn < commit.turn).then_some((back.to, target))
+            } else if back.only.is_apart_from(self.only) {
+                match self.parent(&commit)? {
+                    Some(parent) => Some((parent, self.repo.commit(&parent)?)),
+                    None => None,
+                }
+            } else {
+                None
+            };
+            let Some(next) = next else { break };
+            (id, commit) = next;
+        }
+        Ok((id, commit))
+    }
+
+    /// The first parent of a commit.
+    fn parent(&self, commit: &Commit) -> Result<Option<ObjectId>> {
+        let parent = commit.parents.first().copied();
+        if parent.is_some_and(|parent| self.grafts.is_forgotten(&parent)) {
+            return Err(self.repo.expired(commit.turn.saturating_sub(1), &commit.session));
+        }
+        Ok(parent)
+    }
+
+    /// The commit that `from` went back to.
+    fn commit(&self, id: &ObjectId, from: &Commit) -> Result<Commit> {
+        self.repo.commit(id).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::Expired => {
+                let (session, turn) = (&from.session, from.turn);
+                let gone = format!(
+                    "the turn that turn {turn} of {session} went back to was dropped by retention"
+                );
+                let expired = Error::new(ErrorKind::Expired, gone);
+                match self.repo.oldest_available(session) {
+                    Ok(available) => expired.with_source(available),
+                    Err(_) => expired,
+                }
+            }
+            _ => error,
+        })
+    }
+}

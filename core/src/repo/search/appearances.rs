@@ -1,0 +1,452 @@
+//! Appearances: what came into contexts when, and until when it stayed.
+//!
+//! An entry is a blob under a key of a map, somewhere in a list, or as a section of its own. It appears
+//! in a turn that has it, or has it more often in a list, than every turn that it continues. Of the
+//! turns in which it appears, the first is told; and if none of the tips has it any more, the last turn
+//! that had it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::changes::{Before, Kept, Lineage, Reading, SOURCE_SECTION, is_conversation};
+use crate::context::{
+    Context, Paths, Role, Section, Shape, changed_sections, diff_section, text_key,
+};
+use crate::error::{ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::repo::{BranchName, LogEntry, Repository};
+use crate::tree::{Item, List, Map};
+
+/// Turns that are compared at once.
+const TURNS_AT_ONCE: usize = 256;
+
+/// Which history is looked through, and how its turns are called.
+#[derive(Debug, Clone, Default)]
+pub struct SearchScope {
+    /// Where walks begin, each with the branch that its turns are said to be of; a turn that several
+    /// lead to is of the first of them.
+    pub starts: Vec<(ObjectId, Option<BranchName>)>,
+    /// What is left out, with everything before it.
+    pub hide: Vec<ObjectId>,
+}
+
+/// What of it.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// What lies at or below these paths. The pieces of imported transcripts, of which messages are
+    /// made, are only looked through when they are asked for.
+    pub paths: Paths,
+    /// Messages of these roles only; any entry when there are none.
+    pub roles: Vec<Role>,
+}
+
+/// A turn of a scope.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    pub(super) id: ObjectId,
+    pub(super) turn: u64,
+    pub(super) session: u32,
+    /// The start that leads to it, by its number in the scope.
+    pub(super) start: usize,
+    tree: ObjectId,
+    before: Vec<Kept>,
+}
+
+/// An entry, by the numbers of its section and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Entry {
+    pub(super) section: u32,
+    /// Nothing in lists, in which an entry has no place of its own.
+    pub(super) key: Option<u32>,
+    pub(super) blob: ObjectId,
+}
+
+/// Where an entry appeared.
+#[derive(Debug, Clone)]
+pub(super) struct Appearance {
+    /// The first turn that has it, by its number in the scope.
+    pub(super) first: usize,
+    /// Its key or index there.
+    pub(super) key: u32,
+    pub(super) reading: Reading,
+    /// The last turn that has it, of those behind which it was removed.
+    last: Option<usize>,
+}
+
+/// Names as numbers: what is remembered of each of many entries must be small.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    pub(super) fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("", String::as_str)
+    }
+}
+
+/// The appearances in one scope, and what they were found in.
+#[derive(Debug, Default)]
+pub(super) struct Appearances {
+    /// Oldest first.
+    pub(super) turns: Vec<Turn>,
+    pub(super) found: HashMap<Entry, Appearance>,
+    /// What the turns of the scope end in.
+    tips: Vec<ObjectId>,
+}
+
+/// One entry that came or went.
+struct Change {
+    section: String,
+    key: String,
+    item: Item,
+    /// In a list, where the same blob may stand again.
+    in_list: bool,
+    /// The turn before, for what went.
+    gone_behind: Option<ObjectId>,
+}
+
+/// Looks for appearances, scope after scope.
+pub(super) struct Collector<'r> {
+    pub(super) lineage: Lineage<'r>,
+    wanted: Wanted,
+    pub(super) names: Names,
+    /// What could not be read, in words.
+    pub(super) damage: BTreeSet<String>,
+}
+
+impl<'r> Collector<'r> {
+    pub(super) fn new(repo: &'r Repository, wanted: Wanted) -> Self {
+        let (names, damage) = (Names::default(), BTreeSet::new());
+        Self { lineage: Lineage::new(repo), wanted, names, damage }
+    }
+
+    /// What appears in a scope. Damage is noted, and the rest is looked through.
+    pub(super) fn collect(&mut self, scope: &SearchScope) -> Result<Appearances> {
+        let turns = self.turns(scope)?;
+        let numbers: HashMap<ObjectId, usize> =
+            turns.iter().enumerate().map(|(number, turn)| (turn.id, number)).collect();
+        let mut found = HashMap::new();
+        for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
+            let (repo, wanted) = (self.lineage.repo, &self.wanted);
+            let compared: Vec<_> =
+                turns.par_iter().map(|turn| Comparing { repo, wanted }.turn(turn)).collect();
+            for (number, (changes, damage)) in (first..).zip(compared) {
+                self.damage.extend(damage);
+                for change in changes {
+                    self.add(&change, number, &numbers, &mut found);
+                }
+            }
+        }
+        let tips = scope.starts.iter().map(|(id, _)| *id).collect();
+        Ok(Appearances { turns, found, tips })
+    }
+
+    /// The turns of a scope whose contexts are there, oldest first.
+    fn turns(&mut self, scope: &SearchScope) -> Result<Vec<Turn>> {
+        let repo = self.lineage.repo;
+        let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
+        let mut along: HashMap<ObjectId, usize> = HashMap::new();
+        for (number, id) in starts.iter().enumerate() {
+            along.entry(*id).or_insert(number);
+        }
+        let mut turns = Vec::new();
+        for entry in repo.history(&starts, &scope.hide)? {
+            let Some(entry) = self.unless_damaged(entry)? else { continue };
+            let start = along.get(&entry.id).copied().unwrap_or_default();
+            for parent in &entry.parents {
+                let known = along.entry(*parent).or_insert(start);
+                *known = start.min(*known);
+            }
+            if self.lineage.is_gone(&entry.commit) {
+                continue;
+            }
+            let before = self.lineage.before(&entry);
+            let Before { kept: before, .. } = self.unless_damaged(before)?.unwrap_or_default();
+            let LogEntry { id, commit, .. } = entry;
+            let session = self.names.number(&commit.session);
+            turns.push(Turn { id, turn: commit.turn, session, start, tree: commit.tree, before });
+        }
+        turns.reverse();
+        Ok(turns)
+    }
+
+    /// Notes damage, and goes on.
+    fn unless_damaged<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.damage.insert(error.to_string());
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    fn add(
+        &mut self,
+        change: &Change,
+        number: usize,
+        numbers: &HashMap<ObjectId, usize>,
+        found: &mut HashMap<Entry, Appearance>,
+    ) {
+        let section = self.names.number(&change.section);
+        let key = self.names.number(&change.key);
+        let blob = change.item.link.id;
+        let entry = Entry { section, key: (!change.in_list).then_some(key), blob };
+        if let Some(behind) = change.gone_behind {
+            // What appeared elsewhere is not told, and so not when it went either.
+            if let (Some(appearance), Some(last)) = (found.get_mut(&entry), numbers.get(&behind)) {
+                appearance.last = appearance.last.max(Some(*last));
+            }
+            return;
+        }
+        let reading = Reading::of(&change.section, &change.item);
+        let is_wanted = match &reading {
+            _ if self.wanted.roles.is_empty() => true,
+            Reading::Message(role, _) => self.wanted.roles.contains(role),
+            Reading::Plain => false,
+        };
+        if is_wanted && self.wanted.paths.has(&change.section, &change.key) {
+            let appearance = Appearance { first: number, key, reading, last: None };
+            found.entry(entry).or_insert(appearance);
+        }
+    }
+
+    /// For entries that went somewhere, the last turn that has them, unless a tip of the scope still has
+    /// them.
+    pub(super) fn removed<'e>(
+        &mut self,
+        appearances: &Appearances,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Result<HashMap<Entry, usize>> {
+        let last = |entry: &Entry| Some((*entry, appearances.found.get(entry)?.last?));
+        let mut gone: HashMap<Entry, usize> = entries.filter_map(last).collect();
+        for tip in &appearances.tips {
+            if gone.is_empty() {
+                break;
+            }
+            let still = self.still_there(tip, &gone);
+            for entry in self.unless_damaged(still)?.unwrap_or_default() {
+                gone.remove(&entry);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Which of some entries the turn `id` has.
+    fn still_there(&mut self, id: &ObjectId, gone: &HashMap<Entry, usize>) -> Result<Vec<Entry>> {
+        let repo = self.lineage.repo;
+        let commit = repo.commit(id)?;
+        if self.lineage.is_gone(&commit) {
+            return Ok(Vec::new());
+        }
+        let (source, mut still) = (repo.store(), Vec::new());
+        let sections: BTreeSet<u32> = gone.keys().map(|entry| entry.section).collect();
+        let context = Context::open(source, &commit.tree)?;
+        for number in sections {
+            let Some(section) = context.section(source, self.names.name(number))? else { continue };
+            let mut here = gone.keys().filter(|entry| entry.section == number).copied();
+            match section.shape {
+                Shape::Blob => still.extend(here.find(|entry| entry.blob == section.id)),
+                Shape::Map => {
+                    let map = Map::open(source, &section.id)?;
+                    for entry in here {
+                        let Some(key) = entry.key else { continue };
+                        let item = map.get(source, self.names.name(key).as_bytes())?;
+                        still.extend(item.filter(|item| item.link.id == entry.blob).map(|_| entry));
+                    }
+                }
+                Shape::List => {
+                    let list = List::open(source, &section.id)?;
+                    for item in list.iter(source, 0..list.len()) {
+                        let blob = item?.link.id;
+                        let entry = Entry { section: number, key: None, blob };
+                        still.extend(gone.contains_key(&entry).then_some(entry));
+                    }
+                }
+            }
+        }
+        Ok(still)
+    }
+}
+
+/// Compares a turn with those before it.
+#[derive(Clone, Copy)]
+struct Comparing<'a> {
+    repo: &'a Repository,
+    wanted: &'a Wanted,
+}
+
+impl Comparing<'_> {
+    /// What came and went in a turn, and what could not be read.
+    fn turn(self, turn: &Turn) -> (Vec<Change>, Vec<String>) {
+        let (mut changes, mut damage): (Vec<Change>, Vec<String>) = (Vec::new(), Vec::new());
+        let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
+        if parents.is_empty() {
+            parents.push(None);
+        }
+        // What came is new to all parents; what went is gone behind each of those that had it.
+        let mut came: Option<Vec<Change>> = None;
+        for parent in parents {
+            let compared = self.pair(parent, turn, &mut damage);
+            let (gone, new): (Vec<_>, Vec<_>) =
+                compared.into_iter().partition(|change| change.gone_behind.is_some());
+            changes.extend(gone);
+            came = Some(match came {
+                None => new,
+                Some(known) => {
+                    let is_new = |change: &Change| new.iter().any(|new| new.is_same(change));
+                    known.into_iter().filter(is_new).collect()
+                }
+            });
+        }
+        changes.extend(came.into_iter().flatten());
+        (changes, damage)
+    }
+
+    fn pair(self, old: Option<&Kept>, new: &Turn, damage: &mut Vec<String>) -> Vec<Change> {
+        if old.is_some_and(|old| old.tree == new.tree) {
+            return Vec::new();
+        }
+        let source = self.repo.store();
+        let mut read = |tree: Option<ObjectId>| {
+            let sections = tree.map_or(Ok(Default::default()), |tree| {
+                Context::open(source, &tree)?.sections(source)
+            });
+            sections.unwrap_or_else(|error| {
+                damage.push(error.to_string());
+                Default::default()
+            })
+        };
+        let (before, after) = (read(old.map(|old| old.tree)), read(Some(new.tree)));
+        let mut changes = Vec::new();
+        for (name, before, after) in changed_sections(&before, &after) {
+            if !self.wants(name) {
+                continue;
+            }
+            let behind = old.map(|old| old.id);
+            let compared = self.section(name, before, after, behind, &mut changes);
+            if let Err(error) = compared {
+                damage.push(error.to_string());
+                // As much of what is there now as can be read.
+                let rest = after.map_or(Ok(()), |after| self.readable(name, after, &mut changes));
+                damage.extend(rest.err().map(|error| error.to_string()));
+            }
+        }
+        changes
+    }
+
+    fn wants(self, section: &str) -> bool {
+        let Wanted { paths, roles } = self.wanted;
+        let implied = paths.is_all() && section == SOURCE_SECTION;
+        paths.may_be_in(section) && !implied && (roles.is_empty() || is_conversation(section))
+    }
+
+    fn section(
+        self,
+        name: &str,
+        before: Option<Section>,
+        after: Option<Section>,
+        behind: Option<ObjectId>,
+        changes: &mut Vec<Change>,
+    ) -> Result<()> {
+        let is_list = |side: Option<Section>| side.is_some_and(|side| side.shape == Shape::List);
+        let (old_list, new_list) = (is_list(before), is_list(after));
+        // In lists, what moved has neither come nor gone.
+        let mut net: HashMap<ObjectId, i64> = HashMap::new();
+        let compared = diff_section(self.repo.store(), before, after)?;
+        if old_list && new_list {
+            for change in &compared {
+                let mut count = |item: &Option<Item>, by| {
+                    if let Some(item) = item {
+                        *net.entry(item.link.id).or_default() += by;
+                    }
+                };
+                count(&change.old, -1);
+                count(&change.new, 1);
+            }
+        }
+        let change = |key: &str, item: Item, in_list, gone_behind| Change {
+            section: name.to_owned(),
+            key: key.to_owned(),
+            item,
+            in_list,
+            gone_behind,
+        };
+        for super::SectionChange { key, old, new } in compared {
+            let same = matches!((&old, &new), (Some(old), Some(new)) if old.link == new.link);
+            if same {
+                continue;
+            }
+            let both = old_list && new_list;
+            if let Some(item) = old.filter(is_blob)
+                && (!both || net.get(&item.link.id).is_some_and(|net| *net < 0))
+            {
+                changes.push(change(&key, item, old_list, behind));
+            }
+            if let Some(item) = new.filter(is_blob)
+                && (!both || net.get(&item.link.id).is_some_and(|net| *net > 0))
+            {
+                changes.push(change(&key, item, new_list, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries of a section up to the first that cannot be read.
+    fn readable(self, name: &str, section: Section, changes: &mut Vec<Change>) -> Result<()> {
+        let source = self.repo.store();
+        let mut add = |key: String, item: Item, in_list| {
+            let section = name.to_owned();
+            changes.push(Change { section, key, item, in_list, gone_behind: None });
+        };
+        match section.shape {
+            Shape::Blob => add(String::new(), Item::new(Kind::Blob, section.id), false),
+            Shape::Map => {
+                for entry in Map::open(source, &section.id)?.iter(source) {
+                    let (key, item) = entry?;
+                    add(text_key(&key)?, item, false);
+                }
+            }
+            Shape::List => {
+                let list = List::open(source, &section.id)?;
+                for (index, item) in (0_u64..).zip(list.iter(source, 0..list.len())) {
+                    add(index.to_string(), item?, true);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    /// Whether both are about the same entry.
+    fn is_same(&self, other: &Self) -> bool {
+        self.item.link == other.item.link
+            && self.section == other.section
+            && self.in_list == other.in_list
+            && (self.in_list || self.key == other.key)
+    }
+}
+
+fn is_blob(item: &Item) -> bool {
+    item.link.kind == Kind::Blob
+}
+
+/// The blob at an entry that could be read before.
+pub(super) fn read_blob(repo: &Repository, blob: &ObjectId) -> Result<Bytes> {
+    repo.store().read_as(Kind::Blob, blob)
+}

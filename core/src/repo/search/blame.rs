@@ -1,0 +1,341 @@
+//! Blame: which turn wrote what stands here now.
+//!
+//! Whatever lies at a path is taken apart into parts: the lines of a text, the entries of a map or
+//! list, the fields of a JSON object. From turn to turn back, parts that the turn before has too are
+//! its business, and so on; what none of the turns before has was written here. A turn in which the
+//! path holds the same object as before is passed over without looking into it.
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use bytes::Bytes;
+use serde_json::{Map as Fields, Value};
+
+use super::changes::{Kept, Lineage};
+use super::gaps::Gaps;
+use super::lines;
+use crate::context::{Context, Place, Section, Shape, split, text_key};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, ObjectSource, Time};
+use crate::repo::{LogEntry, Repository};
+use crate::tree::{Item, List, Map, diff_lists, diff_maps};
+
+/// Who wrote what stands at a path.
+#[derive(Debug, Clone)]
+pub struct Blame {
+    /// What it was taken apart into.
+    pub kind: BlameKind,
+    /// Part by part, in order.
+    pub parts: Vec<BlamedPart>,
+    /// The turns that could not be asked, because they are gone.
+    pub gaps: Gaps,
+}
+
+/// What a path was taken apart into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlameKind {
+    /// Lines of a text.
+    Lines,
+    /// Fields of a JSON object.
+    Fields,
+    /// Entries of a map, or sections.
+    Entries,
+    /// Items of a list.
+    Items,
+}
+
+/// One part, and the turn that wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlamedPart {
+    /// Its number from 1 for lines, its index for items of a list, else its name.
+    pub name: String,
+    /// What it is: the line with its end, the value as JSON; empty where there is an item.
+    pub text: Bytes,
+    /// The entry; not for lines and fields.
+    pub item: Option<Item>,
+    /// The turn, and its commit.
+    pub turn: u64,
+    /// Its commit.
+    pub commit: ObjectId,
+    /// Whether turns just before it are gone: then one of these may have written it.
+    pub gap: bool,
+}
+
+/// What a path holds in one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    shape: Shape,
+    id: ObjectId,
+}
+
+/// How parts are found again in another version.
+enum Subject {
+    Lines,
+    Fields(Vec<String>),
+    /// Names of sections, or keys of a map.
+    Names(Vec<String>),
+    Items,
+}
+
+/// Parts whose writer is looked for behind a turn: the number of each, and where it is in that turn's
+/// version.
+type Open = Vec<(usize, usize)>;
+
+struct Blaming<'r, 'p> {
+    lineage: Lineage<'r>,
+    path: &'p str,
+    subject: Subject,
+    waiting: BinaryHeap<(u64, Time, ObjectId)>,
+    open: HashMap<ObjectId, (LogEntry, Open)>,
+}
+
+impl Repository {
+    /// Who wrote what stands at `path` in the turn `id`: a text line by line, or with `fields` a JSON
+    /// object field by field; a section or folder entry by entry; one message as a whole.
+    ///
+    /// Of several turns that a turn continues, the first that has a part is asked. Reads the way to the
+    /// path in every turn, and more only of turns in which it changed.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is at the path, `Expired` when the turn is gone, `InvalidInput` when
+    /// there are no fields.
+    pub fn blame(&self, id: &ObjectId, path: &str, fields: bool) -> Result<Blame> {
+        let context = self.context(id)?;
+        let source = self.store();
+        let (name, rest) = split(path);
+        let place = context.lookup(source, path)?;
+        let is_item = matches!(place, Place::Entry(_))
+            && context.section(source, name)?.is_some_and(|section| section.shape == Shape::List);
+        let (mut parts, subject, path, only) = match place {
+            Place::Entry(item) if !is_item => text_parts(source, &item.link.id, fields)?.at(path),
+            Place::Section(Section { shape: Shape::Blob, id }) => {
+                text_parts(source, &id, fields)?.at(path)
+            }
+            _ if fields => return Err(no_fields()),
+            Place::Section(Section { shape: Shape::List, id }) => item_parts(source, &id)?.at(path),
+            Place::Entry(_) => {
+                let section = context.section(source, name)?.map(|section| section.id);
+                let taken = item_parts(source, &section.unwrap_or(*id))?.at(name);
+                (taken.0, taken.1, taken.2, rest.parse::<usize>().ok())
+            }
+            Place::Section(section) => entry_parts(source, &section.id, "")?.at(path),
+            Place::Folder => match context.section(source, name)? {
+                Some(section) => entry_parts(source, &section.id, rest)?.at(name),
+                None => section_parts(source, &context, path)?.at(""),
+            },
+        };
+        let lineage = Lineage::new(self);
+        let (waiting, open) = (BinaryHeap::new(), HashMap::new());
+        let kind = subject.kind();
+        let mut blaming = Blaming { lineage, path, subject, waiting, open };
+        let wanted = (0..parts.len()).filter(|at| only.is_none_or(|only| only == *at));
+        blaming.ask(id, wanted.map(|at| (at, at)).collect())?;
+        blaming.run(&mut parts)?;
+        let at = |(at, part): (usize, BlamedPart)| only.is_none_or(|o| o == at).then_some(part);
+        let parts = parts.into_iter().enumerate().filter_map(at).collect();
+        Ok(Blame { kind, parts, gaps: blaming.lineage.gaps })
+    }
+}
+
+/// What stands at a path, taken apart.
+struct Taken {
+    parts: Vec<BlamedPart>,
+    subject: Subject,
+}
+
+impl Taken {
+    fn at(self, path: &str) -> (Vec<BlamedPart>, Subject, &str, Option<usize>) {
+        (self.parts, self.subject, path, None)
+    }
+}
+
+impl Subject {
+    fn kind(&self) -> BlameKind {
+        match self {
+            Self::Lines => BlameKind::Lines,
+            Self::Fields(_) => BlameKind::Fields,
+            Self::Names(_) => BlameKind::Entries,
+            Self::Items => BlameKind::Items,
+        }
+    }
+}
+
+fn part(name: String, text: Bytes, item: Option<Item>) -> BlamedPart {
+    let commit = ObjectId::from_bytes([0; 32]);
+    BlamedPart { name, text, item, turn: 0, commit, gap: false }
+}
+
+fn text_parts(source: &dyn ObjectSource, id: &ObjectId, fields: bool) -> Result<Taken> {
+    let bytes = source.read_as(Kind::Blob, id)?;
+    if fields {
+        let fields = fields_of(&bytes).ok_or_else(no_fields)?;
+        let names = fields.keys().cloned().collect();
+        let part = |(name, value): (String, Value)| part(name, value.to_string().into(), None);
+        let parts = fields.into_iter().map(part).collect();
+        return Ok(Taken { parts, subject: Subject::Fields(names) });
+    }
+    let part =
+        |(number, line): (u64, &[u8])| part(number.to_string(), Bytes::copy_from_slice(line), None);
+    let parts = (1..).zip(lines::split(&bytes)).map(part).collect();
+    Ok(Taken { parts, subject: Subject::Lines })
+}
+
+fn item_parts(source: &dyn ObjectSource, id: &ObjectId) -> Result<Taken> {
+    let list = List::open(source, id)?;
+    let part =
+        |(index, item): (u64, Result<Item>)| Ok(part(index.to_string(), Bytes::new(), Some(item?)));
+    let parts = (0..).zip(list.iter(source, 0..list.len())).map(part).collect::<Result<_>>()?;
+    Ok(Taken { parts, subject: Subject::Items })
+}
+
+/// The entries of a map below a folder.
+fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result<Taken> {
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let (mut parts, mut names) = (Vec::new(), Vec::new());
+    for entry in Map::open(source, id)?.prefix(source, prefix.as_bytes()) {
+        let (key, item) = entry?;
+        let key = text_key(&key)?;
+        names.push(key.clone());
+        parts.push(part(key, Bytes::new(), Some(item)));
+    }
+    Ok(Taken { parts, subject: Subject::Names(names) })
+}
+
+/// The sections below a folder.
+fn section_parts(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<Taken> {
+    let folder = folder.trim_matches('/');
+    let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let names = context.sections(source)?.into_keys().filter(|name| name.starts_with(&prefix));
+    let names: Vec<String> = names.collect();
+    let parts = names.iter().map(|name| part(name.clone(), Bytes::new(), None)).collect();
+    Ok(Taken { parts, subject: Subject::Names(names) })
+}
+
+fn no_fields() -> Error {
+    Error::invalid("expected a JSON object to take fields of")
+}
+
+fn fields_of(bytes: &[u8]) -> Option<Fields<String, Value>> {
+    serde_json::from_slice(bytes).ok()
+}
+
+impl Blaming<'_, '_> {
+    /// Looks for the writers of parts, newest turns first, so that a turn is asked once about all.
+    fn run(&mut self, parts: &mut [BlamedPart]) -> Result<()> {
+        while let Some((_, _, id)) = self.waiting.pop() {
+            let Some((entry, mut open)) = self.open.remove(&id) else { continue };
+            let before = self.lineage.before(&entry)?;
+            let now = self.version(&entry.commit.tree)?;
+            for kept in before.kept {
+                if open.is_empty() {
+                    break;
+                }
+                let passed = self.pass(&kept, now, &mut open)?;
+                self.ask(&kept.id, passed)?;
+            }
+            for (number, _) in open {
+                if let Some(part) = parts.get_mut(number) {
+                    (part.turn, part.commit, part.gap) = (entry.commit.turn, id, before.gap);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, id: &ObjectId, more: Open) -> Result<()> {
+        if more.is_empty() {
+            return Ok(());
+        }
+        if let Some((_, open)) = self.open.get_mut(id) {
+            open.extend(more);
+            return Ok(());
+        }
+        let repo = self.lineage.repo;
+        let commit = repo.commit(id)?;
+        let parents = repo.grafts()?.parents(&commit);
+        self.waiting.push((commit.turn, commit.time, *id));
+        self.open.insert(*id, (LogEntry { id: *id, commit, parents }, more));
+        Ok(())
+    }
+
+    /// What the path holds in a context.
+    fn version(&self, tree: &ObjectId) -> Result<Option<Version>> {
+        let source = self.lineage.repo.store();
+        if self.path.is_empty() {
+            return Ok(Some(Version { shape: Shape::Map, id: *tree }));
+        }
+        match Context::open(source, tree)?.lookup(source, self.path) {
+            Ok(Place::Section(Section { shape, id })) => Ok(Some(Version { shape, id })),
+            Ok(Place::Entry(item)) => Ok(Some(Version { shape: Shape::Blob, id: item.link.id })),
+            Ok(Place::Folder) => Ok(None),
+            Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes out of `open` what an earlier turn has too.
+    fn pass(&self, kept: &Kept, now: Option<Version>, open: &mut Open) -> Result<Open> {
+        let (Some(old), Some(new)) = (self.version(&kept.tree)?, now) else {
+            return Ok(Vec::new());
+        };
+        if old == new {
+            return Ok(std::mem::take(open));
+        }
+        if old.shape != new.shape {
+            return Ok(Vec::new());
+        }
+        let found = self.found_again(&old.id, &new.id)?;
+        let mut passed = Vec::new();
+        open.retain(|(number, at)| match found(*at) {
+            Some(before) => {
+                passed.push((*number, before));
+                false
+            }
+            None => true,
+        });
+        Ok(passed)
+    }
+
+    /// Says where a part of the new version is in the old one.
+    fn found_again(
+        &self,
+        old: &ObjectId,
+        new: &ObjectId,
+    ) -> Result<Box<dyn Fn(usize) -> Option<usize>>> {
+        let source = self.lineage.repo.store();
+        let read = |id| source.read_as(Kind::Blob, id);
+        match &self.subject {
+            Subject::Lines => {
+                let shared = lines::shared(&read(old)?, &read(new)?);
+                Ok(Box::new(move |at| shared.get(at).copied().flatten()))
+            }
+            Subject::Fields(names) => {
+                let (old, new) = (fields_of(&read(old)?), fields_of(&read(new)?));
+                let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+                let same = |name: &String| old.get(name) == new.get(name);
+                let same: Vec<bool> = names.iter().map(same).collect();
+                Ok(Box::new(move |at| same.get(at).copied().unwrap_or(false).then_some(at)))
+            }
+            Subject::Names(names) => {
+                let mut changed = HashSet::new();
+                for change in diff_maps(&Map::open(source, old)?, &Map::open(source, new)?, source)
+                {
+                    changed.insert(text_key(&change?.key)?);
+                }
+                let same: Vec<bool> = names.iter().map(|name| !changed.contains(name)).collect();
+                Ok(Box::new(move |at| same.get(at).copied().unwrap_or(false).then_some(at)))
+            }
+            Subject::Items => {
+                let (old, new) = (List::open(source, old)?, List::open(source, new)?);
+                let changes = diff_lists(&old, &new, source)?;
+                Ok(Box::new(move |at| {
+                    let at = at as u64;
+                    let next = changes.partition_point(|change| change.new.end <= at);
+                    let inside = changes.get(next).is_some_and(|change| change.new.contains(&at));
+                    let before = next.checked_sub(1).and_then(|last| changes.get(last));
+                    let (old, new) = before.map_or((0, 0), |last| (last.old.end, last.new.end));
+                    (!inside).then(|| usize::try_from(at - new + old).ok()).flatten()
+                }))
+            }
+        }
+    }
+}

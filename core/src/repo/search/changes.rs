@@ -1,0 +1,180 @@
+//! What a turn changed: with which contexts it is compared, and what its entries say.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::gaps::Gaps;
+use crate::context::{Context, MessageEntry, Role, Section};
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource};
+use crate::repo::{LogEntry, Repository};
+use crate::tree::Item;
+
+/// The text of a message, from the format of its record and its bytes, or nothing when it surely does
+/// not hold what is searched: which formats there are is not for this layer to know.
+pub type ReadMessage<'a> = &'a (dyn Fn(&str, &[u8]) -> Option<String> + Sync);
+
+/// How often something occurs in a text.
+pub type Count<'a> = &'a (dyn Fn(&[u8]) -> u64 + Sync);
+
+/// The section with the pieces of the imported transcript. The messages are made of the same records,
+/// so it is left out of searches unless it is asked for.
+pub(super) const SOURCE_SECTION: &str = "source";
+
+/// A turn whose context is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) id: ObjectId,
+    pub(super) turn: u64,
+    pub(super) tree: ObjectId,
+}
+
+/// What turns are compared with, over turns whose contexts are gone.
+#[derive(Debug)]
+pub(super) struct Lineage<'r> {
+    pub(super) repo: &'r Repository,
+    pub(super) gaps: Gaps,
+    /// What is there behind commits that are gone.
+    behind: HashMap<ObjectId, Vec<Kept>>,
+}
+
+/// What a turn is compared with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Before {
+    /// The nearest turns before it that are there; none for a first one.
+    pub(super) kept: Vec<Kept>,
+    /// Whether turns between are gone, so that what they changed counts as changed by this one.
+    pub(super) gap: bool,
+}
+
+impl<'r> Lineage<'r> {
+    pub(super) fn new(repo: &'r Repository) -> Self {
+        Self { repo, gaps: Gaps::default(), behind: HashMap::new() }
+    }
+
+    /// Whether the context of a commit is gone; it is noted then.
+    pub(super) fn is_gone(&mut self, commit: &Commit) -> bool {
+        let gone = self.repo.store().gone(&commit.tree).is_some();
+        if gone {
+            self.gaps.add(&commit.session, commit.turn, commit.turn);
+        }
+        gone
+    }
+
+    /// What a turn is compared with. Costs one commit for each parent, and for each turn that is gone
+    /// behind it.
+    pub(super) fn before(&mut self, entry: &LogEntry) -> Result<Before> {
+        let mut gap = self.note_forgotten(entry)?;
+        let mut kept: Vec<Kept> = Vec::new();
+        for parent in &entry.parents {
+            let commit = self.repo.commit(parent)?;
+            let found = if self.is_gone(&commit) {
+                gap = true;
+                self.behind(parent, commit)?
+            } else {
+                vec![Kept { id: *parent, turn: commit.turn, tree: commit.tree }]
+            };
+            kept.extend(
+                found.into_iter().filter(|found| !kept.contains(found)).collect::<Vec<_>>(),
+            );
+        }
+        Ok(Before { kept, gap })
+    }
+
+    /// The nearest turns behind one that is gone which are there.
+    fn behind(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<Kept>> {
+        if let Some(known) = self.behind.get(id) {
+            return Ok(known.clone());
+        }
+        let grafts = self.repo.grafts()?;
+        let (mut kept, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![(*id, commit)]);
+        while let Some((at, commit)) = open.pop() {
+            if !self.is_gone(&commit) {
+                kept.push(Kept { id: at, turn: commit.turn, tree: commit.tree });
+                continue;
+            }
+            let parents = grafts.parents(&commit);
+            let entry = LogEntry { id: at, commit, parents };
+            self.note_forgotten(&entry)?;
+            for parent in entry.parents.into_iter().rev() {
+                if seen.insert(parent) {
+                    open.push((parent, self.repo.commit(&parent)?));
+                }
+            }
+        }
+        self.behind.insert(*id, kept.clone());
+        Ok(kept)
+    }
+
+    /// Notes the turns behind a commit of which not even commits are left.
+    fn note_forgotten(&mut self, entry: &LogEntry) -> Result<bool> {
+        let LogEntry { commit, parents, .. } = entry;
+        if *parents == commit.parents {
+            return Ok(false);
+        }
+        let mut newest = 0;
+        for parent in parents {
+            newest = newest.max(self.repo.commit(parent)?.turn);
+        }
+        self.gaps.add(&commit.session, newest + 1, commit.turn.saturating_sub(1));
+        Ok(true)
+    }
+}
+
+/// How an entry of a section is to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As it is.
+    Plain,
+    /// As a message.
+    Message(Role, String),
+}
+
+impl Reading {
+    /// How an item of `section` is read.
+    pub(super) fn of(section: &str, item: &Item) -> Self {
+        let entry = is_conversation(section).then(|| MessageEntry::from_item(item).ok()).flatten();
+        entry.map_or(Self::Plain, |entry| Self::Message(entry.role, entry.media))
+    }
+
+    /// The format of a message; empty for what is none.
+    pub(super) fn media(&self) -> &str {
+        match self {
+            Self::Plain => "",
+            Self::Message(_, media) => media,
+        }
+    }
+}
+
+/// Whether a section is the conversation of an agent.
+pub(super) fn is_conversation(section: &str) -> bool {
+    section.starts_with("agents/") && section.ends_with("/messages")
+}
+
+/// The text that an entry is searched as; nothing when it surely does not hold what is searched.
+pub(super) fn text_of(read: ReadMessage<'_>, reading: &Reading, bytes: Bytes) -> Option<Bytes> {
+    match reading {
+        Reading::Plain => Some(bytes),
+        Reading::Message(_, media) => read(media, &bytes).map(Bytes::from),
+    }
+}
+
+/// The sections of a context; none before the first turn.
+pub(super) fn sections(
+    repo: &Repository,
+    before: Option<&Kept>,
+) -> Result<std::collections::BTreeMap<String, Section>> {
+    match before {
+        Some(kept) => Context::open(repo.store(), &kept.tree)?.sections(repo.store()),
+        None => Ok(std::collections::BTreeMap::new()),
+    }
+}
+
+/// The bytes of a blob that an item links to.
+pub(super) fn blob(source: &dyn ObjectSource, item: &Item) -> Result<Bytes> {
+    match item.link.kind {
+        Kind::Blob => source.read_as(Kind::Blob, &item.link.id),
+        kind => Err(Error::corrupt(item.link.id, "a blob in a section", kind)),
+    }
+}

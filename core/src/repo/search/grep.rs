@@ -1,0 +1,299 @@
+//! Grep: every entry that ever was in a history, searched once.
+//!
+//! First the diffs say which entries there were and when they appeared; then each blob is read once,
+//! front to back in the files and on all processors, and searched; then what was found is told in the
+//! order of history. In memory are the places of entries and a bounded part of the lines found; the
+//! others are read again when they are told.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::appearances::{
+    Appearances, Collector, Entry, Names, SearchScope, Turn, Wanted, read_blob,
+};
+use super::changes::{ReadMessage, Reading, text_of};
+use super::gaps::Gaps;
+use super::pattern::{Found, LinePattern};
+use crate::context::Role;
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId};
+use crate::repo::{BranchName, Repository};
+
+/// Most bytes of lines of one blob, and of all, that are kept until they are told.
+const KEPT_BYTES_EACH: usize = 256 << 10;
+const KEPT_BYTES: usize = 16 << 20;
+
+/// What is searched for, and how.
+#[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
+#[derive(Clone)]
+pub struct GrepQuery<'a> {
+    /// What lines must match.
+    pub pattern: &'a LinePattern,
+    /// In which entries.
+    pub wanted: Wanted,
+    /// Whether lines are told, and how many around each; `None` when counts are enough.
+    pub lines: Option<usize>,
+    /// How messages are read.
+    pub read: ReadMessage<'a>,
+}
+
+/// Is told, from any thread, how many of how many blobs are searched.
+pub type GrepProgress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// An entry in which something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrepPlace {
+    /// The session of the first turn that has it.
+    pub session: String,
+    /// The branch that leads there, when it was named.
+    pub branch: Option<BranchName>,
+    /// That turn.
+    pub turn: u64,
+    /// Its commit.
+    pub commit: ObjectId,
+    /// The last turn that has it and its commit, when no tip of the history has it any more.
+    pub last: Option<(u64, ObjectId)>,
+    /// The section.
+    pub section: String,
+    /// Its key, or its index in the first turn that has it; empty for a section that is one blob.
+    pub key: String,
+    /// Who speaks, for messages.
+    pub role: Option<Role>,
+    /// The blob.
+    pub blob: ObjectId,
+    /// Lines that match.
+    pub count: u64,
+    reading: Reading,
+}
+
+/// What was found.
+#[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
+pub struct Grep<'r> {
+    repo: &'r Repository,
+    query: GrepQuery<'r>,
+    found: HashMap<Target, Found>,
+    /// In order of scopes, turns, sections and keys.
+    places: Vec<GrepPlace>,
+    gaps: Gaps,
+    damage: Vec<String>,
+    searched: (u64, u64),
+}
+
+/// A blob, and the format that it is read as, if it is a message.
+type Target = (ObjectId, String);
+
+impl Repository {
+    /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to the
+    /// first.
+    ///
+    /// Reads what each turn changed, and each blob once; what cannot be read is in [`Grep::damage`].
+    ///
+    /// # Errors
+    /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
+    pub fn grep<'r>(
+        &'r self,
+        scopes: &[SearchScope],
+        query: GrepQuery<'r>,
+        progress: GrepProgress<'_>,
+    ) -> Result<Grep<'r>> {
+        let mut collector = Collector::new(self, query.wanted.clone());
+        let (mut seen, mut all) = (Vec::new(), Vec::new());
+        for scope in scopes {
+            let hide = [&*scope.hide, &*seen].concat();
+            all.push(collector.collect(&SearchScope { hide, ..scope.clone() })?);
+            seen.extend(scope.starts.iter().map(|(id, _)| *id));
+        }
+        let searched = search(self, &query, &all, progress);
+        let mut places = Vec::new();
+        for (scope, appearances) in scopes.iter().zip(&all) {
+            places.extend(told(&mut collector, scope, appearances, &searched.found)?);
+        }
+        collector.damage.extend(searched.damage);
+        Ok(Grep {
+            repo: self,
+            query,
+            found: searched.found,
+            places,
+            gaps: collector.lineage.gaps,
+            damage: collector.damage.into_iter().collect(),
+            searched: (searched.blobs, searched.bytes),
+        })
+    }
+}
+
+impl Grep<'_> {
+    /// Where something was found, in the order of scopes, turns, sections and keys.
+    #[must_use]
+    pub fn places(&self) -> &[GrepPlace] {
+        &self.places
+    }
+
+    /// What was found in a place. Reads the blob again when there was no room for its lines.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when it cannot be read any more.
+    pub fn found(&self, place: &GrepPlace) -> Result<Found> {
+        let known = self.found.get(&(place.blob, place.reading.media().to_owned()));
+        match known {
+            Some(found) if self.query.lines.is_none() || found.binary => Ok(found.clone()),
+            Some(found) if !found.lines.is_empty() => Ok(found.clone()),
+            _ => {
+                let bytes = read_blob(self.repo, &place.blob)?;
+                let text = text_of(self.query.read, &place.reading, bytes).unwrap_or_default();
+                Ok(self.query.pattern.find(&text, self.query.lines))
+            }
+        }
+    }
+
+    /// The turns that could not be searched, because they are gone.
+    #[must_use]
+    pub fn gaps(&self) -> &Gaps {
+        &self.gaps
+    }
+
+    /// What could not be read, in words that name its place.
+    #[must_use]
+    pub fn damage(&self) -> &[String] {
+        &self.damage
+    }
+
+    /// How many blobs were searched, and their bytes.
+    #[must_use]
+    pub fn searched(&self) -> (u64, u64) {
+        self.searched
+    }
+}
+
+/// What came of reading every blob.
+#[derive(Default)]
+struct Searched {
+    found: HashMap<Target, Found>,
+    damage: Vec<String>,
+    blobs: u64,
+    bytes: u64,
+}
+
+fn search(
+    repo: &Repository,
+    query: &GrepQuery<'_>,
+    all: &[Appearances],
+    progress: GrepProgress<'_>,
+) -> Searched {
+    let entries = all.iter().flat_map(|appearances| &appearances.found);
+    let mut targets: Vec<(ObjectId, &str)> =
+        entries.map(|(entry, appearance)| (entry.blob, appearance.reading.media())).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let blobs: Vec<&[(ObjectId, &str)]> = targets.chunk_by(|(a, _), (b, _)| a == b).collect();
+    let ids: Vec<ObjectId> =
+        blobs.iter().filter_map(|blob| blob.first()).map(|(id, _)| *id).collect();
+
+    let results = Mutex::new(Searched::default());
+    let (kept, done, read) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    repo.store().visit(&ids, &|at, object: Result<Object>| {
+        let number = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(number, ids.len() as u64);
+        let blob = object.and_then(|object| match object.kind {
+            Kind::Blob => Ok(object.bytes),
+            kind => Err(Error::corrupt("an entry of a section", "a blob", kind)),
+        });
+        let bytes = match blob {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results.damage.push(error.to_string());
+                return;
+            }
+        };
+        read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        for (id, media) in blobs.get(at).copied().unwrap_or_default() {
+            let text = match *media {
+                "" => Some(bytes.clone()),
+                media => (query.read)(media, &bytes).map(bytes::Bytes::from),
+            };
+            let found = text.map(|text| find(query, &text, &kept)).filter(|found| found.count > 0);
+            if let Some(found) = found {
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results.found.insert((*id, (*media).to_owned()), found);
+            }
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (results.blobs, results.bytes) = (ids.len() as u64, read.into_inner());
+    results
+}
+
+/// Searches a text, and keeps the lines as long as there is room for them.
+fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> Found {
+    let has_room = kept.load(Ordering::Relaxed) < KEPT_BYTES;
+    // A few lines of a long text are kept as well, so it is counted first.
+    let mut found = query.pattern.find(text, query.lines.filter(|_| has_room));
+    let bytes: usize = found.lines.iter().map(|line| size_of_val(line) + line.text.len()).sum();
+    if bytes > KEPT_BYTES_EACH || kept.fetch_add(bytes, Ordering::Relaxed) > KEPT_BYTES {
+        found.lines = Vec::new();
+    }
+    found
+}
+
+/// The places of one scope.
+fn told(
+    collector: &mut Collector<'_>,
+    scope: &SearchScope,
+    appearances: &Appearances,
+    found: &HashMap<Target, Found>,
+) -> Result<Vec<GrepPlace>> {
+    let mut hits: Vec<(&Entry, u64)> = Vec::new();
+    for (entry, appearance) in &appearances.found {
+        if let Some(found) = found.get(&(entry.blob, appearance.reading.media().to_owned())) {
+            hits.push((entry, found.count));
+        }
+    }
+    let removed = collector.removed(appearances, hits.iter().map(|(entry, _)| *entry))?;
+    let place = |(entry, count): (&Entry, u64)| {
+        let last = removed.get(entry).copied();
+        place(&collector.names, scope, appearances, entry, last, count)
+    };
+    let mut places: Vec<(usize, GrepPlace)> = hits.into_iter().filter_map(place).collect();
+    places.sort_by(|(a, left), (b, right)| {
+        let key = |place: &GrepPlace| place.key.parse::<u64>().unwrap_or(u64::MAX);
+        (a, &left.section, key(left), &left.key, left.blob).cmp(&(
+            b,
+            &right.section,
+            key(right),
+            &right.key,
+            right.blob,
+        ))
+    });
+    Ok(places.into_iter().map(|(_, place)| place).collect())
+}
+
+fn place(
+    names: &Names,
+    scope: &SearchScope,
+    appearances: &Appearances,
+    entry: &Entry,
+    last: Option<usize>,
+    count: u64,
+) -> Option<(usize, GrepPlace)> {
+    let appearance = appearances.found.get(entry)?;
+    let turn: &Turn = appearances.turns.get(appearance.first)?;
+    let last = last.and_then(|last| appearances.turns.get(last));
+    let place = GrepPlace {
+        session: names.name(turn.session).to_owned(),
+        branch: scope.starts.get(turn.start).and_then(|(_, branch)| branch.clone()),
+        turn: turn.turn,
+        commit: turn.id,
+        last: last.map(|turn| (turn.turn, turn.id)),
+        section: names.name(entry.section).to_owned(),
+        key: names.name(appearance.key).to_owned(),
+        role: match &appearance.reading {
+            Reading::Message(role, _) => Some(*role),
+            Reading::Plain => None,
+        },
+        blob: entry.blob,
+        count,
+        reading: appearance.reading.clone(),
+    };
+    Some((appearance.first, place))
+}

@@ -1,0 +1,36 @@
+//! Questions about history: what was said where, who wrote this, which turns changed that.
+//!
+//! All of them rest on one thing: what a turn changed is the diff between its context and those of
+//! the turns it continues, and a diff passes over what both have. So an answer costs what changed,
+//! however long the turns are alike.
+//!
+//! | question | answer |
+//! |---|---|
+//! | which turns changed this path, or how often this text occurs | [`Repository::touches`](super::Repository::touches) |
+//! | where does this occur in all of history | [`Repository::grep`](super::Repository::grep) |
+//! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
+//!
+//! The contexts of some turns are gone: they expired, or were redacted. Such a turn is passed over,
+//! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which turns
+//! these are.
+
+mod appearances;
+mod blame;
+mod changes;
+mod gaps;
+mod grep;
+mod lines;
+mod pattern;
+mod touches;
+
+pub use appearances::{SearchScope, Wanted};
+pub use blame::{Blame, BlameKind, BlamedPart};
+pub use changes::{Count, ReadMessage};
+pub use gaps::{Gap, Gaps};
+pub use grep::{Grep, GrepPlace, GrepProgress, GrepQuery};
+pub use pattern::{
+    Found, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
+};
+pub use touches::{Touch, Touches, Touching};
+
+use crate::context::SectionChange;

@@ -1,0 +1,376 @@
+//! Patterns: which lines of a text match, how often, and the words that a match must hold.
+//!
+//! A text is searched as a whole, which is much faster than line by line, and yet no match spans
+//! lines: the line end is taken out of everything in the expression that could match it.
+
+use memchr::{memchr, memchr_iter, memrchr};
+use regex_automata::Input;
+use regex_automata::meta::{Config, Regex};
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Look, Repetition};
+
+use crate::error::{Error, Result};
+
+/// Longest pattern, in bytes.
+pub const MAX_PATTERN_BYTES: usize = 16 << 10;
+
+/// Most bytes of a compiled pattern.
+const MAX_COMPILED_BYTES: usize = 64 << 20;
+
+/// Most bytes of a line that is kept: more of it is cut off around the match.
+pub const MAX_LINE_BYTES: usize = 1000;
+
+/// Bytes before the match in a line that is cut.
+const LEAD_BYTES: usize = 100;
+
+/// More words than these that a match may need are no help to look for.
+const MAX_WORDS: usize = 64;
+
+/// How a pattern is meant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PatternOptions {
+    /// It is a string, not a regular expression.
+    pub fixed: bool,
+    /// Case does not matter.
+    pub ignore_case: bool,
+    /// Matches stand alone as words.
+    pub word: bool,
+}
+
+/// A pattern for lines.
+#[derive(Debug, Clone)]
+pub struct LinePattern {
+    regex: Regex,
+    words: Vec<String>,
+    ignore_case: bool,
+}
+
+/// What was found in a text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Lines that match.
+    pub count: u64,
+    /// Whether it is no text, since a zero byte is in it.
+    pub binary: bool,
+    /// The lines that match and those around them, as far as they were asked for.
+    pub lines: Vec<MatchedLine>,
+}
+
+/// A line of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedLine {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Whether it matches, or stands beside one that does.
+    pub matches: bool,
+    /// The byte in the line where the first match begins, from 0; 0 when it does not match.
+    pub column: u64,
+    /// What it says, without its end; not more than [`MAX_LINE_BYTES`].
+    pub text: String,
+    /// Whether there is more of it.
+    pub cut: bool,
+}
+
+/// Where a line is in a text.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: usize,
+    end: usize,
+    number: u64,
+    /// Where the match begins, in the text.
+    found: usize,
+}
+
+impl LinePattern {
+    /// Compiles `text`, which has the syntax of the `regex` crate unless it is fixed. `^` and `$` are
+    /// the ends of a line. An empty pattern matches every line.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what is no expression, or a string of several lines; `LimitExceeded` over
+    /// [`MAX_PATTERN_BYTES`], or when it would need too much memory.
+    pub fn new(text: &str, options: PatternOptions) -> Result<Self> {
+        let PatternOptions { fixed, ignore_case, word } = options;
+        if text.len() > MAX_PATTERN_BYTES {
+            let (limit, found) = (MAX_PATTERN_BYTES as u64, text.len() as u64);
+            return Err(Error::limit("bytes of a pattern", limit, found));
+        }
+        if fixed && text.contains('\n') {
+            return Err(Error::invalid("a pattern is for one line: expected no line end in it"));
+        }
+        let escaped = if fixed { regex_syntax::escape(text) } else { text.to_owned() };
+        let exact = parse(&escaped, false)?;
+        let whole = match word {
+            true => format!(r"\b{{start-half}}(?:{escaped})\b{{end-half}}"),
+            false => escaped,
+        };
+        let hir = within_line(&parse(&whole, ignore_case)?);
+        let config = Config::new().nfa_size_limit(Some(MAX_COMPILED_BYTES));
+        let regex = Regex::builder().configure(config).build_from_hir(&hir).map_err(|error| {
+            let message = "the pattern needs too much memory: expected a simpler one";
+            Error::new(crate::ErrorKind::LimitExceeded, message).with_source(error)
+        })?;
+        Ok(Self { regex, words: required(&exact).unwrap_or_default(), ignore_case })
+    }
+
+    /// Words of ASCII letters, digits and `_`, one of which every match holds, in any case when
+    /// [`LinePattern::ignores_case`]; none when no such words are known.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Whether case does not matter.
+    #[must_use]
+    pub fn ignores_case(&self) -> bool {
+        self.ignore_case
+    }
+
+    /// The lines of `text` that match. `keep` asks for the lines themselves with so many around each.
+    #[must_use]
+    pub fn find(&self, text: &[u8], keep: Option<usize>) -> Found {
+        let mut found = Found::default();
+        let mut spans = Vec::new();
+        let (mut at, mut number, mut counted) = (0, 1, 0);
+        while let Some(hit) = self.regex.search(&Input::new(text).range(at..)) {
+            let start = memrchr(b'\n', part(text, at..hit.start())).map_or(at, |end| at + end + 1);
+            if start == text.len() {
+                break;
+            }
+            let rest = part(text, hit.end()..text.len());
+            let end = memchr(b'\n', rest).map_or(text.len(), |end| hit.end() + end);
+            found.count += 1;
+            if keep.is_some() {
+                number += memchr_iter(b'\n', part(text, counted..start)).count() as u64;
+                counted = start;
+                spans.push(Span { start, end, number, found: hit.start() });
+            }
+            at = end + 1;
+            if at > text.len() {
+                break;
+            }
+        }
+        found.binary = found.count > 0 && memchr(0, text).is_some();
+        if let (Some(around), false) = (keep, found.binary) {
+            found.lines = lines(text, &spans, around);
+        }
+        found
+    }
+}
+
+fn part(text: &[u8], range: std::ops::Range<usize>) -> &[u8] {
+    text.get(range).unwrap_or_default()
+}
+
+/// The lines at `spans`, with `around` lines before and after each.
+fn lines(text: &[u8], spans: &[Span], around: usize) -> Vec<MatchedLine> {
+    let mut lines: Vec<MatchedLine> = Vec::new();
+    for (index, span) in spans.iter().enumerate() {
+        let shown = lines.last().map_or(0, |line| line.number);
+        let mut before = Vec::new();
+        let (mut start, mut number) = (span.start, span.number);
+        while before.len() < around && start > 0 && number > shown + 1 {
+            let end = start - 1;
+            start = memrchr(b'\n', part(text, 0..end)).map_or(0, |at| at + 1);
+            number -= 1;
+            before.push(line(text, Span { start, end, number, found: start }, false));
+        }
+        lines.extend(before.into_iter().rev());
+        lines.push(line(text, *span, true));
+        let next = spans.get(index + 1).map_or(u64::MAX, |next| next.number);
+        let (mut start, mut number) = (span.end + 1, span.number + 1);
+        for _ in 0..around {
+            if start >= text.len() || number >= next {
+                break;
+            }
+            let rest = part(text, start..text.len());
+            let end = memchr(b'\n', rest).map_or(text.len(), |at| start + at);
+            lines.push(line(text, Span { start, end, number, found: start }, false));
+            (start, number) = (end + 1, number + 1);
+        }
+    }
+    lines
+}
+
+fn line(text: &[u8], span: Span, matches: bool) -> MatchedLine {
+    let Span { start, end, number, found } = span;
+    let bytes = part(text, start..end);
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    let column = found.saturating_sub(start);
+    let cut = bytes.len() > MAX_LINE_BYTES;
+    let from = if cut { column.saturating_sub(LEAD_BYTES) } else { 0 };
+    let from = from.min(bytes.len().saturating_sub(MAX_LINE_BYTES));
+    let shown = part(bytes, from..bytes.len().min(from + MAX_LINE_BYTES));
+    let text = String::from_utf8_lossy(shown);
+    // Where it is cut, a character may be cut with it.
+    let text = if cut { text.trim_matches('\u{fffd}') } else { &text };
+    MatchedLine { number, matches, column: column as u64, text: text.to_owned(), cut }
+}
+
+fn parse(pattern: &str, ignore_case: bool) -> Result<Hir> {
+    let mut builder = ParserBuilder::new();
+    builder.utf8(false).multi_line(true).case_insensitive(ignore_case);
+    builder.build().parse(pattern).map_err(|error| {
+        // The error shows the whole expression; its last line says what is wrong with it.
+        let text = error.to_string();
+        let fault = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        Error::invalid(format!("expected a regular expression: {fault}"))
+    })
+}
+
+/// The same expression, which matches nothing with a line end in it. The ends of a text are those of
+/// its lines.
+fn within_line(hir: &Hir) -> Hir {
+    let all = |parts: &[Hir]| parts.iter().map(within_line).collect();
+    match hir.kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) if memchr(b'\n', &literal.0).is_some() => Hir::fail(),
+        HirKind::Literal(literal) => Hir::literal(literal.0.clone()),
+        HirKind::Class(class) => Hir::class(without_line_end(class.clone())),
+        HirKind::Look(Look::Start) => Hir::look(Look::StartLF),
+        HirKind::Look(Look::End) => Hir::look(Look::EndLF),
+        HirKind::Look(look) => Hir::look(*look),
+        HirKind::Repetition(repetition) => {
+            let sub = Box::new(within_line(&repetition.sub));
+            Hir::repetition(Repetition { sub, ..repetition.clone() })
+        }
+        HirKind::Capture(capture) => within_line(&capture.sub),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+    }
+}
+
+fn without_line_end(mut class: Class) -> Class {
+    use regex_syntax::hir::{ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange};
+    match &mut class {
+        Class::Unicode(class) => {
+            class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
+        }
+        Class::Bytes(class) => {
+            class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
+        }
+    }
+    class
+}
+
+/// Words of which every match has one, if there are any.
+fn required(hir: &Hir) -> Option<Vec<String>> {
+    match hir.kind() {
+        HirKind::Literal(literal) => {
+            let runs = literal.0.split(|byte| !is_word(*byte));
+            let longest = runs.max_by_key(|run| run.len()).filter(|run| !run.is_empty())?;
+            Some(vec![String::from_utf8_lossy(longest).into_owned()])
+        }
+        HirKind::Capture(capture) => required(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required(&repetition.sub),
+        HirKind::Concat(parts) => {
+            let shortest = |words: &Vec<String>| words.iter().map(String::len).min();
+            parts.iter().filter_map(required).max_by_key(shortest)
+        }
+        HirKind::Alternation(parts) => {
+            let words: Option<Vec<Vec<String>>> = parts.iter().map(required).collect();
+            let words = words?.concat();
+            (words.len() <= MAX_WORDS).then_some(words)
+        }
+        _ => None,
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pattern(text: &str, options: PatternOptions) -> LinePattern {
+        LinePattern::new(text, options).unwrap()
+    }
+
+    fn numbers(pattern: &LinePattern, text: &str) -> Vec<u64> {
+        let found = pattern.find(text.as_bytes(), Some(0));
+        assert_eq!(found.count, found.lines.len() as u64);
+        assert_eq!(pattern.find(text.as_bytes(), None).count, found.count);
+        found.lines.iter().map(|line| line.number).collect()
+    }
+
+    /// The numbers of lines that match when each is looked at alone.
+    fn one_by_one(pattern: &str, text: &str) -> Vec<u64> {
+        let regex = regex::bytes::RegexBuilder::new(pattern).build().unwrap();
+        let lines = text.split_inclusive('\n').map(|line| line.trim_end_matches('\n'));
+        let matching = lines.zip(1..).filter(|(line, _)| regex.is_match(line.as_bytes()));
+        matching.map(|(_, number)| number).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_searched_as_if_line_by_line(
+            text in "[ab \n]{0,40}",
+            expression in "(a|b|\\.|\\[\\^a\\]|\\\\s|\\^|\\$|\\\\A|\\\\z|\\\\b|x\\*|\\(\\?:a\\|\\\\n\\)\\?){0,5}",
+        ) {
+            let found = numbers(&pattern(&expression, PatternOptions::default()), &text);
+            prop_assert_eq!(found, one_by_one(&expression, &text), "{:?} in {:?}", expression, text);
+        }
+
+        #[test]
+        fn every_match_holds_one_of_the_words(
+            text in "[abc_ ]{0,20}", expression in "(abc|a+|\\(ab\\|ca\\)|b\\?|\\(a_b\\)\\{2\\}|.){1,4}",
+        ) {
+            let Ok(pattern) = LinePattern::new(&expression, PatternOptions::default()) else {
+                return Ok(());
+            };
+            let held = pattern.words().iter().any(|word| text.contains(word));
+            if pattern.find(text.as_bytes(), None).count > 0 && !pattern.words().is_empty() {
+                prop_assert!(held, "{expression} in {text}: {:?}", pattern.words());
+            }
+        }
+    }
+
+    #[test]
+    fn strings_words_and_case_are_as_asked_for() {
+        let text = "a.b\naxb\nA.B c\nba.b\n";
+        let find = |options| numbers(&pattern("a.b", options), text);
+        assert_eq!(find(PatternOptions::default()), [1, 2, 4]);
+        assert_eq!(find(PatternOptions { fixed: true, ..Default::default() }), [1, 4]);
+        assert_eq!(find(PatternOptions { ignore_case: true, ..Default::default() }), [1, 2, 3, 4]);
+        assert_eq!(find(PatternOptions { word: true, ..Default::default() }), [1, 2]);
+    }
+
+    #[test]
+    fn lines_around_a_match_come_once() {
+        let found =
+            pattern("x", PatternOptions::default()).find(b"1\n2x\n3\n4x\n5\n6\n7x", Some(1));
+        let lines: Vec<_> = found.lines.iter().map(|line| (line.number, line.matches)).collect();
+        let expected =
+            [(1, false), (2, true), (3, false), (4, true), (5, false), (6, false), (7, true)];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_match_and_a_zero_byte_makes_a_text_binary() {
+        let text = format!("{}needle{}", "é".repeat(5000), "ü".repeat(5000));
+        let found = pattern("needle", PatternOptions::default()).find(text.as_bytes(), Some(0));
+        let line = &found.lines[0];
+        assert!(line.cut && line.text.contains("needle") && line.text.len() <= MAX_LINE_BYTES);
+        assert_eq!(line.column, 10_000);
+        let found = pattern("x", PatternOptions::default()).find(b"\0\nx\nx", Some(0));
+        assert_eq!((found.binary, found.count, found.lines.len()), (true, 2, 0));
+    }
+
+    #[test]
+    fn hostile_patterns_are_refused_or_fast() {
+        for text in ["(", "a{1000}{1000}{1000}", "(?i)[", &"(".repeat(9000)] {
+            assert!(LinePattern::new(text, PatternOptions::default()).is_err(), "{text:.20}");
+        }
+        let long = "x".repeat(MAX_PATTERN_BYTES + 1);
+        assert!(LinePattern::new(&long, PatternOptions::default()).is_err());
+        // Exponential for who goes back, and quadratic for who looks beyond the line.
+        let text = "a\n".repeat(100_000);
+        for (expression, lines) in [("(a+)+b", 0), ("a[^b]*", 100_000), ("", 100_000)] {
+            let pattern = pattern(expression, PatternOptions::default());
+            assert_eq!(pattern.find(text.as_bytes(), None).count, lines, "{expression}");
+        }
+    }
+}

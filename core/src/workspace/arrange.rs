@@ -1,0 +1,142 @@
+//! The changes of a workspace, made: file by file, each whole or not at all, and whatever fails is
+//! left as it was while the others go on.
+//!
+//! Deletions come first, for a file may come where a folder was or the other way round. A folder that
+//! they emptied goes too, unless something is written into it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::changes::{ChangeKind, FileChange, FileChanges};
+use super::content::Content;
+use super::folder::{Folder, Found};
+use super::restore::put;
+use super::target::Target;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectSource;
+
+/// What was done to the files of a workspace.
+#[derive(Debug, Default)]
+pub struct Arranged {
+    /// Files written.
+    pub written: u64,
+    /// Files deleted.
+    pub deleted: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Files that are as they were, and why; with an empty path what concerns the directory.
+    pub failed: Vec<(PathBuf, Error)>,
+}
+
+impl Arranged {
+    /// The most serious of the errors: what the system refused, else the first.
+    #[must_use]
+    pub fn worst(&self) -> Option<&(PathBuf, Error)> {
+        let system = self.failed.iter().find(|(_, error)| error.kind() == ErrorKind::Io);
+        system.or_else(|| self.failed.first())
+    }
+}
+
+impl FileChanges {
+    /// Makes them. A file that is not as it was when the changes were planned is left as it is. What
+    /// is written is synced, read back and then renamed; folders are synced at the end, each once.
+    ///
+    /// Making the same changes again after planning them again finishes what was interrupted.
+    pub(super) fn apply(&self, source: &dyn ObjectSource) -> Arranged {
+        let mut done = Arranged::default();
+        let mut target = match Target::open(&self.dir) {
+            Ok(Some(target)) => target,
+            Ok(None) => {
+                let gone = Error::not_found("the directory is gone since it was looked at");
+                done.failed.push((PathBuf::new(), gone));
+                return done;
+            }
+            Err(error) => {
+                done.failed.push((PathBuf::new(), error));
+                return done;
+            }
+        };
+        self.delete_files(&mut target, &mut done);
+        self.write_files(&mut target, source, &mut done);
+        if let Err(error) = target.finish() {
+            done.failed.push((PathBuf::new(), error));
+        }
+        done
+    }
+
+    fn delete_files(&self, target: &mut Target<'_>, done: &mut Arranged) {
+        let (deletes, writes): (Vec<&FileChange>, Vec<&FileChange>) =
+            self.files.iter().partition(|file| file.kind == ChangeKind::Delete);
+        let mut emptied: BTreeSet<&Path> = BTreeSet::new();
+        for file in deletes {
+            let parent = file.path.parent().unwrap_or(Path::new(""));
+            match delete(target, parent, file) {
+                Ok(()) => {
+                    done.deleted += 1;
+                    emptied.extend(parent.ancestors().filter(|path| *path != Path::new("")));
+                }
+                Err(error) => done.failed.push((file.path.clone(), error)),
+            }
+        }
+        let needed: BTreeSet<&Path> =
+            writes.iter().flat_map(|file| file.path.ancestors().skip(1)).collect();
+        // What is in a folder comes behind it.
+        for folder in emptied.into_iter().rev().filter(|folder| !needed.contains(folder)) {
+            target.remove_if_empty(folder);
+        }
+    }
+
+    fn write_files(&self, target: &mut Target<'_>, source: &dyn ObjectSource, done: &mut Arranged) {
+        let mut current: Option<(&Path, Folder)> = None;
+        for file in self.files.iter().filter(|file| file.kind != ChangeKind::Delete) {
+            if file.kind == ChangeKind::Create {
+                target.remove_hollow(&file.path);
+            }
+            let parent = file.path.parent().unwrap_or(Path::new(""));
+            let folder = match current.take().filter(|(path, _)| *path == parent) {
+                Some((_, folder)) => Ok(folder),
+                None => target.enter_or_create(parent),
+            };
+            let written = folder.and_then(|folder| {
+                let bytes = write(source, &folder, file);
+                current = Some((parent, folder));
+                bytes
+            });
+            match written {
+                Ok(bytes) => {
+                    done.written += 1;
+                    done.bytes += bytes;
+                }
+                Err(error) => done.failed.push((file.path.clone(), error)),
+            }
+        }
+    }
+}
+
+fn write(source: &dyn ObjectSource, folder: &Folder, file: &FileChange) -> Result<u64> {
+    let Some(wanted) = &file.wanted else { return Ok(0) };
+    let name = file.path.file_name().unwrap_or_default();
+    let (context, content) = (Context::default(), Content::Blob(wanted.blob));
+    put(source, &context, folder, name, wanted.mode, &content, file.found.as_ref())
+}
+
+fn delete(target: &mut Target<'_>, parent: &Path, file: &FileChange) -> Result<()> {
+    let Some(folder) = target.enter(parent)? else { return Ok(()) };
+    let name = file.path.file_name().unwrap_or_default();
+    let failed = |error| Error::io("delete it", error);
+    let now = folder.find(name).map_err(failed)?;
+    let is_as_planned = |now: &Found| file.found.as_ref().is_some_and(|found| now.is_still(found));
+    match now {
+        None => Ok(()),
+        Some(now) if is_as_planned(&now) => {
+            folder.remove(name).map_err(failed)?;
+            target.touch(parent);
+            Ok(())
+        }
+        Some(_) => {
+            let message = "it changed since it was looked at, and was left as it is";
+            Err(Error::new(ErrorKind::Conflict, message))
+        }
+    }
+}

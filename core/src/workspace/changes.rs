@@ -1,0 +1,355 @@
+//! What bringing a workspace to a certain state would do to its files, before anything is written.
+//!
+//! What the workspace holds was captured a moment ago, and the state is another `files` section: what
+//! differs between the two is all that is looked at, so the cost follows the changes. A file is only
+//! touched when what is there is what was captured: then its content is kept, and what cannot be
+//! captured, or is ignored, is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::capture::Skipped;
+use super::content::Content;
+use super::folder::{EntryKind, Folder, Found};
+use super::layout::workspace_path;
+use super::target::Target;
+use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectSource;
+use crate::tree::{Item, Map, diff_maps};
+
+/// What would be done to the files of a workspace, in order of paths.
+#[derive(Debug, Clone)]
+pub struct FileChanges {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Files that would be written or deleted.
+    pub files: Vec<FileChange>,
+    /// What stays as it is although something else should be there, or could not be looked at.
+    pub left: Vec<LeftFile>,
+    /// Captured files that stay as they are because they should.
+    pub unchanged: u64,
+    /// Whether files that the state does not have are deleted. Not so when its files were never
+    /// captured from a directory: then they need not be all there were.
+    pub deletes: bool,
+}
+
+/// A file that would be written or deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Path below the directory.
+    pub path: PathBuf,
+    /// What would be done.
+    pub kind: ChangeKind,
+    /// Whether what is there is not in the newest snapshot of the branch. It is saved before.
+    pub unsaved: bool,
+    /// What is to be there.
+    pub(super) wanted: Option<FileEntry>,
+    /// What is there.
+    pub(super) found: Option<Found>,
+}
+
+/// What would be done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is not there and would be written.
+    Create,
+    /// It is there with other content and would be written.
+    Overwrite,
+    /// It should not be there and would be deleted.
+    Delete,
+}
+
+/// A file that is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftFile {
+    /// Path below the directory.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// What to plan with.
+pub(super) struct Sides<'a> {
+    /// What the workspace holds, as it was captured.
+    pub(super) now: &'a Context,
+    /// What the newest snapshot holds.
+    pub(super) saved: &'a Context,
+    /// What it is to hold.
+    pub(super) wanted: &'a Context,
+    /// Which of it.
+    pub(super) only: &'a Selection,
+    /// Whether that is all there is to be.
+    pub(super) whole: bool,
+    /// What could not be captured.
+    pub(super) skipped: &'a [Skipped],
+}
+
+impl FileChanges {
+    /// How many files would be written and deleted.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        let is_delete = |file: &&FileChange| file.kind == ChangeKind::Delete;
+        let deleted = self.files.iter().filter(is_delete).count() as u64;
+        (self.files.len() as u64 - deleted, deleted)
+    }
+
+    /// Plans what `sides` say about the directory `dir`. `source` has the contexts of all sides.
+    ///
+    /// # Errors
+    /// What reading the contexts reports, `Redacted` or `Corrupt` for content that cannot be written
+    /// included; `InvalidInput` when `dir` belongs to a store.
+    pub(super) fn plan(source: &dyn ObjectSource, dir: &Path, sides: &Sides<'_>) -> Result<Self> {
+        let open = |context: &Context| context.map(source, FILES);
+        let (now, saved, wanted) = (open(sides.now)?, open(sides.saved)?, open(sides.wanted)?);
+        let target = Target::open(dir)?
+            .ok_or_else(|| Error::not_found(format!("{} is not a directory", dir.display())))?;
+        let mut looking = Looking::new(source, target, sides.skipped);
+        let pending = looking.pending(&now, &wanted, sides)?;
+        let is_leaving = |(_, file): &(&PathBuf, &Pending)| file.want.is_none();
+        let leaving: BTreeSet<PathBuf> =
+            pending.iter().filter(is_leaving).map(|(path, _)| path.clone()).collect();
+        let mut unchanged = now.len();
+        let mut files = Vec::new();
+        for (path, Pending { key, have, want }) in pending {
+            unchanged -= u64::from(have.is_some());
+            let (have, wanted) = (entry(have.as_ref())?, entry(want.as_ref())?);
+            match looking.look(&path, have.as_ref(), wanted.as_ref(), &leaving) {
+                Ok(None) => {}
+                Ok(Some((kind, found))) => {
+                    let unsaved = kind != ChangeKind::Create
+                        && entry(saved.get(source, key.as_bytes())?.as_ref())? != have;
+                    // Nothing is begun that cannot be finished: what is written is there and whole.
+                    if let Some(file) = &wanted {
+                        Content::Blob(file.blob).bytes(source)?;
+                    }
+                    files.push(FileChange { path, kind, unsaved, wanted, found });
+                }
+                Err(reason) => looking.leave(path, reason),
+            }
+        }
+        let (left, deletes) = (looking.finish(), sides.whole);
+        Ok(Self { dir: dir.to_owned(), files, left, unchanged, deletes })
+    }
+}
+
+const FILES: &str = "files";
+
+/// An entry that differs.
+#[derive(Debug)]
+struct Pending {
+    key: String,
+    have: Option<Item>,
+    want: Option<Item>,
+}
+
+/// What is needed to look at one file after another.
+struct Looking<'a> {
+    source: &'a dyn ObjectSource,
+    target: Target<'a>,
+    /// What could not be captured, by path, and what else is left.
+    left: BTreeMap<PathBuf, String>,
+    /// The folder that was looked into last.
+    folder: Option<(PathBuf, Option<Folder>)>,
+}
+
+/// What would be done to a file and what is there now, nothing to do, or why it is left.
+type Look = Result<Option<(ChangeKind, Option<Found>)>, String>;
+
+impl<'a> Looking<'a> {
+    fn new(source: &'a dyn ObjectSource, target: Target<'a>, skipped: &[Skipped]) -> Self {
+        let left =
+            skipped.iter().map(|skipped| (skipped.path.clone(), skipped.reason.clone())).collect();
+        Self { source, target, left, folder: None }
+    }
+
+    /// What differs between `now` and `wanted`, by path.
+    fn pending(
+        &mut self,
+        now: &Map,
+        wanted: &Map,
+        sides: &Sides<'_>,
+    ) -> Result<BTreeMap<PathBuf, Pending>> {
+        let mut pending = BTreeMap::new();
+        for change in diff_maps(now, wanted, self.source) {
+            let change = change?;
+            let key = text_key(&change.key)?;
+            let is_other = change.new.is_none() && !sides.whole;
+            if is_other || !sides.only.has(FILES, &key) {
+                continue;
+            }
+            match workspace_path(&key) {
+                Ok(path) => {
+                    pending.insert(path, Pending { key, have: change.old, want: change.new });
+                }
+                Err(error) => self.leave(PathBuf::from(key), error.to_string()),
+            }
+        }
+        Ok(pending)
+    }
+
+    fn leave(&mut self, path: PathBuf, reason: String) {
+        self.left.entry(path).or_insert(reason);
+    }
+
+    fn finish(self) -> Vec<LeftFile> {
+        self.left.into_iter().map(|(path, reason)| LeftFile { path, reason }).collect()
+    }
+
+    /// Why a file could not be captured, or a folder above it.
+    fn why_skipped(&self, path: &Path) -> Option<&String> {
+        path.ancestors().find_map(|above| self.left.get(above))
+    }
+
+    /// What is to be done so that `path` becomes `want`, when `have` was captured there and `leaving`
+    /// goes away.
+    fn look(
+        &mut self,
+        path: &Path,
+        have: Option<&FileEntry>,
+        want: Option<&FileEntry>,
+        leaving: &BTreeSet<PathBuf>,
+    ) -> Look {
+        if let Some(reason) = self.why_skipped(path) {
+            return Err(reason.clone());
+        }
+        let kind = match (have, want) {
+            (_, None) => ChangeKind::Delete,
+            (None, Some(_)) => ChangeKind::Create,
+            (Some(_), Some(_)) => ChangeKind::Overwrite,
+        };
+        let missing = Ok(want.map(|_| (ChangeKind::Create, None)));
+        let source = self.source;
+        let in_the_way = |above: &Path| above != path && leaving.contains(above);
+        let folder = match self.enter(path) {
+            Ok(folder) => folder,
+            // A file or a link is where a folder has to be, and goes away.
+            Err(error)
+                if error.kind() == ErrorKind::InvalidInput && path.ancestors().any(in_the_way) =>
+            {
+                return missing;
+            }
+            Err(error) => return Err(words(&error)),
+        };
+        let (Some(folder), Some(name)) = (folder, path.file_name()) else { return missing };
+        let failed = |error: std::io::Error| format!("it cannot be looked at: {error}");
+        let Some(found) = folder.find(name).map_err(failed)? else { return missing };
+        match (found.kind, have) {
+            (EntryKind::Folder, _) => {
+                let inside = folder.enter(name).map_err(failed)?;
+                if is_emptied(&inside, path, leaving).map_err(failed)? {
+                    return missing;
+                }
+                Err("a folder is in its place, with files that stay".to_owned())
+            }
+            (EntryKind::Special, _) => {
+                Err("a pipe, a socket or a device is in its place".to_owned())
+            }
+            (_, None) => Err("it is there and not captured: a rule ignores it".to_owned()),
+            (_, Some(have)) => match is_just_so(source, folder, path, &found, have) {
+                Ok(true) => Ok(Some((kind, Some(found)))),
+                Ok(false) => Err("it changed while it was looked at".to_owned()),
+                Err(error) => Err(words(&error)),
+            },
+        }
+    }
+
+    /// The folder of `path`, if it is there.
+    fn enter(&mut self, path: &Path) -> Result<Option<&Folder>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if self.folder.as_ref().is_none_or(|(known, _)| known != parent) {
+            self.folder = Some((parent.to_owned(), self.target.enter(parent)?));
+        }
+        Ok(self.folder.as_ref().and_then(|(_, folder)| folder.as_ref()))
+    }
+}
+
+/// Whether a file that differs between `before` and `wanted` is in `dir` still as it was before.
+///
+/// # Errors
+/// What reading the contexts reports, and of the system what keeps a file from being looked at.
+pub(super) fn any_as_before(
+    source: &dyn ObjectSource,
+    dir: &Path,
+    before: &Context,
+    wanted: &Context,
+) -> Result<bool> {
+    let Some(target) = Target::open(dir)? else { return Ok(false) };
+    let (before, wanted) = (before.map(source, FILES)?, wanted.map(source, FILES)?);
+    for change in diff_maps(&before, &wanted, source) {
+        let change = change?;
+        let Ok(path) = workspace_path(&text_key(&change.key)?) else { continue };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        // What is below a link or a file is not there.
+        let folder = target.enter(parent).ok().flatten();
+        let name = path.file_name().unwrap_or_default();
+        let failed = |error| Error::io(format!("look at {}", path.display()), error);
+        let found = folder.as_ref().map(|folder| folder.find(name)).transpose().map_err(failed)?;
+        let found = found.flatten();
+        let is_so = match (entry(change.old.as_ref())?, folder.zip(found)) {
+            (None, None) => true,
+            (Some(old), Some((folder, found))) => is_just_so(source, &folder, &path, &found, &old)?,
+            _ => false,
+        };
+        if is_so {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether nothing is left in a folder once what is leaving has left.
+fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
+    for (name, _) in folder.names()? {
+        let name = OsStr::from_bytes(name.as_bytes());
+        let inner = path.join(name);
+        if leaving.contains(&inner) {
+            continue;
+        }
+        let is_folder = folder.find(name)?.is_some_and(|found| found.kind == EntryKind::Folder);
+        if !is_folder || !is_emptied(&folder.enter(name)?, &inner, leaving)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether what is there is what an entry says.
+fn is_just_so(
+    source: &dyn ObjectSource,
+    folder: &Folder,
+    path: &Path,
+    found: &Found,
+    entry: &FileEntry,
+) -> Result<bool> {
+    let name = path.file_name().unwrap_or_default();
+    let failed = |error| Error::io("look at it", error);
+    let content = Content::Blob(entry.blob);
+    match (entry.mode, found.kind) {
+        (FileMode::Symlink, EntryKind::Link) => {
+            Ok(folder.read_link(name).map_err(failed)? == content.bytes(source)?)
+        }
+        (FileMode::Regular | FileMode::Executable, EntryKind::File) => {
+            let is_executable = found.mode & 0o111 != 0;
+            Ok(is_executable == (entry.mode == FileMode::Executable)
+                && content.is_in(
+                    source,
+                    &Context::default(),
+                    folder.read(name).map_err(failed)?,
+                )?)
+        }
+        _ => Ok(false),
+    }
+}
+
+fn entry(item: Option<&Item>) -> Result<Option<FileEntry>> {
+    item.map(FileEntry::from_item).transpose()
+}
+
+/// An error and its causes, on one line.
+pub(super) fn words(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

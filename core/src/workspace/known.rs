@@ -1,0 +1,129 @@
+//! What is known of a directory before a capture: the files of the context before, and which stat
+//! each of them had when its content was that.
+//!
+//! The files are those of the context, whatever a table says. A table adds stats, as far as its own
+//! section and that of the context are the same: what differs between the two has no stat, so it is
+//! read. So a table is never wrong about what the context holds, only more or less of use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::stat::Stat;
+use super::table::{Block, Table};
+use crate::context::{Context, Section, Shape, text_key};
+use crate::error::Result;
+use crate::object::ObjectSource;
+use crate::tree::{Map, diff_maps};
+
+/// Files without a stat, by folder and name, that a table does not have, or has wrongly: false when
+/// the context does not have them.
+type Corrections = BTreeMap<String, BTreeMap<String, bool>>;
+
+/// The files of a context, with the stats of some.
+#[derive(Debug, Default)]
+pub(super) struct Known<'t> {
+    table: Option<&'t Table>,
+    corrections: Corrections,
+}
+
+/// A file of the context, in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KnownFile<'k> {
+    pub(super) name: &'k str,
+    pub(super) stat: Option<Stat>,
+}
+
+impl<'t> Known<'t> {
+    /// The files of `context`. With a table of the same files it reads nothing but the root; with one
+    /// of others what differs, and all files without one.
+    ///
+    /// # Errors
+    /// What reading the context reports.
+    pub(super) fn new(
+        source: &dyn ObjectSource,
+        context: &Context,
+        table: Option<&'t Table>,
+    ) -> Result<Self> {
+        let section = context.section(source, "files")?;
+        let files = context.map(source, "files")?;
+        if let Some(table) = table
+            && let Ok(Some(corrections)) = compare(source, table, section, &files)
+        {
+            return Ok(Self { table: Some(table), corrections });
+        }
+        let mut corrections = Corrections::new();
+        for entry in files.iter(source) {
+            correct(&mut corrections, &text_key(&entry?.0)?, true);
+        }
+        Ok(Self { table: None, corrections })
+    }
+
+    /// The files in a folder, sorted by name.
+    pub(super) fn folder<'k>(&'k self, prefix: &str) -> Vec<KnownFile<'k>> {
+        let found = self.table.and_then(|table| Some((table, table.find(prefix)?)));
+        let files = found.into_iter().flat_map(|(table, block)| table.files(block));
+        let Some(corrections) = self.corrections.get(prefix) else {
+            return files.map(|(name, stat)| KnownFile { name, stat }).collect();
+        };
+        let mut all: BTreeMap<&str, Option<Stat>> = files.collect();
+        for (name, is_there) in corrections {
+            if *is_there {
+                all.insert(name, None);
+            } else {
+                all.remove(name.as_str());
+            }
+        }
+        all.into_iter().map(|(name, stat)| KnownFile { name, stat }).collect()
+    }
+
+    /// A folder of the table in which every file and stat holds.
+    pub(super) fn block(&self, prefix: &str) -> Option<(&'t Table, &'t Block)> {
+        let table = self.table.filter(|_| !self.corrections.contains_key(prefix))?;
+        Some((table, table.find(prefix)?))
+    }
+
+    /// Every folder that a file is in, in order.
+    pub(super) fn folders(&self) -> BTreeSet<&str> {
+        let blocks = self
+            .table
+            .into_iter()
+            .flat_map(|table| table.blocks().iter().map(|block| table.prefix(block)));
+        blocks.chain(self.corrections.keys().map(String::as_str)).collect()
+    }
+
+    /// Whether a table says all that is known.
+    pub(super) fn is_all_in_table(&self) -> bool {
+        self.table.is_some() && self.corrections.is_empty()
+    }
+}
+
+/// What a table must be corrected in; nothing when it is no table of its section.
+fn compare(
+    source: &dyn ObjectSource,
+    table: &Table,
+    section: Option<Section>,
+    files: &Map,
+) -> Result<Option<Corrections>> {
+    let mut corrections = Corrections::new();
+    if section == Some(Section { shape: Shape::Map, id: table.root }) {
+        return Ok((files.len() == table.files).then_some(corrections));
+    }
+    let before = Map::open(source, &table.root)?;
+    if before.len() != table.files {
+        return Ok(None);
+    }
+    for change in diff_maps(&before, files, source) {
+        let change = change?;
+        correct(&mut corrections, &text_key(&change.key)?, change.new.is_some());
+    }
+    Ok(Some(corrections))
+}
+
+fn correct(corrections: &mut Corrections, key: &str, is_there: bool) {
+    let (prefix, name) = split(key);
+    corrections.entry(prefix.to_owned()).or_default().insert(name.to_owned(), is_there);
+}
+
+/// A key as the folder it is in, which is empty or ends with a slash, and its name there.
+fn split(key: &str) -> (&str, &str) {
+    key.split_at(key.rfind('/').map_or(0, |slash| slash + 1))
+}

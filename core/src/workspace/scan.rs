@@ -1,0 +1,464 @@
+//! Looks at every file of a directory, on all processors: its name, its stat, and nothing else.
+//!
+//! A folder is opened below the handle of the folder that it is in, so no link is followed, whatever
+//! others do meanwhile. What its files are is compared with what is known as they come, so a folder
+//! in which nothing changed leaves two numbers behind.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, OsStr};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::Scope;
+use rustix::fs::FileType;
+
+use super::capture::{CaptureOptions, CaptureProgress, Skipped};
+use super::folder::{EntryKind, Folder};
+use super::known::{Known, KnownFile};
+use super::part;
+use super::rules::{GIT_RULES, OWN_RULES, REPOSITORY, Rules, Said};
+use super::stat::Stat;
+use super::target::OF_A_STORE;
+use crate::object::ObjectId;
+use crate::tree::MAX_KEY_BYTES;
+
+/// Names that are never captured, whatever they are.
+const NEVER: [&str; 2] = [REPOSITORY, ".turntree"];
+
+/// Largest file of rules that is read, in bytes.
+const MAX_RULES_BYTES: u64 = 1 << 20;
+
+/// Folders that are held open for the folders in them. Others are opened again from the top.
+const MAX_OPEN: usize = 256;
+
+pub(super) const TIME_IS_UP: &str = "the time was up before it was looked at";
+const NOT_A_FILE: &str = "it is neither a file nor a link";
+const NOT_UTF8: &str = "its name is not UTF-8";
+const TOO_LONG: &str = "its path is too long";
+
+/// What a directory holds, beside what was known.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// By prefix: empty, or with a slash at its end.
+    pub(super) folders: BTreeMap<String, SeenFolder>,
+    /// Prefixes of folders that were not looked into. What is known below them stays.
+    pub(super) closed: Vec<String>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Files that are as they were, and their bytes.
+    pub(super) same_files: u64,
+    pub(super) same_bytes: u64,
+    /// Whether the time was up.
+    pub(super) unfinished: bool,
+}
+
+/// A folder that was looked into.
+#[derive(Debug)]
+pub(super) struct SeenFolder {
+    pub(super) rules: ObjectId,
+    /// Its files, by name; nothing when they are those that the table has.
+    pub(super) files: Option<Vec<SeenFile>>,
+    /// Names of files that were known and are not there any more.
+    pub(super) gone: Vec<String>,
+}
+
+/// A file that was seen, or is known and could not be looked at.
+#[derive(Debug)]
+pub(super) struct SeenFile {
+    pub(super) name: String,
+    pub(super) stat: Option<Stat>,
+    pub(super) fate: Fate,
+}
+
+/// What comes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Its last known content stays.
+    Keep,
+    /// It is read: it is new, changed, or nobody knows.
+    Read,
+    /// It is not in the section.
+    Drop,
+}
+
+/// A folder to look into.
+struct Task {
+    /// Its path, empty or with a slash at its end.
+    prefix: String,
+    /// The open folder that it is in, if that is still held.
+    parent: Option<Arc<Held>>,
+    /// The rules of that one.
+    rules: Arc<Rules>,
+    /// The folders that it lies in.
+    above: Arc<Above>,
+}
+
+/// A folder, and those that it lies in: a mount may lead back into one of them.
+struct Above {
+    identity: (u64, u64),
+    above: Option<Arc<Above>>,
+}
+
+impl Above {
+    fn holds(&self, identity: (u64, u64)) -> bool {
+        let levels = std::iter::successors(Some(self), |level| level.above.as_deref());
+        levels.into_iter().any(|level| level.identity == identity)
+    }
+}
+
+/// A folder held open, counted.
+struct Held {
+    folder: Folder,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What all threads share.
+struct Walk<'a> {
+    root: &'a Folder,
+    known: &'a Known<'a>,
+    options: &'a CaptureOptions<'a>,
+    /// Folders that are never entered.
+    never: Vec<(u64, u64)>,
+    open: Arc<AtomicUsize>,
+    is_over: AtomicBool,
+    looked_at: AtomicU64,
+    found: Mutex<Scan>,
+}
+
+/// Looks at everything below `root` that the rules do not leave out.
+pub(super) fn scan(root: &Folder, known: &Known<'_>, options: &CaptureOptions<'_>) -> Scan {
+    let never = options.never.iter().filter_map(|path| {
+        let stat = Folder::open(path).and_then(|folder| folder.own_stat()).ok()?;
+        Some(Stat::from(&stat).identity())
+    });
+    let walk = Walk {
+        root,
+        known,
+        options,
+        never: never.collect(),
+        open: Arc::default(),
+        is_over: AtomicBool::new(false),
+        looked_at: AtomicU64::new(0),
+        found: Mutex::default(),
+    };
+    // No folder has this identity: inode 0 is none.
+    let above = Arc::new(Above { identity: (0, 0), above: None });
+    let top = Task { prefix: String::new(), parent: None, rules: Rules::none(), above };
+    rayon::scope(|scope| walk.look_into(scope, top));
+    let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.unfinished = walk.is_over.into_inner();
+    found
+}
+
+impl<'a> Walk<'a> {
+    fn look_into<'s>(&'s self, scope: &Scope<'s>, task: Task) {
+        if self.is_over.load(Ordering::Relaxed) || (self.options.over_budget)() {
+            self.is_over.store(true, Ordering::Relaxed);
+            return self.close(task.prefix, TIME_IS_UP.to_owned());
+        }
+        let listed = self.open(&task).and_then(|folder| {
+            let identity = Stat::from(&folder.own_stat()?).identity();
+            let names = folder.names()?;
+            Ok((folder, identity, names))
+        });
+        match listed {
+            Ok((_, identity, names)) if self.is_left_out(identity, &names) => {}
+            Ok((_, identity, _)) if task.above.holds(identity) => {
+                self.close(task.prefix, "it leads back to a folder that it lies in".to_owned());
+            }
+            Ok((folder, identity, names)) => match rules_of(&task, &folder, &names) {
+                Ok(rules) => {
+                    let above = Above { identity, above: Some(task.above) };
+                    let inside =
+                        Inside { walk: self, prefix: task.prefix, rules, above: Arc::new(above) };
+                    inside.look(scope, folder, names);
+                }
+                Err(reason) => self.close(task.prefix, reason),
+            },
+            // Gone since it was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.close(task.prefix, error.to_string()),
+        }
+    }
+
+    /// Opens the folder of a task: below its parent, or name by name from the top.
+    fn open(&self, task: &Task) -> io::Result<Folder> {
+        let path = Path::new(task.prefix.trim_end_matches('/'));
+        match (&task.parent, path.file_name()) {
+            (Some(parent), Some(name)) => parent.folder.enter(name),
+            _ => self.root.descend(path),
+        }
+    }
+
+    fn is_left_out(&self, identity: (u64, u64), names: &[(CString, FileType)]) -> bool {
+        let has = |wanted: &str| names.iter().any(|(name, _)| name.as_bytes() == wanted.as_bytes());
+        self.never.contains(&identity) || OF_A_STORE.iter().all(|name| has(name))
+    }
+
+    /// Leaves a folder as it is known.
+    fn close(&self, prefix: String, reason: String) {
+        let path = PathBuf::from(prefix.trim_end_matches('/'));
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.skipped.push(Skipped { path, reason });
+        found.closed.push(prefix);
+    }
+}
+
+/// The rules of a folder. What may be left out and cannot be read is not captured on a guess.
+fn rules_of(
+    task: &Task,
+    folder: &Folder,
+    names: &[(CString, FileType)],
+) -> Result<Arc<Rules>, String> {
+    let mut said = Said::default();
+    for (name, _) in names {
+        let name = name.as_c_str();
+        let failed = |error| format!("{}: {error}", name.to_string_lossy());
+        if name.to_bytes() == GIT_RULES.as_bytes() {
+            said.git = read_rules(folder, name).map_err(failed)?;
+        } else if name.to_bytes() == OWN_RULES.as_bytes() {
+            said.own = read_rules(folder, name).map_err(failed)?;
+        } else if name.to_bytes() == REPOSITORY.as_bytes() {
+            said.is_repository = true;
+        }
+    }
+    Ok(task.rules.below(task.prefix.len(), &said))
+}
+
+/// The rules in a file; nothing when it is no regular file.
+fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
+    if Stat::from(&folder.stat(name)?).kind() != EntryKind::File {
+        return Ok(Vec::new());
+    }
+    let mut text = Vec::new();
+    let file = folder.read(OsStr::from_bytes(name.to_bytes()))?;
+    file.take(MAX_RULES_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_RULES_BYTES {
+        let message = format!("rules of more than {MAX_RULES_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(text)
+}
+
+/// A folder that is being looked into.
+struct Inside<'s, 'a> {
+    walk: &'s Walk<'a>,
+    prefix: String,
+    rules: Arc<Rules>,
+    above: Arc<Above>,
+}
+
+impl<'s> Inside<'s, '_> {
+    fn look(self, scope: &Scope<'s>, folder: Folder, mut names: Vec<(CString, FileType)>) {
+        names.sort_unstable_by(|(before, _), (after, _)| before.cmp(after));
+        let known = self.walk.known.folder(&self.prefix);
+        let block = self.walk.known.block(&self.prefix);
+        // By the same rules what was known was captured before, and it is not asked again.
+        let is_judged = block.is_some_and(|(_, block)| block.rules == self.rules.digest());
+        let mut files = Files { known: &known, ..Files::default() };
+        let mut folders = Vec::new();
+        let mut path = self.prefix.clone().into_bytes();
+        for (name, kind) in &names {
+            let bytes = name.as_bytes();
+            if is_never(bytes) {
+                continue;
+            }
+            let stat = match look_at(&folder, name, *kind) {
+                Ok(found) => found,
+                // Gone since it was listed.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    files.skip(&self.prefix, bytes, error.to_string());
+                    continue;
+                }
+            };
+            let is_folder = stat.is_none();
+            let before = if is_folder { None } else { files.known_as(bytes) };
+            if !(is_judged && before.is_some()) {
+                path.truncate(self.prefix.len());
+                path.extend_from_slice(bytes);
+                if self.rules.leave_out(&path, is_folder) {
+                    files.leave_out(before);
+                    continue;
+                }
+            }
+            let is_long = self.prefix.len() + bytes.len() + usize::from(is_folder) > MAX_KEY_BYTES;
+            match (std::str::from_utf8(bytes), stat) {
+                (Err(_), _) => files.skip(&self.prefix, bytes, NOT_UTF8.to_owned()),
+                (Ok(_), _) if is_long => files.skip(&self.prefix, bytes, TOO_LONG.to_owned()),
+                (Ok(name), None) => folders.push(format!("{}{name}/", self.prefix)),
+                (Ok(name), Some(stat)) => files.add(&self.prefix, name, stat, before, self.walk),
+            }
+        }
+        files.end();
+        self.walk.looked_at.fetch_add(files.same_files + files.differing, Ordering::Relaxed);
+        let looked_at = self.walk.looked_at.load(Ordering::Relaxed);
+        (self.walk.options.progress)(CaptureProgress::Looked(looked_at));
+        self.spawn(scope, folder, folders);
+        let is_same = (is_judged || known.is_empty()) && files.is_as_known();
+        self.report(files, is_same);
+    }
+
+    fn spawn(&self, scope: &Scope<'s>, folder: Folder, folders: Vec<String>) {
+        let walk = self.walk;
+        let is_held = walk.open.fetch_add(1, Ordering::Relaxed) < MAX_OPEN;
+        let held = Held { folder, open: Arc::clone(&walk.open) };
+        let parent = if is_held { Some(Arc::new(held)) } else { None };
+        for prefix in folders {
+            let (rules, above) = (Arc::clone(&self.rules), Arc::clone(&self.above));
+            let task = Task { prefix, parent: parent.clone(), rules, above };
+            scope.spawn(move |scope| walk.look_into(scope, task));
+        }
+    }
+
+    fn report(self, mut files: Files<'_>, is_same: bool) {
+        let mut found = self.walk.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.same_files += files.same_files;
+        found.same_bytes += files.same_bytes;
+        found.skipped.append(&mut files.skipped);
+        let rules = self.rules.digest();
+        let files_here = if is_same { None } else { Some(files.seen()) };
+        found
+            .folders
+            .insert(self.prefix, SeenFolder { rules, files: files_here, gone: files.gone });
+    }
+}
+
+fn is_never(name: &[u8]) -> bool {
+    NEVER.iter().any(|never| name == never.as_bytes()) || name.starts_with(part::PREFIX.as_bytes())
+}
+
+/// The stat of `name`; nothing when it is a folder.
+fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<Stat>> {
+    if kind == FileType::Directory {
+        return Ok(None);
+    }
+    let stat = Stat::from(&folder.stat(name)?);
+    Ok((stat.kind() != EntryKind::Folder).then_some(stat))
+}
+
+/// The files of a folder as they are found, beside those that are known there.
+#[derive(Default)]
+struct Files<'k> {
+    known: &'k [KnownFile<'k>],
+    /// How many of the known ones have been passed.
+    passed: usize,
+    /// Stats and fates of the files that are not left out, in order.
+    seen: Vec<(Name<'k>, Option<Stat>, Fate)>,
+    gone: Vec<String>,
+    skipped: Vec<Skipped>,
+    same_files: u64,
+    same_bytes: u64,
+    differing: u64,
+}
+
+/// A name that is known, or a new one.
+enum Name<'k> {
+    Known(&'k str),
+    New(String),
+}
+
+impl<'k> Files<'k> {
+    /// What is known under `name`, which is over all names before. Those that were passed over are
+    /// gone.
+    fn known_as(&mut self, name: &[u8]) -> Option<KnownFile<'k>> {
+        while let Some(known) = self.known.get(self.passed) {
+            match known.name.as_bytes().cmp(name) {
+                std::cmp::Ordering::Less => self.gone.push(known.name.to_owned()),
+                std::cmp::Ordering::Equal => {
+                    self.passed += 1;
+                    return Some(*known);
+                }
+                std::cmp::Ordering::Greater => return None,
+            }
+            self.passed += 1;
+        }
+        None
+    }
+
+    fn leave_out(&mut self, before: Option<KnownFile<'k>>) {
+        self.gone.extend(before.map(|known| known.name.to_owned()));
+    }
+
+    fn add(
+        &mut self,
+        prefix: &str,
+        name: &str,
+        stat: Stat,
+        before: Option<KnownFile<'k>>,
+        walk: &Walk<'_>,
+    ) {
+        let limit = walk.options.max_file_bytes;
+        let reason = match stat.file_mode() {
+            None => Some(NOT_A_FILE.to_owned()),
+            Some(_) if stat.size > limit => Some(too_large(limit)),
+            Some(_) => None,
+        };
+        if let Some(reason) = reason {
+            self.keep(before);
+            self.skipped.push(Skipped { path: PathBuf::from(format!("{prefix}{name}")), reason });
+            return;
+        }
+        match before {
+            Some(known) if known.stat == Some(stat) => {
+                self.same_files += 1;
+                self.same_bytes += stat.size;
+                self.seen.push((Name::Known(known.name), Some(stat), Fate::Keep));
+            }
+            before => {
+                self.differing += 1;
+                let name =
+                    before.map_or_else(|| Name::New(name.to_owned()), |k| Name::Known(k.name));
+                self.seen.push((name, Some(stat), Fate::Read));
+            }
+        }
+    }
+
+    /// Skips a name, and keeps what is known under it.
+    fn skip(&mut self, prefix: &str, name: &[u8], reason: String) {
+        let before = self.known_as(name);
+        self.keep(before);
+        let path = Path::new(prefix).join(OsStr::from_bytes(name));
+        self.skipped.push(Skipped { path, reason });
+    }
+
+    fn keep(&mut self, before: Option<KnownFile<'k>>) {
+        if let Some(known) = before {
+            self.seen.push((Name::Known(known.name), None, Fate::Keep));
+        }
+    }
+
+    /// What was not met by now is gone.
+    fn end(&mut self) {
+        let rest = self.known.get(self.passed..).unwrap_or_default();
+        self.gone.extend(rest.iter().map(|known| known.name.to_owned()));
+        self.passed = self.known.len();
+    }
+
+    /// Whether every file is known with its stat, and every known one is there.
+    fn is_as_known(&self) -> bool {
+        self.same_files == self.known.len() as u64 && self.seen.len() == self.known.len()
+    }
+
+    fn seen(&mut self) -> Vec<SeenFile> {
+        let name = |name| match name {
+            Name::Known(name) => name.to_owned(),
+            Name::New(name) => name,
+        };
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        seen.map(|(found, stat, fate)| SeenFile { name: name(found), stat, fate }).collect()
+    }
+}
+
+/// Why a file is left out that has more bytes than `limit`.
+pub(super) fn too_large(limit: u64) -> String {
+    format!("it has more bytes than the limit of {limit}")
+}

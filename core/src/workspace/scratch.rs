@@ -1,0 +1,136 @@
+//! A directory that shows the files of one turn after another, to run something on each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::folder::EntryKind;
+use super::layout::entry_path;
+use super::plan::plan;
+use super::restore::Restored;
+use super::target::Target;
+use crate::context::{Context, text_key};
+use crate::error::{Error, Result};
+use crate::object::ObjectSource;
+
+/// The section that is shown, and so the folder that it is in.
+const FILES: &str = "files";
+
+/// A directory for the files of one context after another. It belongs to whoever made it, who removes it.
+#[derive(Debug)]
+pub struct Scratch {
+    dir: PathBuf,
+    /// The files that were shown last.
+    shown: BTreeSet<PathBuf>,
+}
+
+impl Scratch {
+    /// Shows files in `dir`, which is empty.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, shown: BTreeSet::new() }
+    }
+
+    /// Where the files are.
+    #[must_use]
+    pub fn files(&self) -> PathBuf {
+        self.dir.join(FILES)
+    }
+
+    /// Makes the directory show the files of `context`. Files that are as they should be are not
+    /// written; those of the last context that this one has not go. What else is there stays.
+    ///
+    /// # Errors
+    /// Those of [`plan`] and of [`RestorePlan::apply`](super::RestorePlan::apply).
+    pub fn show(&mut self, source: &dyn ObjectSource, context: &Context) -> Result<Restored> {
+        let mut wanted = BTreeSet::new();
+        for entry in context.map(source, FILES)?.iter(source) {
+            wanted.insert(entry_path(FILES, &text_key(&entry?.0)?)?);
+        }
+        self.remove(&wanted)?;
+        std::fs::create_dir_all(self.files()).map_err(|error| self.failed("make", FILES, error))?;
+        self.shown.clone_from(&wanted);
+        if wanted.is_empty() {
+            return Ok(Restored::default());
+        }
+        plan(source, context, &self.dir, &[FILES.to_owned()])?.apply(source, true)
+    }
+
+    /// Removes the files that are shown and not wanted, and the folders that are empty then. What was
+    /// shown as a file and is a folder now is somebody else's.
+    fn remove(&self, wanted: &BTreeSet<PathBuf>) -> Result<()> {
+        let Some(target) = Target::open(&self.dir)? else { return Ok(()) };
+        for path in self.shown.difference(wanted) {
+            let (parent, Some(name)) = (path.parent().unwrap_or(Path::new("")), path.file_name())
+            else {
+                continue;
+            };
+            let Some(folder) = target.enter(parent)? else { continue };
+            let failed = |error| self.failed("remove", &path.to_string_lossy(), error);
+            let found = folder.find(name).map_err(failed)?.map(|found| found.kind);
+            if matches!(found, Some(EntryKind::File | EntryKind::Link)) {
+                folder.remove(name).map_err(failed)?;
+            }
+            let above = parent.ancestors().take_while(|above| *above != Path::new(FILES));
+            for empty in above {
+                let (Some(above), Some(name)) = (empty.parent(), empty.file_name()) else { break };
+                let Some(folder) = target.enter(above)? else { break };
+                // It is not empty, or somebody was faster.
+                if folder.remove_folder(name).is_err() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, action: &str, path: &str, error: std::io::Error) -> Error {
+        Error::io(format!("{action} {}", self.dir.join(path).display()), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{Builder, FileMode};
+    use crate::object::Memory;
+
+    fn context(objects: &mut Memory, files: &[(&str, &str)]) -> Context {
+        let mut builder = Builder::new();
+        for (path, text) in files {
+            let mode = if text.starts_with("->") { FileMode::Symlink } else { FileMode::Regular };
+            let content = text.trim_start_matches("->").to_owned().into();
+            builder.set_file(objects, path, Some((mode, content))).unwrap();
+        }
+        let tree = builder.write(objects).unwrap();
+        Context::open(objects, &tree).unwrap()
+    }
+
+    #[test]
+    fn a_directory_shows_one_context_after_another_and_nothing_outside_changes() {
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("b"), "mine").unwrap();
+        let link = format!("->{}", outside.path().display());
+        let dir = tempfile::tempdir().unwrap();
+        let mut scratch = Scratch::new(dir.path().join("scratch"));
+        let mut objects = Memory::new();
+        let show = |scratch: &mut Scratch, objects: &mut Memory, files: &[(&str, &str)]| {
+            let context = context(objects, files);
+            let restored = scratch.show(objects, &context).unwrap();
+            (restored.written, restored.kept)
+        };
+        assert_eq!(show(&mut scratch, &mut objects, &[("a/b", "1"), ("c", "2")]), (2, 0));
+        let here = scratch.files();
+        std::fs::write(here.join("made"), "by a command").unwrap();
+        assert_eq!(show(&mut scratch, &mut objects, &[("a", &link), ("c", "2")]), (1, 1));
+        assert_eq!(show(&mut scratch, &mut objects, &[("a/b", "3"), ("c", "2")]), (1, 1));
+        assert_eq!(std::fs::read_to_string(here.join("a/b")).unwrap(), "3");
+        std::fs::write(here.join("c"), "changed by a command").unwrap();
+        assert_eq!(show(&mut scratch, &mut objects, &[("c", "2")]), (1, 0));
+        assert!(!here.join("a").exists());
+        assert_eq!(show(&mut scratch, &mut objects, &[]), (0, 0));
+        let names: Vec<_> =
+            std::fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["made"]);
+        assert_eq!(std::fs::read_to_string(outside.path().join("b")).unwrap(), "mine");
+    }
+}

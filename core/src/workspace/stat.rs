@@ -1,0 +1,187 @@
+//! What the system says of a file, and how it shows that the file is unchanged.
+//!
+//! A file whose [`Stat`] is the same was not written to, with one exception: clocks of file systems
+//! go in steps, and a file that is written twice within one step has the same times after both. So a
+//! stat counts for later only if the clock had gone on since the file was changed ([`Stat::lasts`]).
+
+use super::folder::EntryKind;
+use crate::context::FileMode;
+
+/// Bytes of a stat in a table.
+pub(super) const STAT_BYTES: usize = 44;
+
+/// The bits of a mode that say what a file is; their values are the same on every Unix.
+const TYPE_BITS: u32 = 0o170_000;
+
+const NANOS: i64 = 1_000_000_000;
+
+/// Steps of file systems: of most, where it is that of the clock of the kernel; and of those that count
+/// seconds, or two.
+const FINE_STEP: i64 = NANOS / 50;
+const COARSE_STEP: i64 = 2 * NANOS;
+
+/// Times that are whole multiples of this may come from a file system with coarse steps.
+const COARSE_UNIT: i64 = NANOS / 100;
+
+/// How much a clock of another device, perhaps of another machine, may differ from this one.
+const OTHER_CLOCK: i64 = 60 * NANOS;
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) size: u64,
+    /// When the content was changed last, in nanoseconds since 1970. Users set it as they like.
+    modified: i64,
+    /// When anything was changed last, in nanoseconds since 1970. Only the system sets it.
+    changed: i64,
+    pub(super) inode: u64,
+    pub(super) device: u64,
+    /// Type and permissions.
+    mode: u32,
+}
+
+/// A reading of the clock of a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    nanos: i64,
+    device: u64,
+}
+
+impl Moment {
+    /// The moment when something was changed last.
+    pub(super) fn of_change(stat: &Stat) -> Self {
+        Self { nanos: stat.changed, device: stat.device }
+    }
+}
+
+/// The fields have other widths on every system. What does not fit is folded, since it is only
+/// compared with itself.
+impl From<&rustix::fs::Stat> for Stat {
+    fn from(stat: &rustix::fs::Stat) -> Self {
+        let nanos = |seconds: i128, rest: i128| folded(seconds * i128::from(NANOS) + rest);
+        Self {
+            size: folded(stat.st_size.into()),
+            modified: nanos(stat.st_mtime.into(), stat.st_mtime_nsec.into()).cast_signed(),
+            changed: nanos(stat.st_ctime.into(), stat.st_ctime_nsec.into()).cast_signed(),
+            inode: folded(stat.st_ino.into()),
+            device: folded(stat.st_dev.into()),
+            mode: u32::try_from(folded(stat.st_mode.into())).unwrap_or_default(),
+        }
+    }
+}
+
+fn folded(number: i128) -> u64 {
+    let [low, ..] = *number.to_le_bytes().as_chunks::<8>().0 else { return 0 };
+    u64::from_le_bytes(low)
+}
+
+impl Stat {
+    /// What a file is for a context; nothing for a folder, pipe, socket or device.
+    pub(super) fn file_mode(&self) -> Option<FileMode> {
+        match self.kind() {
+            EntryKind::File if self.mode & 0o111 != 0 => Some(FileMode::Executable),
+            EntryKind::File => Some(FileMode::Regular),
+            EntryKind::Link => Some(FileMode::Symlink),
+            EntryKind::Folder | EntryKind::Special => None,
+        }
+    }
+
+    /// What it is.
+    pub(super) fn kind(&self) -> EntryKind {
+        match self.mode & TYPE_BITS {
+            0o100_000 => EntryKind::File,
+            0o120_000 => EntryKind::Link,
+            0o040_000 => EntryKind::Folder,
+            _ => EntryKind::Special,
+        }
+    }
+
+    /// When anything of it was changed last, in nanoseconds since 1970.
+    pub(super) fn changed(&self) -> i64 {
+        self.changed
+    }
+
+    /// Which it is.
+    pub(super) fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
+    /// Whether whatever happens to the file after `moment` shows in another stat.
+    pub(super) fn lasts(&self, moment: &Moment) -> bool {
+        let step = match self.changed % COARSE_UNIT {
+            _ if self.device != moment.device => OTHER_CLOCK,
+            0 => COARSE_STEP,
+            _ => FINE_STEP,
+        };
+        // A time of modification in the future is somebody's own, and git does not trust it either.
+        self.changed.max(self.modified) < moment.nanos.saturating_sub(step)
+    }
+
+    /// Appends it to a table; [`Stat::decode`] reads it.
+    pub(super) fn encode(stat: Option<&Self>, out: &mut Vec<u8>) {
+        let Some(Self { size, modified, changed, inode, device, mode }) = stat else {
+            out.extend_from_slice(&[0; STAT_BYTES]);
+            return;
+        };
+        for field in [*size, modified.cast_unsigned(), changed.cast_unsigned(), *inode, *device] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&mode.to_le_bytes());
+    }
+
+    /// A stat in a table. All zero, or for anything without a number: a file of which only the name
+    /// is known.
+    pub(super) fn decode(bytes: &[u8; STAT_BYTES]) -> Option<Self> {
+        let (numbers, mode) = bytes.as_chunks::<8>();
+        let [size, modified, changed, inode, device] = numbers else { return None };
+        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        let stat = Self {
+            size: number(size),
+            modified: number(modified).cast_signed(),
+            changed: number(changed).cast_signed(),
+            inode: number(inode),
+            device: number(device),
+            mode: u32::from_le_bytes(mode.try_into().ok()?),
+        };
+        (stat.inode != 0).then_some(stat)
+    }
+}
+
+#[cfg(test)]
+impl Stat {
+    /// Made up, changed and modified at these moments.
+    pub(super) fn made_up(inode: u64, modified: i64, changed: i64) -> Self {
+        Self { size: 3, modified, changed, inode, device: 7, mode: 0o100_644 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stat_comes_back_from_a_table() {
+        for stat in [None, Some(Stat::made_up(5, -1, i64::MAX))] {
+            let mut bytes = Vec::new();
+            Stat::encode(stat.as_ref(), &mut bytes);
+            assert_eq!(Stat::decode(bytes.as_slice().try_into().unwrap()), stat);
+        }
+    }
+
+    #[test]
+    fn a_stat_lasts_only_if_the_clock_has_gone_on() {
+        let at = |nanos| Moment { nanos, device: 7 };
+        let fine = Stat::made_up(1, 0, 100 * NANOS + 1);
+        assert!(!fine.lasts(&at(100 * NANOS)));
+        assert!(!fine.lasts(&at(100 * NANOS + FINE_STEP)));
+        assert!(fine.lasts(&at(100 * NANOS + FINE_STEP + 2)));
+        let coarse = Stat::made_up(1, 0, 100 * NANOS);
+        assert!(!coarse.lasts(&at(101 * NANOS)));
+        assert!(coarse.lasts(&at(103 * NANOS)));
+        let elsewhere = Moment { nanos: 103 * NANOS, device: 8 };
+        assert!(!coarse.lasts(&elsewhere));
+        // The time of modification is in the future, or was set back.
+        assert!(!Stat::made_up(1, 900 * NANOS, 1).lasts(&at(500 * NANOS)));
+        assert!(!Stat::made_up(1, 0, 500 * NANOS).lasts(&at(500 * NANOS)));
+    }
+}

@@ -1,0 +1,171 @@
+//! The file in a store that keeps what a capture of a directory has seen, for the next one.
+//!
+//! It is a cache: whatever is wrong with it costs a capture that reads every file, and nothing else.
+//! It is written whole under a name of its own and then renamed, never synced, and read only if it
+//! verifies. Two captures at once each keep what they saw, and the one that ends later stays.
+
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::capture::{Captured, SECTION};
+use super::folder::{EntryKind, Folder};
+use super::part::Part;
+use super::stat::{Moment, Stat};
+use super::table::{Draft, Table};
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::store::{Store, WORKSPACES_DIR};
+
+/// Files of directories that a store keeps; the oldest go.
+const MAX_FILES: usize = 16;
+
+/// Largest file that is read, in bytes: some ten million files.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// Only the owner of a store reads what is in it.
+const MODE: u32 = 0o600;
+
+/// Hex digits of a file's name.
+const DIGITS: usize = 32;
+
+/// What an earlier capture of a directory has seen, and the moment at which this one began.
+pub struct StatCache {
+    folder: Folder,
+    name: String,
+    /// The path of the directory, hashed.
+    directory: ObjectId,
+    moment: Moment,
+    table: Option<Table>,
+}
+
+impl fmt::Debug for StatCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = self.table.as_ref().map(|table| table.files);
+        f.debug_struct("StatCache").field("files", &files).finish_non_exhaustive()
+    }
+}
+
+impl StatCache {
+    /// Opens the cache that `store` has for the directory `dir`, which is empty when there is none,
+    /// or none that is whole. To be opened anew for each capture, before it: the clock of the file
+    /// system is read here, and what changes later is not taken for unchanged.
+    ///
+    /// Reads about 60 bytes a file.
+    ///
+    /// # Errors
+    /// `Io` when the store cannot be written to, or `dir` is not there.
+    pub fn open(store: &Store, dir: &Path) -> Result<Self> {
+        let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
+        let path = fs::canonicalize(dir).map_err(failed)?;
+        let folder = open_folder(store.dir()).map_err(failed)?;
+        let moment = Moment::of_change(&Stat::from(&folder.touch().map_err(failed)?));
+        let directory = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
+        let name = directory.short(DIGITS);
+        let table = read(&folder, &name).and_then(|bytes| Table::decode(&bytes, &directory));
+        Ok(Self { folder, name, directory, moment, table })
+    }
+
+    /// Keeps what `captured` has seen for the next capture, which goes on from the context `tree`.
+    /// To be called when `tree`, which the builder wrote right after the capture, is in the store.
+    /// Does nothing when the cache says so already.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be written, and what reading `tree` reports. The cache is as it was then.
+    pub fn save(
+        &self,
+        captured: &Captured,
+        source: &dyn ObjectSource,
+        tree: &ObjectId,
+    ) -> Result<()> {
+        let Some(draft) = &captured.draft else { return Ok(()) };
+        let context = Context::open(source, tree)?;
+        let Some(section) = context.section(source, SECTION)? else { return Ok(()) };
+        if context.map(source, SECTION)?.len() != draft.files() {
+            return Err(Error::invalid("the files were changed after they were captured"));
+        }
+        match self.write(draft, &section.id) {
+            // Another capture of the same directory was faster, and what it saw is as good.
+            Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.bound().map_err(|error| Error::io("remove old caches", error)),
+        }
+    }
+
+    /// What is known, if anything.
+    pub(super) fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// When it was opened, by the clock of the file system.
+    pub(super) fn moment(&self) -> Moment {
+        self.moment
+    }
+
+    fn write(&self, draft: &Draft, root: &ObjectId) -> Result<()> {
+        let failed = |error| Error::io("write the cache of a directory", error);
+        let name = OsStr::new(&self.name);
+        let before = self.folder.find(name).map_err(failed)?;
+        let (part, mut file) = Part::file(&self.folder, name, MODE)?;
+        let [header, checksum] = draft.encode(root, &self.directory);
+        for bytes in [&header[..], draft.blocks(), &checksum[..]] {
+            file.write_all(bytes).map_err(failed)?;
+        }
+        part.name(name, before.as_ref())
+    }
+
+    /// Removes the oldest files while there are too many.
+    fn bound(&self) -> io::Result<()> {
+        let mut files = Vec::new();
+        for (name, _) in self.folder.names()? {
+            // One that is gone by now needs no removing.
+            let Ok(stat) = self.folder.stat(&name) else { continue };
+            files.push((Stat::from(&stat).changed(), name));
+        }
+        files.sort_unstable();
+        let spare = files.len().saturating_sub(MAX_FILES);
+        for (_, name) in files.iter().take(spare) {
+            remove(&self.folder, name)?;
+        }
+        Ok(())
+    }
+}
+
+fn remove(folder: &Folder, name: &CString) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    match folder.remove(OsStr::from_bytes(name.as_bytes())) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The folder of caches in a store, made if need be.
+fn open_folder(store: &Path) -> io::Result<Folder> {
+    let store = Folder::open(store)?;
+    let name = OsStr::new(WORKSPACES_DIR);
+    match store.enter(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        opened => return opened,
+    }
+    match store.make_private(name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => store.enter(name),
+    }
+}
+
+/// The bytes of a file; nothing when there is none, or anything else.
+fn read(folder: &Folder, name: &str) -> Option<Bytes> {
+    let mut file = folder.read(OsStr::new(name)).ok()?;
+    let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
+    if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.size).ok()?);
+    file.read_to_end(&mut bytes).ok()?;
+    Some(bytes.into())
+}

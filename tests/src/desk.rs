@@ -1,0 +1,186 @@
+//! A directory beside a store, and snapshots of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use turntree::context::{Builder, Context, FileEntry};
+use turntree::object::{Kind, Memory, ObjectId, ObjectSource};
+use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::workspace::{CaptureOptions, Captured, StatCache, capture};
+
+use crate::{Sandbox, stamp};
+
+/// A store, and a directory beside it, of which snapshots are taken.
+pub struct Desk {
+    /// The store.
+    pub sandbox: Sandbox,
+    /// The directory.
+    pub work: PathBuf,
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Desk {
+    /// An empty directory.
+    #[must_use]
+    pub fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let work = sandbox.folder().join("work");
+        fs::create_dir(&work).unwrap();
+        Self { sandbox, work }
+    }
+
+    /// The path of `name` in the directory.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.work.join(name)
+    }
+
+    /// Writes a file, with the folders that it is in.
+    pub fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// A snapshot on `main`, with the cache of the store.
+    pub fn snapshot(&self) -> Captured {
+        self.snapshot_with(&CaptureOptions::default())
+    }
+
+    /// A snapshot on `main`, with the cache of the store.
+    pub fn snapshot_with(&self, options: &CaptureOptions<'_>) -> Captured {
+        take(&self.sandbox.repo, "main", &self.work, options)
+    }
+
+    /// The files of the newest snapshot, with their content.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<String, (FileEntry, String)> {
+        let repo = &self.sandbox.repo;
+        let context = tip(repo, "main");
+        let entry = |entry: turntree::Result<(bytes::Bytes, turntree::tree::Item)>| {
+            let (key, item) = entry.unwrap();
+            let file = FileEntry::from_item(&item).unwrap();
+            let content = repo.store().read_as(Kind::Blob, &file.blob).unwrap();
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            (text(&key), (file, text(&content)))
+        };
+        context.map(repo.store(), "files").unwrap().iter(repo.store()).map(entry).collect()
+    }
+
+    /// The names of the files in the newest snapshot.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.files().into_keys().collect()
+    }
+
+    /// Fails unless the newest snapshot has just what a capture without cache and history has.
+    pub fn expect_truth(&self) {
+        let (repo, mut objects) = (&self.sandbox.repo, Memory::new());
+        let mut builder = Builder::new();
+        let (empty, options) = (Context::default(), CaptureOptions::default());
+        capture(&mut objects, &empty, &mut builder, &self.work, &options).unwrap();
+        let tree = builder.write(&mut objects).unwrap();
+        let truth = Context::open(&objects, &tree).unwrap();
+        // An empty section and none are the same here.
+        let root = |source: &dyn ObjectSource, context: &Context| {
+            let files = context.map(source, "files").unwrap();
+            (!files.is_empty()).then(|| context.section(source, "files").unwrap().unwrap().id)
+        };
+        assert_eq!(root(repo.store(), &tip(repo, "main")), root(&objects, &truth));
+    }
+
+    /// Waits until whatever changes from now on has other times than what changed before.
+    pub fn let_the_clock_go_on(&self) {
+        let path = self.sandbox.folder().join("clock");
+        let now = || {
+            fs::write(&path, "").unwrap();
+            let found = fs::metadata(&path).unwrap();
+            Duration::new(found.ctime().unsigned_abs(), u32::try_from(found.ctime_nsec()).unwrap())
+        };
+        let start = now();
+        while now() < start + Duration::from_millis(60) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The only file in which the store keeps what captures have seen.
+    #[must_use]
+    pub fn cache(&self) -> PathBuf {
+        let mut files = fs::read_dir(self.sandbox.store().join("workspaces")).unwrap();
+        let file = files.next().unwrap().unwrap().path();
+        assert!(files.next().is_none());
+        file
+    }
+}
+
+/// The context of the newest snapshot on a branch; an empty one when there is none.
+#[must_use]
+pub fn tip(repo: &Repository, branch: &str) -> Context {
+    let branch = BranchName::new("desk", branch).unwrap();
+    repo.tip(&branch).map_or_else(Context::default, |tip| repo.context(&tip).unwrap())
+}
+
+/// A snapshot of `work` on a branch.
+pub fn take(
+    repo: &Repository,
+    branch: &str,
+    work: &Path,
+    options: &CaptureOptions<'_>,
+) -> Captured {
+    let cache = StatCache::open(repo.store(), work).unwrap();
+    let parent = tip(repo, branch);
+    let (captured, tree) = snapshot_on(repo, branch, &parent, work, &cache, options);
+    cache.save(&captured, repo.store(), &tree).unwrap();
+    captured
+}
+
+/// A snapshot on a branch, of a context that goes on from `parent`.
+pub fn snapshot_on(
+    repo: &Repository,
+    branch: &str,
+    parent: &Context,
+    work: &Path,
+    cache: &StatCache,
+    options: &CaptureOptions<'_>,
+) -> (Captured, ObjectId) {
+    let mut change = repo.begin();
+    let mut builder = Builder::from(parent.clone());
+    let options = CaptureOptions { cache: Some(cache), ..*options };
+    let captured = capture(&mut change, parent, &mut builder, work, &options).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    let branch = BranchName::new("desk", branch).unwrap();
+    change.snapshot(&branch, Snapshot::new(tree, "", &stamp(1))).unwrap();
+    change.finish(&stamp(1), "snapshot").unwrap();
+    (captured, tree)
+}
+
+/// What a capture left out, and why.
+#[must_use]
+pub fn reasons(captured: &Captured) -> BTreeMap<String, String> {
+    let skipped = captured.skipped.iter();
+    skipped.map(|one| (one.path.to_string_lossy().into_owned(), one.reason.clone())).collect()
+}
+
+impl Desk {
+    /// A snapshot on `main` of which nothing is kept for the next one.
+    pub fn snapshot_without_saving(&self) -> Captured {
+        let cache = StatCache::open(self.sandbox.repo.store(), &self.work).unwrap();
+        let parent = tip(&self.sandbox.repo, "main");
+        let options = CaptureOptions::default();
+        snapshot_on(&self.sandbox.repo, "main", &parent, &self.work, &cache, &options).0
+    }
+}
+
+/// A pipe of this name.
+pub fn pipe(path: &Path) {
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+}

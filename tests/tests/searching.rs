@@ -1,0 +1,273 @@
+//! `grep` and `log` by what changed: what they say of random histories is what a look at every entry
+//! of every turn says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use turntree::context::Paths;
+use turntree::exchange::MessageText;
+use turntree::object::ObjectId;
+use turntree::repo::{
+    Grep, GrepQuery, LinePattern, PatternOptions, SearchScope, Touch, Touching, Wanted,
+};
+use turntree_tests::tangle::{Content, MESSAGES, Tangle, steps};
+use turntree_tests::{Sandbox, recorded_sessions};
+
+const TEXTS: [&str; 5] = ["alpha", "beta", "say \"b", "é", "x"];
+
+fn pattern(text: &str) -> LinePattern {
+    LinePattern::new(text, PatternOptions { fixed: true, ..Default::default() }).unwrap()
+}
+
+fn messages(pattern: &LinePattern) -> MessageText {
+    MessageText::with_words(pattern.words(), pattern.ignores_case())
+}
+
+fn grep<T>(
+    sandbox: &Sandbox,
+    scopes: &[SearchScope],
+    text: &str,
+    paths: &[&str],
+    ask: impl FnOnce(&Grep<'_>) -> T,
+) -> T {
+    let pattern = pattern(text);
+    let messages = messages(&pattern);
+    let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+    let query = GrepQuery {
+        pattern: &pattern,
+        wanted: Wanted { paths: Paths::new(&paths), roles: Vec::new() },
+        lines: Some(0),
+        read: &|format, bytes| messages.read(format, bytes),
+    };
+    ask(&sandbox.repo.grep(scopes, query, &|_, _| {}).unwrap())
+}
+
+/// First and last turn, section, key, text.
+type Told = (usize, Option<usize>, String, String, String);
+
+/// What is told of a history of `members`, the turns of which end in `tips`.
+fn naive(tangle: &Tangle, members: &[usize], tips: &[usize], text: &str) -> BTreeSet<Told> {
+    let mut members = members.to_vec();
+    members.sort_by_key(|at| tangle.turns[*at].order);
+    let entries = |at: usize| tangle.turns[at].content.entries();
+    let mut first: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    for at in &members {
+        for (entry, count) in entries(*at) {
+            let parents = &tangle.turns[*at].parents;
+            let is_new = |parent: &usize| entries(*parent).get(&entry).unwrap_or(&0) < &count;
+            if parents.iter().all(is_new) {
+                first.entry(entry).or_insert(*at);
+            }
+        }
+    }
+    let matching =
+        first.into_iter().filter(|((_, _, said), _)| said.lines().any(|line| line.contains(text)));
+    matching
+        .map(|((section, key, said), first)| {
+            let has = |at: &usize| entries(*at).contains_key(&(section, key, said));
+            let last = members.iter().rev().find(|at| has(at)).copied();
+            let last = last.filter(|_| !tips.iter().any(has));
+            (first, last, section.to_owned(), key.to_owned(), said.to_owned())
+        })
+        .collect()
+}
+
+/// What is told by the store, in the same words; the key of a message is checked here.
+fn told(tangle: &Tangle, grep: &Grep<'_>) -> BTreeSet<Told> {
+    let mut all = BTreeSet::new();
+    let mut order = Vec::new();
+    for place in grep.places() {
+        let first = tangle.position(&place.commit);
+        let content = &tangle.turns[first].content;
+        let (key, said) = match place.section.as_str() {
+            MESSAGES => ("", &content.messages[place.key.parse::<usize>().unwrap()]),
+            "files" => (place.key.as_str(), &content.files[&place.key]),
+            _ => (place.key.as_str(), &content.notes[&place.key]),
+        };
+        let found = grep.found(place).unwrap();
+        let lines: Vec<&str> = found.lines.iter().map(|line| line.text.as_str()).collect();
+        let numbered =
+            |number: u64| said.lines().nth(usize::try_from(number).unwrap() - 1).unwrap();
+        assert!(found.lines.iter().all(|line| line.text == numbered(line.number)), "{lines:?}");
+        assert_eq!(found.count, place.count);
+        order.push(tangle.turns[first].order);
+        let last = place.last.map(|(_, id)| tangle.position(&id));
+        let told = (first, last, place.section.clone(), key.to_owned(), said.clone());
+        assert!(all.insert(told), "told twice");
+    }
+    assert!(order.is_sorted(), "in the order of history");
+    all
+}
+
+fn scope(tangle: &Tangle, tips: &[usize], hide: &[usize]) -> SearchScope {
+    let ids = |of: &[usize]| of.iter().map(|at| tangle.turns[*at].id).collect::<Vec<_>>();
+    SearchScope { starts: ids(tips).into_iter().map(|id| (id, None)).collect(), hide: ids(hide) }
+}
+
+/// Whether a turn changed something that `of` says of contents, by the unit of which it says it: for
+/// every parent, the same unit.
+fn has_touched<T: Eq>(
+    tangle: &Tangle,
+    at: usize,
+    of: impl for<'c> Fn(&'c Content) -> BTreeMap<(String, String), T>,
+) -> bool {
+    let here = &tangle.turns[at];
+    let now = of(&here.content);
+    let changed = |before: BTreeMap<(String, String), T>| -> BTreeSet<(String, String)> {
+        let units = now.keys().chain(before.keys());
+        units.filter(|unit| now.get(*unit) != before.get(*unit)).cloned().collect()
+    };
+    let parents: Vec<_> = match here.parents.as_slice() {
+        [] => vec![BTreeMap::new()],
+        parents => parents.iter().map(|at| of(&tangle.turns[*at].content)).collect(),
+    };
+    let sets = parents.into_iter().map(changed);
+    sets.reduce(|a, b| a.intersection(&b).cloned().collect()).is_some_and(|units| !units.is_empty())
+}
+
+/// Units of a content below `path`, with what they are.
+fn units(content: &Content, path: &str) -> BTreeMap<(String, String), Vec<String>> {
+    let mut units: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for (section, map) in [("scratchpad", &content.notes), ("files", &content.files)] {
+        for (key, value) in map {
+            units.insert((section.to_owned(), key.clone()), vec![value.clone()]);
+        }
+    }
+    let whole = content.messages.clone();
+    match path.strip_prefix("agents/main/messages/") {
+        Some(index) => {
+            let item = whole.into_iter().nth(index.parse().unwrap());
+            item.map(|item| units.insert((MESSAGES.to_owned(), index.to_owned()), vec![item]));
+        }
+        None if !whole.is_empty() => {
+            units.insert((MESSAGES.to_owned(), String::new()), whole);
+        }
+        None => {}
+    }
+    units.retain(|(section, key), _| {
+        let full = format!("{section}/{key}");
+        path.is_empty()
+            || full.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    units
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_that_ever_was_is_found_once(steps in steps(), text in 0..TEXTS.len()) {
+        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
+        let tips: Vec<usize> = tangle.tips.values().copied().collect();
+        let members = tangle.reachable(&tips);
+        let found = grep(&tangle.sandbox, &[scope(&tangle, &tips, &[])], text, &[], |grep| {
+            told(&tangle, grep)
+        });
+        prop_assert_eq!(found, naive(&tangle, &members, &tips, text));
+    }
+
+    #[test]
+    fn a_range_and_a_second_scope_tell_what_is_new_in_them(steps in steps(), text in 0..2_usize) {
+        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
+        let tips: Vec<usize> = tangle.tips.values().copied().collect();
+        let (first, rest) = tips.split_first().unwrap();
+        let old = tangle.reachable(&[*first]);
+        let mut members = tangle.reachable(rest);
+        members.retain(|at| !old.contains(at));
+        let expected = naive(&tangle, &members, rest, text);
+        let range = [scope(&tangle, rest, &[*first])];
+        let found = grep(&tangle.sandbox, &range, text, &[], |grep| told(&tangle, grep));
+        prop_assert_eq!(&found, &expected);
+        let scopes = [scope(&tangle, &[*first], &[]), scope(&tangle, rest, &[])];
+        let pattern = pattern(text);
+        let places = grep(&tangle.sandbox, &scopes, text, &[], |grep| grep.places().len());
+        let of_first = naive(&tangle, &old, &[*first], text);
+        prop_assert_eq!(places, of_first.len() + expected.len(), "{:?}", pattern);
+    }
+
+    #[test]
+    fn a_turn_touches_a_path_when_something_below_it_differs(steps in steps(), path in 0..7_usize) {
+        let tangle = Tangle::new(&steps);
+        let path = ["files", "files/dir", "scratchpad/a", "agents", MESSAGES,
+            "agents/main/messages/1", "nowhere"][path];
+        let touching = Touching { paths: Paths::new(&[path.to_owned()]), text: None };
+        let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
+        let mut touches = tangle.sandbox.repo.touches(touching);
+        for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
+            let entry = entry.unwrap();
+            let at = tangle.position(&entry.id);
+            let expected = has_touched(&tangle, at, |content| units(content, path));
+            prop_assert_eq!(touches.of(&entry).unwrap() == Touch::Yes, expected, "{} {}", path, at);
+        }
+        prop_assert!(touches.gaps().is_empty());
+    }
+
+    #[test]
+    fn a_turn_changes_how_often_a_text_occurs(steps in steps(), text in 0..TEXTS.len()) {
+        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
+        let pattern = pattern(text);
+        let messages = messages(&pattern);
+        let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
+        let count = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().matches(text).count() as u64;
+        let touching = Touching { paths: Paths::default(), text: Some((&count, &read)) };
+        let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
+        let mut touches = tangle.sandbox.repo.touches(touching);
+        for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
+            let entry = entry.unwrap();
+            let at = tangle.position(&entry.id);
+            let expected = has_touched(&tangle, at, |content| {
+                let sum = |texts: &Vec<String>| {
+                    texts.iter().map(|said| said.matches(text).count()).sum::<usize>()
+                };
+                let counts = units(content, "").into_iter().map(|(unit, texts)| (unit, sum(&texts)));
+                counts.filter(|(_, count)| *count > 0).collect()
+            });
+            prop_assert_eq!(touches.of(&entry).unwrap() == Touch::Yes, expected, "{} {}", text, at);
+        }
+    }
+}
+
+#[test]
+fn words_of_a_recording_are_found_in_every_message_that_says_them() {
+    let files = recorded_sessions();
+    if files.is_empty() {
+        eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");
+    }
+    for file in files {
+        let bytes = std::fs::read(&file).unwrap();
+        let sandbox = Sandbox::new();
+        let Ok(report) = sandbox.import("recorded", &bytes) else { continue };
+        let scopes = [SearchScope { starts: vec![(report.head, None)], hide: vec![] }];
+        // Every message as it is read without looking for words first.
+        let said = Mutex::new(Vec::new());
+        let everything = pattern("");
+        let query = GrepQuery {
+            pattern: &everything,
+            wanted: Wanted { paths: Paths::new(&["agents".into()]), roles: Vec::new() },
+            lines: None,
+            read: &|format, bytes| {
+                let text = MessageText::default().read(format, bytes);
+                said.lock().unwrap().extend(text.clone());
+                text
+            },
+        };
+        drop(sandbox.repo.grep(&scopes, query, &|_, _| {}).unwrap());
+        let said = said.into_inner().unwrap();
+        let all: String = said.iter().flat_map(|text| [text, "\n"]).collect();
+        let words: BTreeSet<&str> = all.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        for word in words.iter().step_by(words.len() / 5 + 1).filter(|word| !word.is_empty()) {
+            let expected = said.iter().filter(|text| text.contains(word)).count();
+            let found = grep(&sandbox, &scopes, word, &["agents"], |grep| {
+                let blobs: BTreeSet<ObjectId> = grep
+                    .places()
+                    .iter()
+                    .filter(|place| place.role.is_some())
+                    .map(|place| place.blob)
+                    .collect();
+                blobs.len()
+            });
+            assert_eq!(found, expected, "{word} in {}", file.display());
+        }
+    }
+}

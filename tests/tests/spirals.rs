@@ -1,0 +1,50 @@
+//! Spirals: the verdicts that others give on the same turns.
+//!
+//! Their cases are not part of the project: without them this test says so and passes.
+
+use std::path::Path;
+
+use serde_json::Value;
+use turntree::exchange::{SPIRAL_WINDOW, Step, find_spiral};
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+#[test]
+fn streaks_are_judged_as_the_reference_does() {
+    let vectors = "../../shared/formats/examples/open-codesign/vectors/spiral-cases.json";
+    let Ok(cases) = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(vectors)) else {
+        return eprintln!("skipped: no cases of the reference beside the project");
+    };
+    let cases: Vec<Value> = serde_json::from_slice(&cases).unwrap();
+    assert!(cases.len() >= 7);
+    for case in cases {
+        let step = |turn: &Value| Step {
+            turn: turn["turnId"].as_u64().unwrap(),
+            tool: text(&turn["toolName"]),
+            arguments: text(&turn["argsHash"]),
+            artifact: text(&turn["artifactSha256"]),
+            ..Step::default()
+        };
+        let steps: Vec<Step> = case["turns"].as_array().unwrap().iter().map(step).collect();
+        let window = case["windowSize"].as_u64().map_or(SPIRAL_WINDOW, |size| size as usize);
+        let found = find_spiral(&steps, window);
+        let (name, finding) = (&case["name"], &case["finding"]);
+        assert_eq!(found.streak.is_some(), !finding.is_null(), "{name}");
+        let Some(streak) = found.streak else { continue };
+        if let Some(verdict) = finding["verdict"].as_str() {
+            assert_eq!(found.verdict.name(), verdict, "{name}");
+        }
+        if let Some(length) = finding["streakLength"].as_u64() {
+            assert_eq!(streak.turns.len() as u64, length, "{name}");
+        }
+        if let Some(turns) = finding["streakTurnIds"].as_array() {
+            let turns: Vec<u64> = turns.iter().map(|turn| turn.as_u64().unwrap()).collect();
+            assert_eq!(streak.turns, turns, "{name}");
+        }
+        if let Some(signature) = finding["signature"].as_str() {
+            assert_eq!(streak.signature, signature, "{name}");
+        }
+    }
+}

@@ -378,7 +378,7 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
     /// Whatever is done to a directory, a capture with a cache has what one without has.
     #[test]

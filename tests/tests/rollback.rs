@@ -562,3 +562,39 @@ fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
     assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound), "{error}");
     assert_eq!((repo.tip(&Place::branch()), place.files()), (Some(tip), before));
 }
+
+#[test]
+fn an_undo_of_a_redo_brings_what_was_there_before_the_redo() {
+    let mut place = Place::new();
+    place.write("a", "one");
+    let first = place.snapshot("1");
+    place.write("a", "two");
+    place.snapshot("2");
+    place.apply(first, &[], false);
+    assert!(place.take_back(false));
+    place.write("a", "edited after the undo");
+    assert!(place.take_back(true));
+    assert_eq!(place.files()["a"], "one");
+    assert!(place.take_back(false));
+    assert_eq!(place.files()["a"], "edited after the undo");
+}
+
+#[test]
+fn a_branch_that_goes_takes_what_keeps_its_workspace_along() {
+    let mut place = Place::new();
+    place.write("a", "one");
+    let first = place.snapshot("1");
+    place.rollback(0, &[]).unwrap();
+    let (stamp, other) = (place.stamp(), BranchName::new("s", "other").unwrap());
+    let mut change = place.repo().begin();
+    change.rename_branch(&Place::branch(), &other).unwrap();
+    change.finish(&stamp, "rename").unwrap();
+    assert!(place.repo().read_ref(&before_ref(&Place::branch())).is_err());
+    assert!(place.repo().read_ref(&before_ref(&other)).is_err());
+
+    // Back under its name, the rollback can be taken back with its files.
+    assert!(place.take_back(false));
+    place.write("a", "two");
+    assert!(place.take_back(false));
+    assert_eq!((place.tip(), place.files()["a"].as_str()), (Some(first), "one"));
+}

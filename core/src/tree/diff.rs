@@ -238,7 +238,7 @@ impl Place {
 }
 
 /// The longest subsequence of `pairs`, whose first parts rise, in which the second parts rise too.
-fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+pub(crate) fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // Pile n has, on top, the pair with the least second part that ends a rise of n + 1 pairs.
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());

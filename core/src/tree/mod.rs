@@ -73,6 +73,7 @@ mod splice;
 
 use bytes::Bytes;
 
+pub(crate) use diff::longest_rise;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;

@@ -11,7 +11,7 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("Start", &["demo", "init", "import", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
     (
@@ -32,6 +32,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Go back and move out",
         &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
     ),
+    ("Long outputs", &["offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -147,6 +148,8 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Offload(commands::offload::Offload),
+    Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -169,6 +172,9 @@ pub(crate) enum Command {
 impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
+        if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
         if let Self::Restore(restore) = self {
             return restore.looks_only();
         }
@@ -231,6 +237,8 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Offload(command) => command.run(run),
+            Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

@@ -10,6 +10,7 @@ mod comparison;
 mod damage;
 mod merging;
 mod operations;
+mod payloads;
 mod redaction;
 mod restoration;
 mod search;
@@ -33,6 +34,9 @@ pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
 pub(crate) use self::operations::{Change, Operation, Undo};
+pub(crate) use self::payloads::{
+    Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
+};
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
@@ -91,6 +95,17 @@ pub(crate) struct Imported {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
+    /// What was in a directory.
+    #[serde(flatten)]
+    pub(crate) folder: Option<ImportedFolder>,
+}
+
+/// `import` of a directory.
+#[derive(Serialize)]
+pub(crate) struct ImportedFolder {
+    pub(crate) payloads: u64,
+    pub(crate) memories: u64,
+    pub(crate) notes: u64,
 }
 
 /// `snapshot`, `fork`, `switch`: where a branch is now.

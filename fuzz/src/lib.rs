@@ -15,6 +15,7 @@ mod model;
 pub mod mutation;
 mod object;
 mod pack;
+mod payloads;
 mod refs;
 mod repo;
 pub mod store;
@@ -26,6 +27,7 @@ pub use exchange::{state, transcript};
 pub use model::model;
 pub use object::{objects, policies};
 pub use pack::{mended_pack, pack};
+pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use repo::revision;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
@@ -63,4 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "swarm_events", run: swarm_events },
     Target { name: "state", run: state },
     Target { name: "layout", run: layout },
+    Target { name: "context_chef", run: context_chef },
+    Target { name: "offload", run: offload },
+    Target { name: "vfs_uri", run: vfs_uri },
 ];

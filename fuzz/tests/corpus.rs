@@ -143,3 +143,18 @@ fn whatever_refs_lead_to_takes_nothing_else_away() {
 fn what_is_redacted_is_gone() {
     replay("patterns", 60);
 }
+
+#[test]
+fn any_snapshot_of_context_chef_is_refused_or_comes_out_the_same() {
+    replay("context_chef", 2000);
+}
+
+#[test]
+fn any_text_is_offloaded_and_comes_back() {
+    replay("offload", 600);
+}
+
+#[test]
+fn any_uri_is_refused_or_stays_in_its_name_space() {
+    replay("vfs_uri", 5000);
+}

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use turntree_fuzz::{objects, policies, revision, state, transcript};
+use turntree_fuzz::{
+    context_chef, objects, offload, policies, revision, state, transcript, vfs_uri,
+};
 
 /// Deeper than any stack would bear.
 const LEVELS: usize = 100_000;
@@ -71,5 +73,25 @@ fn words_without_end_are_answered() {
     for byte in 0..=255 {
         objects(&vec![byte; LEVELS]);
         policies(&vec![byte; LEVELS]);
+    }
+}
+
+#[test]
+fn snapshots_and_texts_without_end_are_answered() {
+    for value in [deep("[", "]"), deep("{\"a\":", "}"), "[".repeat(LEVELS)] {
+        context_chef(value.as_bytes());
+        let message = format!(r#"{{"role":"user","content":"","x":{value}}}"#);
+        let entry = format!(r#"{{"value":"","x":{value}}}"#);
+        context_chef(
+            format!(
+                r#"{{"systemPrompt":[],"history":[{message}],"dynamicState":[],"odd":{value},
+                "modules":{{"janitor":{{"x":{value}}},"memory":{{"entries":{{"k":{entry}}}}},"pruner":{{}}}}}}"#
+            )
+            .as_bytes(),
+        );
+    }
+    for word in ["context://", "vfs_", "/", "\n", "\u{1f600}", "context://vfs/vfs_0.txt "] {
+        vfs_uri(word.repeat(LEVELS).as_bytes());
+        offload(word.repeat(LEVELS / 10).as_bytes());
     }
 }

@@ -229,6 +229,11 @@ fn pinning_and_keeping() {
 }
 
 #[test]
+fn offloading_before_summarising() {
+    play("offloading.md");
+}
+
+#[test]
 fn redacting() {
     play("redacting.md");
 }

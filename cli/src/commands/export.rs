@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT};
+use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree::exchange::{export_messages, export_source};
 use turntree::object::{Commit, ObjectSource};
@@ -26,7 +27,7 @@ use crate::revision::resolve;
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for. A file is written whole or not at all, with the permissions
+/// for; as context-chef a snapshot that its library restores. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -50,6 +51,9 @@ pub(crate) struct Export {
     /// Do as the system of the format does, where it is wrong
     #[arg(long, value_enum)]
     compat: Option<Compat>,
+    /// Leave out what has expired of core memory, as the next compile would, for context-chef
+    #[arg(long)]
+    sweep: bool,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -67,6 +71,8 @@ enum Format {
     Jsonl,
     /// A snapshot as SwarmSDK has it
     SwarmSnapshot,
+    /// A snapshot document as ContextChef 4.2 has it
+    ContextChef,
 }
 
 impl Export {
@@ -125,6 +131,14 @@ impl Export {
                     return Err(Error::not_found(missing));
                 }
                 export_messages(source, context, &self.agent, out)?
+            }
+            Format::ContextChef => {
+                let mut options = ChefOptions::of(commit);
+                if self.sweep {
+                    options.swept_at = Some(clock::now()?.micros / 1000);
+                }
+                export_chef(source, context, &options, out)?;
+                0
             }
         };
         Ok(())

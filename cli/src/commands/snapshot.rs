@@ -8,6 +8,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
+use turntree::repo::vfs::take_over;
 use turntree::repo::{NewPin, Snapshot as Draft};
 use turntree::workspace::workspace_metadata;
 
@@ -100,6 +101,7 @@ impl Snapshot {
                 Some(self.limits.capture(&repo, &mut change, &parent, &mut builder, dir)?)
             }
         };
+        take_over(&mut change, &mut builder)?;
         let tree = builder.write(&mut change)?;
         let mut draft = Draft::new(tree, &self.message, &stamp);
         draft.trigger = self.trigger;

@@ -1,6 +1,6 @@
 //! Events become commits: a context grows with every event, and each turn is snapshotted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -15,6 +15,7 @@ use crate::context::{
 };
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use crate::repo::vfs::{VfsUri, take_cited};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
 use crate::tree::{Item, Link, MAX_KEY_BYTES};
 
@@ -42,6 +43,9 @@ pub(super) struct TurnWriter<'r> {
     pub(super) messages: u64,
     /// Time of the newest commit, for turns whose records have none.
     last_time: Option<Time>,
+    /// Payloads that messages of the turn may cite; looked for only when there are any.
+    cited: BTreeSet<VfsUri>,
+    follows_citations: bool,
 }
 
 /// What the turn in the making has so far.
@@ -74,6 +78,7 @@ impl<'r> TurnWriter<'r> {
         format: &'static Format,
         stamp: Stamp,
     ) -> Self {
+        let follows_citations = transaction.has_payloads();
         Self {
             transaction,
             builder,
@@ -84,6 +89,8 @@ impl<'r> TurnWriter<'r> {
             turns: 0,
             messages: 0,
             last_time: None,
+            cited: BTreeSet::new(),
+            follows_citations,
         }
     }
 
@@ -247,6 +254,10 @@ impl<'r> TurnWriter<'r> {
     }
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
+        if self.follows_citations {
+            let bytes = bytes_of(piece, &message.content);
+            self.cited.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
+        }
         let blob = self.write_content(piece, &message.content)?;
         MessageEntry::new(blob, message.role, self.format.name).to_item()
     }
@@ -267,6 +278,8 @@ impl<'r> TurnWriter<'r> {
             let format = Bytes::from_static(self.format.name.as_bytes());
             self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
         }
+        let cited = std::mem::take(&mut self.cited);
+        take_cited(&mut self.transaction, &mut self.builder, cited)?;
         let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
         let main = agent_section(MAIN_AGENT, "messages")?;
         let has_main = self.builder.list_len(&self.transaction, &main)? > 0;

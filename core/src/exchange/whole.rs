@@ -17,6 +17,7 @@ use super::source::SOURCE;
 use crate::context::{Builder, Context, SourceEntry, SourceKind};
 use crate::error::{Error, Result};
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use crate::repo::vfs::take_over;
 use crate::repo::{BranchName, LogEntry, Repository, Snapshot};
 
 /// Longest glue piece, in bytes.
@@ -34,6 +35,8 @@ pub struct WholeDocument {
     pub time: Option<Time>,
     /// One line for people.
     pub title: String,
+    /// What else the commit is to say.
+    pub metadata: BTreeMap<String, String>,
     /// Where its messages lie, in order, none in another.
     pub records: Vec<Range<usize>>,
     /// What is odd about it, and was tolerated.
@@ -66,6 +69,7 @@ pub(super) fn import_whole(
     let name = Bytes::from_static(format.name.as_bytes());
     builder.set_entry(&mut transaction, "meta", "format", Some(name))?;
     builder.set_entry(&mut transaction, "meta", BASE, None)?;
+    take_over(&mut transaction, &mut builder)?;
     let tree = builder.write(&mut transaction)?;
     let source = Context::open(&transaction, &tree)?.section(&transaction, SOURCE)?;
     let known = match tip {
@@ -94,7 +98,7 @@ pub(super) fn import_whole(
     } else {
         let author = Author { agent: format.name.to_owned(), model: String::new() };
         let time = read.time.unwrap_or(options.stamp.time);
-        let (trigger, message, metadata) = (Trigger::Turn, read.title, BTreeMap::new());
+        let (trigger, message, metadata) = (Trigger::Turn, read.title, read.metadata);
         let snapshot = Snapshot { tree, author, time, trigger, message, metadata };
         report.head = transaction.snapshot(&branch, snapshot)?;
         (report.turns, report.messages) = (1, read.messages);

@@ -55,6 +55,7 @@
 pub mod auto;
 mod choose;
 mod collect;
+mod evict;
 mod forget;
 mod fsck;
 mod graph;
@@ -76,6 +77,7 @@ mod walk;
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
 };
+pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
 pub use forget::MAX_EXPIRED;
 pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};

@@ -48,6 +48,7 @@ mod search;
 mod tag;
 mod transaction;
 mod undo;
+pub mod vfs;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -271,6 +271,12 @@ impl<'r> Transaction<'r> {
         self.undoes = Some(id);
     }
 
+    /// The blobs that are staged, in the order in which they were written.
+    pub(super) fn staged_blobs(&self) -> impl Iterator<Item = &Bytes> {
+        let objects = self.staged.iter().map(|(_, object)| object);
+        objects.filter(|object| object.kind == Kind::Blob).map(|object| &object.bytes)
+    }
+
     /// Bytes staged in memory.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {

@@ -14,11 +14,13 @@
 //! not what somebody wanted. Nor is a ref under `refs/before` set back, which keeps what was in a
 //! workspace before an operation wrote to it: taking such an operation back writes to the workspace
 //! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
-//! the files stay.
+//! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
+//! by now. An eviction can be taken back.
 
 use std::collections::{HashMap, HashSet};
 
 use super::rollback::BEFORE;
+use super::vfs::PAYLOADS_REF;
 use super::{BranchName, OperationEntry, Repository, Stamp, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
@@ -136,7 +138,10 @@ impl Repository {
             let made = chain.last().filter(|_| chain.len() % 2 == 1);
             let Some(made) = made.filter(|id| !log.undone.contains(id)) else { continue };
             let found = log.entries.iter().find(|entry| entry.id == *made);
-            let found = found.filter(|entry| !reversed(&entry.operation).is_empty());
+            let found = found.filter(|entry| {
+                let changes = reversed(&entry.operation);
+                changes.iter().any(|change| change.name != PAYLOADS_REF)
+            });
             if found.is_some() {
                 return Ok(found.cloned());
             }

@@ -31,6 +31,7 @@ mod claude_code;
 mod cline;
 mod cline_sdk;
 mod codex;
+pub mod context_chef;
 mod conversation;
 mod copilot_cli;
 mod editor;
@@ -68,6 +69,7 @@ pub static FORMATS: &[Format] = &[
     cline::WINDOW,
     swarm::SNAPSHOT,
     swarm::EVENTS,
+    context_chef::FORMAT,
     chat::TAU2,
     chat::ANTHROPIC,
     chat::OPENAI,

@@ -298,7 +298,8 @@ pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
 /// that is the size of a file, eight bytes of which the highest is zero.
 pub(super) fn text_of_meta(item: &Item) -> &[u8] {
     match item.meta.split_first() {
-        Some((_, size)) if size.len() == size_of::<u64>() && size.ends_with(&[0]) => &[],
+        // The size of a file, or the times of a payload: numbers, and a zero at the end.
+        Some((_, facts)) if matches!(facts.len(), 8 | 17) && facts.ends_with(&[0]) => &[],
         Some((_, text)) => text,
         None => &[],
     }

@@ -1,0 +1,323 @@
+//! Offloading: a long text leaves the conversation, and a short one with a URI stands for it.
+//!
+//! ```text
+//! head, if some was asked for
+//!
+//! <persisted-output>
+//! output truncated (42 lines, 1179 chars total; first 56 chars shown above, last 115 chars shown below)
+//! Full output: context://vfs/vfs_eff006930bcb6ee9.txt
+//! </persisted-output>
+//!
+//! tail
+//! ```
+//!
+//! The text is the one ContextChef writes, unit by unit: lengths are UTF-16 units, and head and tail
+//! shrink to whole lines where there are line ends. A cut may fall into the middle of a character
+//! then, so what comes out is UTF-16, in which half a character can be written; see
+//! [`OffloadOptions::whole_characters`].
+//!
+//! ```
+//! use turntree::exchange::{OffloadOptions, Tail, offload};
+//!
+//! let options = OffloadOptions { threshold: 10, tail: Tail::Chars(5), ..OffloadOptions::default() };
+//! let text = offload("one\ntwo\nthree\nfour", &options, "context://vfs/x.txt", None).unwrap();
+//! assert!(text.to_text().ends_with("</persisted-output>\n\nfour"));
+//! assert!(offload("short", &options, "context://vfs/x.txt", None).is_none());
+//! ```
+
+use std::fmt::Write as _;
+
+/// How long a text is before it is offloaded, and what stays of it. Lengths are UTF-16 units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffloadOptions {
+    /// A text that is no longer stays as it is.
+    pub threshold: u64,
+    /// What stays from its beginning.
+    pub head_chars: u64,
+    /// What stays from its end.
+    pub tail: Tail,
+    /// Leave out a character that a cut would halve. Upstream writes the half.
+    pub whole_characters: bool,
+}
+
+/// What stays from the end of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// So many UTF-16 units, or less, up to whole lines.
+    Chars(u64),
+    /// The last lines, where the end of the text counts as one: a text that ends with a line end has
+    /// an empty last line.
+    Lines(u64),
+}
+
+impl Default for OffloadOptions {
+    fn default() -> Self {
+        let tail = Tail::Chars(2000);
+        Self { threshold: 5000, head_chars: 0, tail, whole_characters: false }
+    }
+}
+
+/// What stands for an offloaded text: UTF-16 units, of which the first or last of head and tail may
+/// be half of a character.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replacement(Vec<u16>);
+
+impl Replacement {
+    /// The UTF-16 units.
+    #[must_use]
+    pub fn units(&self) -> &[u16] {
+        &self.0
+    }
+
+    /// As text: half a character becomes U+FFFD.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        String::from_utf16_lossy(&self.0)
+    }
+
+    /// As a JSON string, quotes included: half a character becomes the escape of its unit.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("\"");
+        for unit in char::decode_utf16(self.0.iter().copied()) {
+            match unit {
+                Ok('"') => json.push_str("\\\""),
+                Ok('\\') => json.push_str("\\\\"),
+                Ok('\n') => json.push_str("\\n"),
+                Ok('\r') => json.push_str("\\r"),
+                Ok('\t') => json.push_str("\\t"),
+                Ok(c) if c < ' ' => write_unit(&mut json, c as u32),
+                Ok(c) => json.push(c),
+                Err(half) => write_unit(&mut json, half.unpaired_surrogate().into()),
+            }
+        }
+        json.push('"');
+        json
+    }
+}
+
+fn write_unit(json: &mut String, unit: u32) {
+    let _ = write!(json, "\\u{unit:04x}");
+}
+
+/// What stands for `text`, whose whole is to be read at `uri`, and in the file `path` if it is in one.
+/// `None` when the text stays as it is: it is no longer than the threshold, or head and tail would
+/// show all of it.
+///
+/// Costs one pass over the text.
+#[must_use]
+pub fn offload(
+    text: &str,
+    options: &OffloadOptions,
+    uri: &str,
+    path: Option<&str>,
+) -> Option<Replacement> {
+    let total = utf16_len(text);
+    if total <= options.threshold {
+        return None;
+    }
+    let tail_chars = match options.tail {
+        Tail::Chars(chars) => chars,
+        Tail::Lines(lines) => utf16_len(last_lines(text, lines)),
+    };
+    if options.head_chars.saturating_add(tail_chars) >= total {
+        return None;
+    }
+    let head = head(text, options);
+    let tail = match options.tail {
+        Tail::Chars(chars) => tail(text, total - chars, options.whole_characters),
+        Tail::Lines(lines) => last_lines(text, lines).encode_utf16().collect(),
+    };
+    let lines = text.matches('\n').count() + 1;
+    let shown = match (head.len(), tail.len()) {
+        (0, 0) => "preview omitted".to_owned(),
+        (0, tail) => format!("preceding content omitted, last {tail} chars shown below"),
+        (head, 0) => format!("first {head} chars shown above, rest omitted"),
+        (head, tail) => {
+            format!("first {head} chars shown above, last {tail} chars shown below")
+        }
+    };
+    let handle = match path {
+        Some(path) => format!("Full output saved to: {path}\nURI (alternative): {uri}"),
+        None => format!("Full output: {uri}"),
+    };
+    let marker = format!(
+        "\n<persisted-output>\noutput truncated ({lines} lines, {total} chars total; {shown})\n{handle}\n</persisted-output>\n"
+    );
+    let parts = [head, marker.encode_utf16().collect(), tail];
+    let parts: Vec<Vec<u16>> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    Some(Replacement(trimmed(&parts.join(&u16::from(b'\n'))).to_vec()))
+}
+
+/// The units that stay from the beginning: whole lines, if a line ends there.
+fn head(text: &str, options: &OffloadOptions) -> Vec<u16> {
+    if options.head_chars == 0 {
+        return Vec::new();
+    }
+    let cut = Cut::at(text, options.head_chars);
+    // A line end just behind the cut still counts.
+    let until = match text.as_bytes().get(cut.byte) {
+        Some(b'\n') if cut.half.is_none() => cut.byte + 1,
+        _ => cut.byte,
+    };
+    let before = text.get(..until).unwrap_or_default();
+    if let Some(line_end) = before.rfind('\n') {
+        return before.get(..=line_end).unwrap_or_default().encode_utf16().collect();
+    }
+    let mut units: Vec<u16> = text.get(..cut.byte).unwrap_or_default().encode_utf16().collect();
+    if let Some((high, _)) = cut.half.filter(|_| !options.whole_characters) {
+        units.push(high);
+    }
+    units
+}
+
+/// The units from `start` on: from the next line on, if there is one.
+fn tail(text: &str, start: u64, whole_characters: bool) -> Vec<u16> {
+    let cut = Cut::at(text, start);
+    let after = match cut.half {
+        None => cut.byte,
+        Some(_) => cut.byte + 4,
+    };
+    let rest = text.get(after..).unwrap_or_default();
+    if let Some((_, next_line)) = rest.split_once('\n') {
+        return next_line.encode_utf16().collect();
+    }
+    let half = cut.half.filter(|_| !whole_characters).map(|(_, low)| low);
+    half.into_iter().chain(rest.encode_utf16()).collect()
+}
+
+/// A place between two UTF-16 units of a text.
+struct Cut {
+    /// The byte at which the character behind the place begins, or the one it halves.
+    byte: usize,
+    /// Both halves of the character, when it lies inside of one.
+    half: Option<(u16, u16)>,
+}
+
+impl Cut {
+    /// The place behind `units`; the end of the text when it has no more.
+    fn at(text: &str, units: u64) -> Self {
+        let mut passed = 0;
+        for (byte, character) in text.char_indices() {
+            if passed == units {
+                return Self { byte, half: None };
+            }
+            passed += character.len_utf16() as u64;
+            if passed > units {
+                let mut halves = [0; 2];
+                character.encode_utf16(&mut halves);
+                return Self { byte, half: Some(halves.into()) };
+            }
+        }
+        Self { byte: text.len(), half: None }
+    }
+}
+
+fn utf16_len(text: &str) -> u64 {
+    text.chars().map(|c| c.len_utf16() as u64).sum()
+}
+
+/// The last `lines` lines of a text, all of it when it has no more.
+fn last_lines(text: &str, lines: u64) -> &str {
+    let Some(skipped) = usize::try_from(lines).ok().and_then(|lines| lines.checked_sub(1)) else {
+        return "";
+    };
+    match text.rmatch_indices('\n').nth(skipped) {
+        Some((line_end, _)) => text.get(line_end + 1..).unwrap_or_default(),
+        None => text,
+    }
+}
+
+/// Without the white space at both ends, as JavaScript sees it.
+fn trimmed(units: &[u16]) -> &[u16] {
+    let is_space = |unit: &u16| {
+        matches!(
+            unit,
+            0x09..=0x0D | 0x20 | 0xA0 | 0x1680 | 0x2000..=0x200A | 0x2028 | 0x2029 | 0x202F
+                | 0x205F | 0x3000 | 0xFEFF
+        )
+    };
+    let Some(start) = units.iter().position(|unit| !is_space(unit)) else { return &[] };
+    let end = units.iter().rposition(|unit| !is_space(unit)).unwrap_or(start);
+    units.get(start..=end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const URI: &str = "context://vfs/vfs_0.txt";
+
+    fn options(threshold: u64, head_chars: u64, tail: Tail) -> OffloadOptions {
+        OffloadOptions { threshold, head_chars, tail, whole_characters: false }
+    }
+
+    fn shown(text: &str, options: &OffloadOptions) -> (String, String) {
+        let text = offload(text, options, URI, None).unwrap().to_text();
+        let (head, rest) = text.split_once("<persisted-output>").unwrap();
+        let (_, tail) = rest.split_once("</persisted-output>").unwrap();
+        (head.trim_end().to_owned(), tail.trim_start().to_owned())
+    }
+
+    #[test]
+    fn the_last_lines_stay_whole() {
+        let text = "a\nb\nc\nd";
+        let lines = |n| shown(text, &options(1, 0, Tail::Lines(n))).1;
+        assert_eq!((lines(0), lines(1), lines(3)), (String::new(), "d".into(), "b\nc\nd".into()));
+        assert_eq!(offload(text, &options(1, 0, Tail::Lines(4)), URI, None), None);
+        let ended = shown("a\nb\nc\n", &options(1, 0, Tail::Lines(2))).1;
+        assert_eq!(ended, "c", "the text ends with an empty line, which is trimmed");
+    }
+
+    #[test]
+    fn a_head_takes_the_line_end_that_follows_it() {
+        let text = "abc\ndefghijklmnop";
+        assert_eq!(shown(text, &options(1, 3, Tail::Chars(0))).0, "abc");
+        assert_eq!(shown(text, &options(1, 2, Tail::Chars(0))).0, "ab");
+        assert_eq!(shown(text, &options(1, 9, Tail::Chars(0))).0, "abc");
+    }
+
+    #[test]
+    fn half_a_character_is_written_as_its_unit_or_left_out() {
+        let text = "\u{1f600}".repeat(8);
+        let split = options(1, 3, Tail::Chars(3));
+        let both = offload(&text, &split, URI, None).unwrap();
+        assert_eq!(&both.units()[..3], [0xD83D, 0xDE00, 0xD83D]);
+        assert!(both.to_json().contains("\\ud83d") && both.to_json().contains("\\n\\ude00"));
+        let whole = OffloadOptions { whole_characters: true, ..split };
+        let whole = offload(&text, &whole, URI, None).unwrap();
+        assert!(String::from_utf16(whole.units()).is_ok());
+        assert!(whole.to_text().contains("first 2 chars shown above, last 2 chars shown below"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_what_stood_there(
+            text in "([a-c\n]|\u{1f600}|é|\u{feff}){0,60}",
+            head in 0_u64..30, tail in 0_u64..30, threshold in 0_u64..40, whole: bool,
+        ) {
+            let options =
+                OffloadOptions { threshold, head_chars: head, tail: Tail::Chars(tail), whole_characters: whole };
+            let units: Vec<u16> = text.encode_utf16().collect();
+            let Some(shown) = offload(&text, &options, URI, None) else {
+                let total = units.len() as u64;
+                prop_assert!(total <= threshold || head + tail >= total);
+                return Ok(());
+            };
+            let marker: Vec<u16> = "<persisted-output>".encode_utf16().collect();
+            let at = shown.units().windows(marker.len()).position(|part| part == marker).unwrap();
+            let before = trimmed(&shown.units()[..at]);
+            prop_assert!(trimmed(&units).starts_with(before) || units.starts_with(before));
+            prop_assert!(before.len() as u64 <= head + 1);
+            let end: Vec<u16> = "</persisted-output>".encode_utf16().collect();
+            let at = shown.units().windows(end.len()).rposition(|part| part == end).unwrap();
+            let after = trimmed(&shown.units()[at + end.len()..]);
+            prop_assert!(trimmed(&units).ends_with(after) && after.len() as u64 <= tail);
+            if whole {
+                prop_assert!(String::from_utf16(shown.units()).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Eviction: payloads that no snapshot cites go from the pool, by age, number and size.
+//!
+//! ```text
+//! payloads of the pool -- cited by a kept snapshot ----------------> stay
+//!                      '- not cited -- older than max_age ---------> go
+//!                                   '- too many, or too many bytes
+//!                                      the longest unused first ---> go
+//! ```
+//!
+//! A kept snapshot is one that a collection would keep. It cites what its section `vfs` carries, what
+//! any text of it names, and what a payload that it cites names. The plan says what goes and why, and
+//! what stays though a limit asked for it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::roots::Roots;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource};
+use crate::repo::vfs::{EvictionReason, Payload, Pool, VFS_SECTION, VfsUri};
+use crate::repo::{Repository, Stamp, links};
+
+/// How much the pool may hold. `None` is no limit, zero lets go of everything that may go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EvictionLimits {
+    /// Greatest age since it was stored, in microseconds.
+    pub max_age: Option<i64>,
+    /// Most payloads.
+    pub max_files: Option<u64>,
+    /// Most bytes of all payloads together.
+    pub max_bytes: Option<u64>,
+}
+
+/// A payload that goes, or would go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Eviction {
+    /// The payload.
+    pub payload: Payload,
+    /// Its size.
+    pub bytes: u64,
+    /// Why.
+    pub reason: EvictionReason,
+}
+
+/// What an eviction would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EvictionPlan {
+    /// What goes: first by age, then the longest unused first.
+    pub evicted: Vec<Eviction>,
+    /// What a limit asked for and a kept snapshot cites, in the same order.
+    pub cited: Vec<Eviction>,
+    /// Payloads in the pool, and their bytes.
+    pub payloads: u64,
+    /// Likewise.
+    pub bytes: u64,
+    /// The operation it was made after.
+    operation: Option<ObjectId>,
+}
+
+impl EvictionPlan {
+    /// Bytes of what goes.
+    #[must_use]
+    pub fn evicted_bytes(&self) -> u64 {
+        self.evicted.iter().map(|eviction| eviction.bytes).sum()
+    }
+
+    /// How many go for a reason.
+    #[must_use]
+    pub fn count(&self, reason: EvictionReason) -> u64 {
+        self.evicted.iter().filter(|eviction| eviction.reason == reason).count() as u64
+    }
+}
+
+/// Plans what goes from the pool at the moment `now`, in microseconds since the Unix epoch.
+///
+/// Reads every payload for its size; when a limit asks for one that no section carries, also all
+/// content that is kept.
+///
+/// # Errors
+/// `InvalidInput` for a negative age, and what reading reports: in a damaged store nobody can say
+/// what is cited.
+pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Result<EvictionPlan> {
+    if limits.max_age.is_some_and(|age| age < 0) {
+        return Err(Error::invalid("the greatest age is negative: expected 0 or more"));
+    }
+    let pool = Pool::load(repo)?;
+    let mut payloads = Vec::new();
+    for payload in pool.payloads(repo.store()) {
+        let payload = payload?;
+        let bytes = repo.store().read_as(Kind::Blob, &payload.blob)?.len() as u64;
+        payloads.push((payload, bytes));
+    }
+    let mut plan = EvictionPlan {
+        payloads: payloads.len() as u64,
+        bytes: payloads.iter().map(|(_, bytes)| bytes).sum(),
+        operation: repo.refs().operation,
+        ..EvictionPlan::default()
+    };
+    let wanted = |kept: &BTreeSet<VfsUri>| choose(&payloads, limits, now, kept);
+    let first = wanted(&BTreeSet::new()).0;
+    if first.is_empty() {
+        return Ok(plan);
+    }
+    let cited = Citations::find(repo, &pool, now)?;
+    (plan.evicted, plan.cited) = wanted(&cited);
+    Ok(plan)
+}
+
+/// Carries a plan out, as one operation that an undo takes back. Says what went.
+///
+/// # Errors
+/// `Conflict` when anything was stored since the plan was made: nothing is changed then.
+pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Stamp) -> Result<u64> {
+    if plan.evicted.is_empty() {
+        return Ok(0);
+    }
+    repo.store().refresh()?;
+    let mut change = repo.begin();
+    if repo.refs().operation != plan.operation {
+        let message = "something was stored since the eviction was planned";
+        return Err(Error::new(ErrorKind::Conflict, message));
+    }
+    let evicted: Vec<_> = plan
+        .evicted
+        .iter()
+        .map(|eviction| (eviction.payload.uri.clone(), eviction.reason))
+        .collect();
+    change.evict_payloads(&evicted, stamp.time.micros)?;
+    let reason = match evicted.as_slice() {
+        [(uri, _)] => format!("vfs evict {uri}"),
+        _ => format!("vfs evict {} payloads", evicted.len()),
+    };
+    change.finish(stamp, &reason)?;
+    Ok(evicted.len() as u64)
+}
+
+/// What goes and what stays though it should go, in the order of going.
+fn choose(
+    payloads: &[(Payload, u64)],
+    limits: &EvictionLimits,
+    now: i64,
+    cited: &BTreeSet<VfsUri>,
+) -> (Vec<Eviction>, Vec<Eviction>) {
+    let mut count = payloads.len() as u64;
+    let mut bytes: u64 = payloads.iter().map(|(_, bytes)| bytes).sum();
+    let (mut evicted, mut kept) = (Vec::new(), Vec::new());
+    let mut rest = Vec::new();
+    for (payload, size) in payloads {
+        let age = now.saturating_sub(payload.created_micros);
+        if limits.max_age.is_none_or(|max| age <= max) {
+            rest.push((payload, *size));
+            continue;
+        }
+        let eviction =
+            Eviction { payload: payload.clone(), bytes: *size, reason: EvictionReason::Age };
+        if cited.contains(&payload.uri) {
+            kept.push(eviction);
+        } else {
+            count -= 1;
+            bytes -= size;
+            evicted.push(eviction);
+        }
+    }
+    rest.sort_by_key(|(payload, _)| (payload.accessed_micros, payload.created_micros));
+    for (payload, size) in rest {
+        let reason = if limits.max_files.is_some_and(|max| count > max) {
+            EvictionReason::Count
+        } else if limits.max_bytes.is_some_and(|max| bytes > max) {
+            EvictionReason::Bytes
+        } else {
+            break;
+        };
+        let eviction = Eviction { payload: payload.clone(), bytes: size, reason };
+        if cited.contains(&payload.uri) {
+            kept.push(eviction);
+        } else {
+            count -= 1;
+            bytes -= size;
+            evicted.push(eviction);
+        }
+    }
+    (evicted, kept)
+}
+
+/// Follows what kept snapshots cite.
+struct Citations<'a> {
+    repo: &'a Repository,
+    pool: BTreeMap<VfsUri, ObjectId>,
+    seen: HashSet<ObjectId>,
+    cited: BTreeSet<VfsUri>,
+    /// Payloads that are cited and were not read.
+    waiting: Vec<ObjectId>,
+}
+
+impl<'a> Citations<'a> {
+    /// Payloads of the pool that a kept snapshot cites.
+    fn find(repo: &'a Repository, pool: &Pool, now: i64) -> Result<BTreeSet<VfsUri>> {
+        let store = repo.store();
+        let payloads = pool.payloads(store).map(|payload| {
+            let Payload { uri, blob, .. } = payload?;
+            Ok((uri, blob))
+        });
+        let pool = payloads.collect::<Result<_>>()?;
+        let (seen, cited, waiting) = (HashSet::new(), BTreeSet::new(), Vec::new());
+        let mut found = Self { repo, pool, seen, cited, waiting };
+        let roots = Roots::find(store, &repo.refs(), now)?;
+        let commits = roots.graph.commits().iter();
+        let trees: Vec<ObjectId> =
+            commits.map(|commit| commit.tree).filter(|tree| store.gone(tree).is_none()).collect();
+        let mut sections = HashSet::new();
+        for tree in &trees {
+            let context = Context::open(store, tree)?;
+            if let Some(section) = context.section(store, VFS_SECTION)?
+                && sections.insert(section.id)
+            {
+                for entry in context.map(store, VFS_SECTION)?.iter(store) {
+                    let key = entry?.0;
+                    if let Some(uri) =
+                        std::str::from_utf8(&key).ok().and_then(|key| key.parse().ok())
+                    {
+                        found.cite(uri);
+                    }
+                }
+            }
+        }
+        for tree in trees {
+            found.follow(tree)?;
+        }
+        while let Some(payload) = found.waiting.pop() {
+            found.follow(payload)?;
+        }
+        Ok(found.cited)
+    }
+
+    fn cite(&mut self, uri: VfsUri) {
+        if let Some(payload) = self.pool.get(&uri).copied()
+            && self.cited.insert(uri)
+        {
+            self.waiting.push(payload);
+        }
+    }
+
+    /// Reads everything below an object, each object once, as long as there is something to find.
+    fn follow(&mut self, from: ObjectId) -> Result<()> {
+        let mut open = vec![from];
+        while let Some(id) = open.pop() {
+            if self.cited.len() == self.pool.len() {
+                return Ok(());
+            }
+            if !self.seen.insert(id) {
+                continue;
+            }
+            let object = match self.repo.store().read(&id) {
+                Err(error) if error.kind() == ErrorKind::Redacted => continue,
+                object => object?,
+            };
+            match object {
+                Some(Object { kind: Kind::Blob, bytes }) => {
+                    VfsUri::cited(&bytes).for_each(|(uri, _)| self.cite(uri));
+                }
+                Some(object) => open.extend(links(&object)?.into_iter().map(|link| link.id)),
+                None => {
+                    return Err(Error::corrupt(id, "an object that a snapshot needs", "nothing"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

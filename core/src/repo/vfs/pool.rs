@@ -1,0 +1,455 @@
+//! The pool: payloads by URI, with when they were stored and last used, behind one ref.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use super::{VFS_SECTION, VfsUri};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use crate::repo::{LogEntry, Repository, Stamp, Transaction};
+use crate::store::Expected;
+use crate::tree::{Item, Link, Map};
+
+/// The ref of the pool.
+pub const PAYLOADS_REF: &str = "refs/vfs/payloads";
+
+/// The ref of what was evicted from it.
+pub const EVICTED_REF: &str = "refs/vfs/evicted";
+
+/// Evictions that are remembered, the newest of them.
+const MAX_TOMBSTONES: u64 = 4096;
+
+/// Most times that a put is made again because others were faster: each time another one got through.
+const MAX_ATTEMPTS: usize = 1000;
+
+/// Times beside a payload: code, two numbers, and the zero that says they are no text.
+const META_BYTES: usize = 1 + 8 + 8 + 1;
+
+/// A payload in the pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payload {
+    /// Its URI.
+    pub uri: VfsUri,
+    /// The content.
+    pub blob: ObjectId,
+    /// When it was stored first, in microseconds since the Unix epoch.
+    pub created_micros: i64,
+    /// When it was last stored or touched, likewise.
+    pub accessed_micros: i64,
+}
+
+/// What a put did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Where it is.
+    pub payload: Payload,
+    /// Whether the pool did not have it before.
+    pub is_new: bool,
+}
+
+/// Why a payload was evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EvictionReason {
+    /// It was older than allowed.
+    Age,
+    /// There were more payloads than allowed.
+    Count,
+    /// They were larger than allowed.
+    Bytes,
+}
+
+/// A payload that is not in the pool any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    /// Its URI.
+    pub uri: VfsUri,
+    /// Why.
+    pub reason: String,
+    /// When, in microseconds since the Unix epoch.
+    pub time_micros: i64,
+}
+
+/// Where a payload was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The content.
+    pub blob: ObjectId,
+    /// The newest snapshot found that carries it; `None` when it is in the pool.
+    pub commit: Option<ObjectId>,
+}
+
+impl EvictionReason {
+    /// The name in JSON and for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Count => "count",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+impl Payload {
+    fn item(&self) -> Item {
+        let mut meta = Vec::with_capacity(META_BYTES);
+        meta.push(0);
+        meta.extend_from_slice(&self.created_micros.to_le_bytes());
+        meta.extend_from_slice(&self.accessed_micros.to_le_bytes());
+        meta.push(0);
+        Item { link: Link { kind: Kind::Blob, id: self.blob }, meta: meta.into() }
+    }
+
+    /// The entry of `key`. Times that are not what they should be, as after a redaction, are zero.
+    fn from_entry(key: &[u8], item: &Item) -> Result<Self> {
+        let uri = uri_of(key, item)?;
+        let number = |at: usize| {
+            let bytes = item.meta.get(at..at + 8)?;
+            Some(i64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let known = item.meta.len() == META_BYTES;
+        let time = |at| number(at).filter(|_| known).unwrap_or(0);
+        Ok(Self { uri, blob: item.link.id, created_micros: time(1), accessed_micros: time(9) })
+    }
+}
+
+/// What the pool holds.
+#[derive(Debug, Clone, Default)]
+pub struct Pool {
+    payloads: Map,
+    evicted: Map,
+}
+
+impl Pool {
+    /// The pool of `repo`, as its refs are now; empty when nothing was ever stored.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
+    pub fn load(repo: &Repository) -> Result<Self> {
+        let refs = repo.refs();
+        let open = |name: &str| match root_of(refs.value(name)) {
+            Some(root) => Map::open(repo.store(), &root).map_err(|error| error.at(name)),
+            None => Ok(Map::new()),
+        };
+        Ok(Self { payloads: open(PAYLOADS_REF)?, evicted: open(EVICTED_REF)? })
+    }
+
+    /// Every payload, in order of URIs.
+    pub fn payloads<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+    ) -> impl Iterator<Item = Result<Payload>> + use<'a> {
+        self.payloads.iter(source).map(|entry| {
+            let (key, item) = entry?;
+            Payload::from_entry(&key, &item)
+        })
+    }
+
+    /// One payload.
+    ///
+    /// # Errors
+    /// What reading reports.
+    pub fn get(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Payload>> {
+        let item = self.payloads.get(source, uri.as_str().as_bytes())?;
+        item.map(|item| Payload::from_entry(uri.as_str().as_bytes(), &item)).transpose()
+    }
+
+    /// Every payload that was evicted and not stored again since, in order of URIs; the newest 4,096.
+    pub fn evicted<'a>(
+        &self,
+        source: &'a dyn ObjectSource,
+    ) -> impl Iterator<Item = Result<Tombstone>> + use<'a> {
+        self.evicted.iter(source).map(|entry| {
+            let (key, item) = entry?;
+            tombstone(source, &key, &item)
+        })
+    }
+
+    /// Why one payload is gone.
+    fn tombstone(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Tombstone>> {
+        let key = uri.as_str().as_bytes();
+        self.evicted.get(source, key)?.map(|item| tombstone(source, key, &item)).transpose()
+    }
+}
+
+impl Repository {
+    /// Stores a payload and returns where: at `uri`, or at the URI of its content. What is there
+    /// already with the same content only counts as used again.
+    ///
+    /// A content whose URI belongs to another content gets the URI by its whole hash. When others
+    /// store at the same moment it is made again on what they left.
+    ///
+    /// # Errors
+    /// `InvalidInput` when another content is at the `uri` that was asked for; those of writing.
+    pub fn put_payload(
+        &self,
+        content: &Bytes,
+        uri: Option<&VfsUri>,
+        stamp: &Stamp,
+    ) -> Result<Stored> {
+        let wanted = (uri.cloned().unwrap_or_else(|| VfsUri::of(content)), content.clone());
+        let mut stored =
+            self.put_payloads(std::slice::from_ref(&wanted), uri.is_some(), stamp)?.into_iter();
+        stored.next().ok_or_else(|| Error::invalid("nothing was stored"))
+    }
+
+    /// Stores several payloads in one operation, each at its URI; with `exactly_there` never at another
+    /// one. A URI that says when it was made is believed.
+    ///
+    /// # Errors
+    /// As [`Repository::put_payload`]; nothing is stored then.
+    pub fn put_payloads(
+        &self,
+        contents: &[(VfsUri, Bytes)],
+        exactly_there: bool,
+        stamp: &Stamp,
+    ) -> Result<Vec<Stored>> {
+        self.retried(|repo| {
+            let mut change = repo.begin();
+            let stored = change.put_payloads(contents, exactly_there, stamp.time.micros)?;
+            let reason = match contents {
+                [_] => "vfs put".to_owned(),
+                _ => format!("vfs put {} payloads", contents.len()),
+            };
+            change.finish(stamp, &reason)?;
+            Ok(stored)
+        })
+    }
+
+    /// Counts a payload as used now, for eviction.
+    ///
+    /// # Errors
+    /// `NotFound` when it is not in the pool; those of writing.
+    pub fn touch_payload(&self, uri: &VfsUri, stamp: &Stamp) -> Result<()> {
+        self.retried(|repo| {
+            let mut change = repo.begin();
+            let Some(root) = root_of(change.begun_with(PAYLOADS_REF)) else {
+                return Err(missing(uri));
+            };
+            let pool = Map::open(&change, &root)?;
+            let item = pool.get(&change, uri.as_str().as_bytes())?.ok_or_else(|| missing(uri))?;
+            let mut payload = Payload::from_entry(uri.as_str().as_bytes(), &item)?;
+            payload.accessed_micros = payload.accessed_micros.max(stamp.time.micros);
+            change.write_map(PAYLOADS_REF, pool, [(uri.clone(), Some(payload.item()))])?;
+            change.finish(stamp, "vfs touch").map(drop)
+        })
+    }
+
+    /// Finds a payload: in the pool, else in the newest snapshot that carries it.
+    ///
+    /// Reads the root of every kept snapshot when nothing has it.
+    ///
+    /// # Errors
+    /// `NotFound` when it is nowhere; the message says so when it was evicted.
+    pub fn find_payload(&self, uri: &VfsUri) -> Result<Found> {
+        let pool = Pool::load(self)?;
+        if let Some(payload) = pool.get(self.store(), uri)? {
+            return Ok(Found { blob: payload.blob, commit: None });
+        }
+        let mut tips: Vec<ObjectId> = self.branches().into_iter().map(|(_, tip)| tip).collect();
+        tips.extend(self.pins()?.into_iter().map(|pin| pin.commit));
+        tips.retain(|tip| self.commit(tip).is_ok());
+        if let Some(tip) = self.head()?.commit {
+            tips.insert(0, tip);
+        }
+        let mut seen = HashSet::new();
+        for tip in &tips {
+            if let Some(blob) = self.carried(tip, uri, &mut seen)? {
+                return Ok(Found { blob, commit: Some(*tip) });
+            }
+        }
+        for entry in self.history(&tips, &[])? {
+            let LogEntry { id, .. } = entry?;
+            if let Some(blob) = self.carried(&id, uri, &mut seen)? {
+                return Ok(Found { blob, commit: Some(id) });
+            }
+        }
+        match pool.tombstone(self.store(), uri)? {
+            Some(Tombstone { reason, .. }) => {
+                let why = "no kept snapshot cited it";
+                Err(Error::not_found(format!("{uri} was evicted by {reason}: {why}")))
+            }
+            None => Err(missing(uri)),
+        }
+    }
+
+    /// The payload in the section `vfs` of a snapshot, if no equal section was looked at before.
+    fn carried(
+        &self,
+        commit: &ObjectId,
+        uri: &VfsUri,
+        seen: &mut HashSet<ObjectId>,
+    ) -> Result<Option<ObjectId>> {
+        if self.store().gone(&self.commit(commit)?.tree).is_some() {
+            return Ok(None);
+        }
+        let context = self.context(commit)?;
+        let Some(section) = context.section(self.store(), VFS_SECTION)? else { return Ok(None) };
+        if !seen.insert(section.id) {
+            return Ok(None);
+        }
+        let map = context.map(self.store(), VFS_SECTION)?;
+        Ok(map.get(self.store(), uri.as_str().as_bytes())?.map(|item| item.link.id))
+    }
+
+    /// Makes a change, again and again as long as others are faster.
+    pub(crate) fn retried<T>(&self, mut change: impl FnMut(&Self) -> Result<T>) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            match change(self) {
+                Err(error) if error.kind() == ErrorKind::Conflict && attempts < MAX_ATTEMPTS => {
+                    attempts += 1;
+                    self.store().refresh()?;
+                }
+                changed => return changed,
+            }
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Whether there is a pool that content may cite.
+    pub(crate) fn has_payloads(&self) -> bool {
+        self.begun_with(PAYLOADS_REF).is_some()
+    }
+
+    /// Stages payloads and the pool with them, as used at `now`. See [`Repository::put_payloads`].
+    ///
+    /// # Errors
+    /// `InvalidInput` when another content is at a URI and `exactly_there` is set.
+    pub fn put_payloads(
+        &mut self,
+        contents: &[(VfsUri, Bytes)],
+        exactly_there: bool,
+        now: i64,
+    ) -> Result<Vec<Stored>> {
+        let pool = self.pool_map(PAYLOADS_REF)?;
+        let evicted = self.pool_map(EVICTED_REF)?;
+        let (mut edits, mut revived) = (BTreeMap::new(), Vec::new());
+        let mut stored = Vec::with_capacity(contents.len());
+        for (uri, content) in contents {
+            let blob = ObjectId::of(Kind::Blob, content);
+            let there = |uri: &VfsUri, edits: &BTreeMap<VfsUri, Payload>| match edits.get(uri) {
+                Some(payload) => Ok(Some(payload.clone())),
+                None => {
+                    let item = pool.get(self, uri.as_str().as_bytes())?;
+                    item.map(|item| Payload::from_entry(uri.as_str().as_bytes(), &item)).transpose()
+                }
+            };
+            let is_other = |old: &Option<Payload>| old.as_ref().is_some_and(|old| old.blob != blob);
+            let mut uri = uri.clone();
+            let mut old = there(&uri, &edits)?;
+            if is_other(&old) && !exactly_there {
+                uri = VfsUri::whole(content);
+                old = there(&uri, &edits)?;
+            }
+            if is_other(&old) {
+                let message = format!("{uri} holds another payload: expected the same bytes");
+                return Err(Error::invalid(message));
+            }
+            let created = uri.created_millis().and_then(|millis| millis.checked_mul(1000));
+            let mut payload = old.clone().unwrap_or_else(|| Payload {
+                uri: uri.clone(),
+                blob,
+                created_micros: created.unwrap_or(now),
+                accessed_micros: now,
+            });
+            payload.accessed_micros = payload.accessed_micros.max(now);
+            if evicted.get(self, uri.as_str().as_bytes())?.is_some() {
+                revived.push((uri.clone(), None));
+            }
+            edits.insert(uri, payload.clone());
+            self.write(Kind::Blob, content.clone())?;
+            stored.push(Stored { payload, is_new: old.is_none() });
+        }
+        let edits = edits.into_iter().map(|(uri, payload)| (uri, Some(payload.item())));
+        self.write_map(PAYLOADS_REF, pool, edits)?;
+        if !revived.is_empty() {
+            self.write_map(EVICTED_REF, evicted, revived)?;
+        }
+        Ok(stored)
+    }
+
+    /// Takes payloads out of the pool, and remembers why.
+    ///
+    /// # Errors
+    /// What reading the pool reports.
+    pub fn evict_payloads(
+        &mut self,
+        payloads: &[(VfsUri, EvictionReason)],
+        now: i64,
+    ) -> Result<()> {
+        let removed: Vec<_> = payloads.iter().map(|(uri, _)| (uri.clone(), None)).collect();
+        let pool = self.pool_map(PAYLOADS_REF)?;
+        self.write_map(PAYLOADS_REF, pool, removed)?;
+        let evicted = self.pool_map(EVICTED_REF)?;
+        let mut edits = BTreeMap::new();
+        for (uri, reason) in payloads {
+            let blob = self.write(Kind::Blob, Bytes::from_static(reason.name().as_bytes()))?;
+            let (uri, created_micros) = (uri.clone(), now);
+            let entry = Payload { uri: uri.clone(), blob, created_micros, accessed_micros: now };
+            edits.insert(uri, Some(entry.item()));
+        }
+        let all = evicted.len() + edits.len() as u64;
+        let over = all.saturating_sub(MAX_TOMBSTONES);
+        if over > 0 {
+            let mut old = Vec::new();
+            for entry in evicted.iter(self) {
+                let (key, item) = entry?;
+                let entry = Payload::from_entry(&key, &item)?;
+                old.push((entry.created_micros, entry.uri));
+            }
+            old.sort();
+            let over = usize::try_from(over).unwrap_or(usize::MAX);
+            edits.extend(old.into_iter().take(over).map(|(_, uri)| (uri, None)));
+        }
+        self.write_map(EVICTED_REF, evicted, edits)
+    }
+
+    fn pool_map(&self, name: &str) -> Result<Map> {
+        match root_of(self.begun_with(name)) {
+            Some(root) => Map::open(self, &root).map_err(|error| error.at(name)),
+            None => Ok(Map::new()),
+        }
+    }
+
+    fn write_map(
+        &mut self,
+        name: &str,
+        mut map: Map,
+        edits: impl IntoIterator<Item = (VfsUri, Option<Item>)>,
+    ) -> Result<()> {
+        let edits = edits.into_iter().map(|(uri, item)| (Bytes::from(uri.to_string()), item));
+        map.apply(self, edits.collect())?;
+        let root = map.write(self)?;
+        let expected = self.begun_with(name).cloned().map_or(Expected::Absent, Expected::Value);
+        self.set_ref(name, expected, Some(RefValue::Object(root)));
+        Ok(())
+    }
+}
+
+/// The root that a ref of the pool holds.
+pub(super) fn root_of(value: Option<&RefValue>) -> Option<ObjectId> {
+    match value {
+        Some(RefValue::Object(id)) => Some(*id),
+        _ => None,
+    }
+}
+
+fn uri_of(key: &[u8], item: &Item) -> Result<VfsUri> {
+    let text = std::str::from_utf8(key).ok();
+    let uri = text.and_then(|text| text.parse().ok());
+    uri.ok_or_else(|| Error::corrupt(item.link.id, "the URI of a payload", "another key"))
+}
+
+fn tombstone(source: &dyn ObjectSource, key: &[u8], item: &Item) -> Result<Tombstone> {
+    let entry = Payload::from_entry(key, item)?;
+    let reason = source.read_as(Kind::Blob, &entry.blob)?;
+    let reason = String::from_utf8_lossy(&reason).into_owned();
+    Ok(Tombstone { uri: entry.uri, reason, time_micros: entry.created_micros })
+}
+
+fn missing(uri: &VfsUri) -> Error {
+    Error::not_found(format!("{uri} is neither in the pool nor in any snapshot"))
+}

@@ -1,0 +1,330 @@
+//! URIs of payloads, in the forms that every era of ContextChef writes and models repeat.
+//!
+//! ```text
+//! context://vfs/vfs_eff006930bcb6ee9.txt              since 3.7: the hash of the content
+//! context://vfs/vfs_1772442000000_1a2b3c4d.txt        before: the time, and a shorter hash
+//! context://archive/archive_eff006930bcb6ee9.txt      4.2: any name space, any path
+//! .context_vfs/vfs_eff006930bcb6ee9.txt               where the file was, as markers say it
+//! vfs_eff006930bcb6ee9.txt, eff006930bcb6ee9          what is left of one
+//! ```
+//!
+//! All forms of one payload are one [`VfsUri`].
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use md5::Md5;
+use regex::bytes::Regex;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// Longest URI, in bytes.
+pub const MAX_URI_BYTES: usize = 1024;
+
+/// Hex digits of a SHA-256 that name a payload.
+const NAME_DIGITS: usize = 16;
+
+const SCHEME: &str = "context://";
+const NAMESPACE: &str = "vfs";
+const DIRECTORY: &str = ".context_vfs/";
+
+/// What a citation looks like: a URI, or the name of a file that was offloaded to.
+const CITATION: &str = r#"context://[A-Za-z0-9_.~-]+/[^\s"'`<>\\{}\[\]()|,;]+|vfs_[0-9a-f_]+\.txt"#;
+
+/// What may follow a URI in a sentence, and be no part of it.
+const PUNCTUATION: [char; 5] = ['.', ':', '!', '?', '*'];
+
+/// The URI of a payload: `context://<name space>/<path>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VfsUri(String);
+
+/// What the name of a payload says about its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameCheck {
+    /// The name is a hash of the content.
+    Fits,
+    /// The name has the form of a hash, and the content another one.
+    Differs,
+    /// The name says nothing about the content.
+    Silent,
+}
+
+impl VfsUri {
+    /// The URI of a content, as ContextChef names it since 3.7: by the first 16 hex digits of its
+    /// SHA-256.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        Self::with_digits(content, NAME_DIGITS)
+    }
+
+    /// The URI by all 64 digits, for a content whose short name another one has.
+    #[must_use]
+    pub fn whole(content: &[u8]) -> Self {
+        Self::with_digits(content, usize::MAX)
+    }
+
+    fn with_digits(content: &[u8], digits: usize) -> Self {
+        let hash = hex(&Sha256::digest(content));
+        let hash = hash.get(..digits).unwrap_or(&hash);
+        Self(format!("{SCHEME}{NAMESPACE}/vfs_{hash}.txt"))
+    }
+
+    /// The URI of the entry `path` in a name space.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name space or path that leads out of its directory or has control
+    /// characters, white space or a backslash; `LimitExceeded` over [`MAX_URI_BYTES`].
+    pub fn new(namespace: &str, path: &str) -> Result<Self> {
+        let uri = format!("{SCHEME}{namespace}/{path}");
+        if uri.len() > MAX_URI_BYTES {
+            return Err(Error::limit("bytes of a URI", MAX_URI_BYTES as u64, uri.len() as u64));
+        }
+        let is_odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
+        let is_odd_part = |part: &str| matches!(part, "" | "." | "..");
+        if uri.contains(is_odd) || is_odd_part(namespace) || path.split('/').any(is_odd_part) {
+            return Err(expected(&uri));
+        }
+        Ok(Self(uri))
+    }
+
+    /// The URI.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name space: `vfs`, `archive`.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.parts().0
+    }
+
+    /// The path in the name space; the name of the file.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (&str, &str) {
+        self.0.strip_prefix(SCHEME).and_then(|rest| rest.split_once('/')).unwrap_or_default()
+    }
+
+    /// When a payload of this name was made, in milliseconds since the Unix epoch: names before 3.7
+    /// say so.
+    #[must_use]
+    pub fn created_millis(&self) -> Option<i64> {
+        let (millis, hash) = legacy(self.path())?;
+        is_hex(hash).then(|| millis.parse().ok()).flatten()
+    }
+
+    /// Whether the name is that of `content`, for names that are hashes.
+    #[must_use]
+    pub fn check(&self, content: &[u8]) -> NameCheck {
+        let path = self.path();
+        let hash = match legacy(path) {
+            Some((_, short)) if is_hex(short) => {
+                return fits(hex(&Md5::digest(content)).starts_with(short));
+            }
+            _ => stem(path).filter(|hash| is_hex(hash) && hash.len() >= NAME_DIGITS),
+        };
+        match hash {
+            Some(hash) => fits(hex(&Sha256::digest(content)).starts_with(hash)),
+            None => NameCheck::Silent,
+        }
+    }
+
+    /// The URIs that `text` may cite, and where. More than one for a place where it is not clear
+    /// whether a full stop belongs to the URI.
+    pub fn cited(text: &[u8]) -> impl Iterator<Item = (Self, Range<usize>)> + '_ {
+        static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
+        let pattern = PATTERN.get_or_init(|| Regex::new(CITATION).ok()).as_ref();
+        let found = pattern.into_iter().flat_map(|pattern| pattern.find_iter(text));
+        found.flat_map(|found| {
+            let whole = String::from_utf8_lossy(found.as_bytes()).into_owned();
+            let short = whole.trim_end_matches(PUNCTUATION).to_owned();
+            let short = (short != whole).then_some(short);
+            let forms = [Some(whole), short].into_iter().flatten();
+            forms.filter_map(move |form| Some((form.parse().ok()?, found.range())))
+        })
+    }
+}
+
+impl fmt::Display for VfsUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for VfsUri {
+    type Err = Error;
+
+    /// Any of the forms above.
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        if let Some(rest) = text.strip_prefix(SCHEME) {
+            let (namespace, path) = rest.split_once('/').ok_or_else(|| expected(text))?;
+            if namespace == NAMESPACE && is_bare_hash(path) {
+                return Self::new(namespace, &format!("vfs_{path}.txt"));
+            }
+            return Self::new(namespace, path);
+        }
+        if text.contains("://") {
+            return Err(expected(text));
+        }
+        if is_bare_hash(text) {
+            return Self::new(NAMESPACE, &format!("vfs_{text}.txt"));
+        }
+        let file = match text.rsplit_once(DIRECTORY) {
+            Some((_, file)) => file,
+            None => text.rsplit('/').next().unwrap_or(text),
+        };
+        if file.starts_with("vfs_") || text.contains(DIRECTORY) {
+            return Self::new(NAMESPACE, file);
+        }
+        Err(expected(text))
+    }
+}
+
+fn expected(found: &str) -> Error {
+    let shown: String = found.chars().filter(|c| !c.is_control()).take(80).collect();
+    Error::invalid(format!(
+        "'{shown}' names no payload: expected context://<name space>/<path>, such as context://vfs/vfs_0123456789abcdef.txt"
+    ))
+}
+
+/// Digits and hash of a name before 3.7, `vfs_<milliseconds>_<hash>.txt`.
+fn legacy(name: &str) -> Option<(&str, &str)> {
+    let (millis, hash) = name.strip_prefix("vfs_")?.strip_suffix(".txt")?.split_once('_')?;
+    let digits = !millis.is_empty() && millis.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then_some((millis, hash))
+}
+
+/// What stands between `vfs_` or another word and `.txt`.
+fn stem(path: &str) -> Option<&str> {
+    let name = path.rsplit('/').next()?.strip_suffix(".txt")?;
+    name.rsplit_once('_').map(|(_, hash)| hash)
+}
+
+fn is_bare_hash(text: &str) -> bool {
+    text.len() >= NAME_DIGITS && text.len() <= 64 && is_hex(text)
+}
+
+fn is_hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn fits(same: bool) -> NameCheck {
+    if same { NameCheck::Fits } else { NameCheck::Differs }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn uri(text: &str) -> String {
+        text.parse::<VfsUri>().map(|uri| uri.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_form_of_a_payload_is_one_uri() {
+        let whole = "context://vfs/vfs_eff006930bcb6ee9.txt";
+        for form in [
+            whole,
+            " context://vfs/eff006930bcb6ee9\n",
+            "/data/.context_vfs/vfs_eff006930bcb6ee9.txt",
+            "out/.context_vfs/vfs_eff006930bcb6ee9.txt",
+            "vfs_eff006930bcb6ee9.txt",
+            "eff006930bcb6ee9",
+        ] {
+            assert_eq!(uri(form), whole, "{form}");
+        }
+        let legacy = "context://vfs/vfs_1772442000000_5d41402a.txt";
+        assert_eq!(uri("vfs_1772442000000_5d41402a.txt"), legacy);
+        let legacy: VfsUri = legacy.parse().unwrap();
+        assert_eq!(legacy.created_millis(), Some(1_772_442_000_000));
+        assert_eq!(legacy.check(b"hello"), NameCheck::Fits);
+        assert_eq!(legacy.check(b"hallo"), NameCheck::Differs);
+        assert_eq!(uri("context://archive/a/b.txt"), "context://archive/a/b.txt");
+    }
+
+    #[test]
+    fn what_leads_elsewhere_is_refused_with_what_was_expected() {
+        for text in [
+            "",
+            "vfs",
+            "http://vfs/x",
+            "context://vfs",
+            "context://vfs/",
+            "context:///x",
+            "context://../x",
+            "context://vfs/../x",
+            "context://vfs/a//b",
+            "context://vfs/a\\b",
+            "context://vfs/a b",
+            "eff006930bcb6ee",
+            "/etc/passwd",
+            "context://vfs/\u{1}",
+        ] {
+            assert_eq!(uri(text), "", "{text:?}");
+        }
+        let error = "x".parse::<VfsUri>().unwrap_err();
+        assert!(error.to_string().contains("expected context://"), "{error}");
+        let long = format!("context://vfs/{}", "x".repeat(MAX_URI_BYTES));
+        assert_eq!(long.parse::<VfsUri>().unwrap_err().kind(), crate::ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn a_content_has_the_name_that_upstream_gives_it() {
+        // The hash of a well-known text.
+        assert_eq!(VfsUri::of(b"abc").as_str(), "context://vfs/vfs_ba7816bf8f01cfea.txt");
+        assert_eq!(VfsUri::of(b"abc").check(b"abc"), NameCheck::Fits);
+        assert_eq!(VfsUri::whole(b"abc").check(b"abc"), NameCheck::Fits);
+        assert_eq!(VfsUri::of(b"abc").check(b"abd"), NameCheck::Differs);
+        let note: VfsUri = "context://notes/plan".parse().unwrap();
+        assert_eq!(
+            (note.check(b"x"), note.namespace(), note.path()),
+            (NameCheck::Silent, "notes", "plan")
+        );
+    }
+
+    #[test]
+    fn citations_are_found_in_records_and_sentences() {
+        let text = br#"{"content":"Full output: context://vfs/vfs_00.txt\nsee (context://archive/a.txt). And \"context://x/y\", /d/.context_vfs/vfs_11_22.txt"}"#;
+        let found: Vec<String> = VfsUri::cited(text).map(|(uri, _)| uri.to_string()).collect();
+        assert_eq!(
+            found,
+            [
+                "context://vfs/vfs_00.txt",
+                "context://archive/a.txt",
+                "context://x/y",
+                "context://vfs/vfs_11_22.txt"
+            ]
+        );
+        let end: Vec<_> = VfsUri::cited(b"at context://x/y.").map(|(uri, _)| uri.0).collect();
+        assert_eq!(end, ["context://x/y.", "context://x/y"]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_is_written_as_it_reads(text in r"(context://|vfs|/|\.|_|[0-9a-f]{1,16}|\.txt|\\|é| ){0,8}") {
+            if let Ok(uri) = text.parse::<VfsUri>() {
+                let again: Option<VfsUri> = uri.as_str().parse().ok();
+                prop_assert_eq!(again.as_ref(), Some(&uri));
+                prop_assert!(!uri.path().split('/').any(|part| part == ".."));
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Reads the directories in which ContextChef keeps what it stores.
+//!
+//! Only its own folders are read, no link is followed, and a file that cannot be read is told.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::exchange::formats::context_chef::{FolderNote, StoredFile, folders_of};
+
+/// Largest file, in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Most folders in folders.
+const MAX_DEPTH: usize = 32;
+
+/// What a directory holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// The name of the directory.
+    pub name: String,
+    /// Files by their path below it, in order.
+    pub files: Vec<StoredFile>,
+    /// Files that were left out.
+    pub odd: Vec<FolderNote>,
+}
+
+/// Reads what lies in the folders of ContextChef in `dir`, or in `dir` itself when it is one of them.
+/// All of it is held in memory.
+///
+/// # Errors
+/// `Io` when a directory cannot be read.
+pub fn gather_store(dir: &Path) -> Result<Gathered> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let has =
+        |folder: &str| fs::symlink_metadata(dir.join(folder)).is_ok_and(|found| found.is_dir());
+    let mut gathered = Gathered { name: name.clone(), ..Gathered::default() };
+    for folder in folders_of(&name, has) {
+        gathered.folder(&dir.join(folder), folder, 0)?;
+    }
+    gathered.files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(gathered)
+}
+
+impl Gathered {
+    fn folder(&mut self, dir: &Path, below: &str, depth: usize) -> Result<()> {
+        let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            paths.push(entry.map_err(failed)?.path());
+        }
+        paths.sort();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default();
+            let shown = name.to_string_lossy();
+            let below =
+                if below.is_empty() { shown.into_owned() } else { format!("{below}/{shown}") };
+            let found = fs::symlink_metadata(&path);
+            match found {
+                _ if name.to_str().is_none() => self.leave_out(below, "its name is not UTF-8"),
+                Err(error) => self.leave_out(below, &error.to_string()),
+                Ok(found) if found.is_dir() && depth < MAX_DEPTH => {
+                    self.folder(&path, &below, depth + 1)?;
+                }
+                Ok(found) if found.is_dir() => self.leave_out(below, "it lies too deep"),
+                Ok(found) if !found.is_file() => self.leave_out(below, "it is no file"),
+                Ok(found) if found.len() > MAX_FILE_BYTES => {
+                    self.leave_out(below, &format!("it is larger than {MAX_FILE_BYTES} bytes"));
+                }
+                Ok(_) => match fs::read(&path) {
+                    Ok(bytes) => self.files.push(StoredFile { path: below, bytes: bytes.into() }),
+                    Err(error) => self.leave_out(below, &error.to_string()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: String, why: &str) {
+        self.odd.push(FolderNote { path, what: format!("left out: {why}") });
+    }
+}

@@ -1,0 +1,125 @@
+//! Snapshots of ContextChef, texts that are offloaded, and the URIs that stand for them.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use turntree::ErrorKind;
+use turntree::context::Builder;
+use turntree::exchange::formats::context_chef::{ChefOptions, expired, export_chef};
+use turntree::exchange::formats::named;
+use turntree::exchange::{OffloadOptions, Tail, WholeDocument, offload as replace};
+use turntree::object::{Kind, Memory, ObjectSource};
+use turntree::repo::Repository;
+use turntree::repo::vfs::{NameCheck, VfsUri};
+use turntree::store::{Durability, OpenOptions};
+use turntree_tests::oracle::{DIR, options as open_options};
+use turntree_tests::sim::{Keep, SimDisk};
+use turntree_tests::stamp;
+
+use crate::exchange::read_back;
+use crate::store::new_repository;
+
+/// Reads `bytes` as a snapshot of ContextChef.
+///
+/// # Panics
+/// When what is exported is not read again as the same snapshot.
+pub fn context_chef(bytes: &[u8]) {
+    let Some((first, told)) = exported(bytes) else { return };
+    for range in &told.records {
+        assert!(bytes.get(range.clone()).is_some_and(|record| record.starts_with(b"{")));
+    }
+    let (second, again) = exported(&first).expect("what is exported is a snapshot");
+    assert!(first == second, "an export of an export is another one");
+    assert_eq!(told.messages, again.messages);
+}
+
+/// The snapshot in `bytes` as it is exported, unless it is refused.
+fn exported(bytes: &[u8]) -> Option<(Vec<u8>, WholeDocument)> {
+    let read = named("context-chef").unwrap().whole.unwrap();
+    let (mut objects, mut builder) = (Memory::new(), Builder::new());
+    let told = match read(&mut objects, &mut builder, &Bytes::copy_from_slice(bytes)) {
+        Ok(told) => told,
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            return None;
+        }
+    };
+    let tree = builder.write(&mut objects).unwrap();
+    let context = read_back(&objects, &tree);
+    let _ = expired(&objects, &context, 1_772_442_061_000).unwrap();
+    let label = told.metadata.get("context-chef/label").cloned();
+    let created = told.metadata.get("context-chef/createdAt").cloned();
+    let created = created.unwrap_or_else(|| "1".to_owned());
+    let mut out = Vec::new();
+    export_chef(&objects, &context, &ChefOptions { label, created, swept_at: None }, &mut out)
+        .unwrap();
+    Some((out, told))
+}
+
+/// Offloads a text; the first bytes say how much of it is shown.
+///
+/// # Panics
+/// When something else is shown than stood there, or another text comes back by the URI.
+pub fn offload(bytes: &[u8]) {
+    let (head, text) = bytes.split_at(bytes.len().min(4));
+    let number = |at: usize| u64::from(head.get(at).copied().unwrap_or_default());
+    let text = String::from_utf8_lossy(text).into_owned();
+    let tail = match number(3) % 2 {
+        0 => Tail::Chars(number(2)),
+        _ => Tail::Lines(number(2) % 8),
+    };
+    let whole_characters = number(3) & 2 != 0;
+    let options =
+        OffloadOptions { threshold: number(0), head_chars: number(1), tail, whole_characters };
+    let content = Bytes::from(text.clone());
+    let uri = VfsUri::of(&content);
+    let total = text.encode_utf16().count() as u64;
+    match replace(&text, &options, uri.as_str(), None) {
+        None => assert!(
+            total <= options.threshold || matches!(tail, Tail::Lines(_)) || {
+                options.head_chars + number(2) >= total
+            }
+        ),
+        Some(shown) => {
+            assert!(total > options.threshold);
+            let shown_chars = shown.units().len() as u64;
+            assert!(shown_chars <= total + 400, "{shown_chars} units stand for {total}");
+            assert!(shown.to_text().contains(uri.as_str()));
+            if whole_characters {
+                assert!(String::from_utf16(shown.units()).is_ok());
+            }
+        }
+    }
+    static EMPTY: OnceLock<SimDisk> = OnceLock::new();
+    let disk = EMPTY.get_or_init(|| new_repository().0).crash(Keep::All);
+    let open = OpenOptions { durability: Durability::None, ..open_options(2) };
+    let repo = Repository::open(Arc::new(disk), Path::new(DIR), open).unwrap();
+    let stored = repo.put_payload(&content, None, &stamp(1)).unwrap();
+    assert_eq!(stored.payload.uri, uri);
+    let found = repo.find_payload(&uri).unwrap();
+    assert_eq!(repo.store().read_as(Kind::Blob, &found.blob).unwrap(), content);
+}
+
+/// Reads `bytes` as a URI, and as a text that cites some.
+///
+/// # Panics
+/// When a form of a URI is another one when it is read again, or leads out of its name space.
+pub fn vfs_uri(bytes: &[u8]) {
+    let check = |uri: &VfsUri| {
+        assert_eq!(uri.as_str().parse::<VfsUri>().unwrap(), *uri);
+        assert!(!uri.namespace().contains('/') && !uri.path().is_empty());
+        assert!(uri.path().split('/').all(|part| !matches!(part, "" | "." | "..")));
+        assert_eq!(VfsUri::new(uri.namespace(), uri.path()).unwrap(), *uri);
+        let _ = (uri.created_millis(), uri.check(bytes));
+    };
+    if let Ok(uri) = String::from_utf8_lossy(bytes).parse::<VfsUri>() {
+        check(&uri);
+    }
+    for (uri, range) in VfsUri::cited(bytes) {
+        assert!(bytes.get(range).is_some());
+        check(&uri);
+    }
+    assert_eq!(VfsUri::of(bytes).check(bytes), NameCheck::Fits);
+    assert_eq!(VfsUri::whole(bytes).check(bytes), NameCheck::Fits);
+}

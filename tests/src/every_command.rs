@@ -84,7 +84,7 @@ pub const STEPS: &[Step] = &[
     content("turntree grep canary"),
     content("turntree log --path scratchpad -S canary"),
     content("turntree blame HEAD:scratchpad"),
-    content("turntree bisect start HEAD HEAD~2"),
+    content("turntree bisect start main main~4"),
     content("turntree bisect run sh -c 'test $TURNTREE_TURN -lt 1'"),
     step("turntree bisect log"),
     step("turntree bisect reset"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{
-    Builder, Context, MessageEntry, MessagePolicy, Take, Version, open_conflicts,
+    Builder, Context, MessageEntry, MessagePolicy, Selection, Take, Version, open_conflicts,
 };
 use turntree::exchange::formats::{tool_use, view};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
@@ -46,7 +46,7 @@ fn request(into: &BranchName, theirs: ObjectId) -> MergeRequest<'static> {
         theirs,
         label: "theirs".to_owned(),
         messages: MessagePolicy::Append,
-        only: Vec::new(),
+        only: Selection::default(),
         tools: &tool_use,
         message: None,
     }
@@ -114,7 +114,7 @@ fn a_part_can_be_taken_first_and_the_rest_later() {
     turn(repo, "plan", "a", "2", 2);
     let theirs = turn(repo, "plan", "b", "3", 3);
     let mut change = repo.begin();
-    let only = vec!["scratchpad/a".to_owned()];
+    let only = Selection::below(&["scratchpad/a".to_owned()]);
     let part = change
         .merge(&MergeRequest { only, ..request(&branch("main"), theirs) }, &stamp(1))
         .unwrap();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use proptest::prelude::*;
-use turntree::context::Paths;
+use turntree::context::Selection;
 use turntree::exchange::MessageText;
 use turntree::object::ObjectId;
 use turntree::repo::{
@@ -36,7 +36,7 @@ fn grep<T>(
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
     let query = GrepQuery {
         pattern: &pattern,
-        wanted: Wanted { paths: Paths::new(&paths), roles: Vec::new() },
+        wanted: Wanted { paths: Selection::below(&paths), roles: Vec::new() },
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
     };
@@ -191,7 +191,7 @@ proptest! {
         let tangle = Tangle::new(&steps);
         let path = ["files", "files/dir", "scratchpad/a", "agents", MESSAGES,
             "agents/main/messages/1", "nowhere"][path];
-        let touching = Touching { paths: Paths::new(&[path.to_owned()]), text: None };
+        let touching = Touching { paths: Selection::below(&[path.to_owned()]), text: None };
         let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
         let mut touches = tangle.sandbox.repo.touches(touching);
         for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
@@ -210,7 +210,7 @@ proptest! {
         let messages = messages(&pattern);
         let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
         let count = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().matches(text).count() as u64;
-        let touching = Touching { paths: Paths::default(), text: Some((&count, &read)) };
+        let touching = Touching { paths: Selection::default(), text: Some((&count, &read)) };
         let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
         let mut touches = tangle.sandbox.repo.touches(touching);
         for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
@@ -244,7 +244,7 @@ fn words_of_a_recording_are_found_in_every_message_that_says_them() {
         let everything = pattern("");
         let query = GrepQuery {
             pattern: &everything,
-            wanted: Wanted { paths: Paths::new(&["agents".into()]), roles: Vec::new() },
+            wanted: Wanted { paths: Selection::below(&["agents".into()]), roles: Vec::new() },
             lines: None,
             read: &|format, bytes| {
                 let text = MessageText::default().read(format, bytes);

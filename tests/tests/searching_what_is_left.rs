@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use turntree::context::Paths;
+use turntree::context::Selection;
 use turntree::exchange::MessageText;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::ObjectId;
@@ -84,7 +84,7 @@ fn turns_that_expired_are_named_and_what_they_left_is_found() {
     }
     assert_eq!(places, expected);
 
-    let touching = Touching { paths: Paths::new(&["scratchpad".to_owned()]), text: None };
+    let touching = Touching { paths: Selection::below(&["scratchpad".to_owned()]), text: None };
     let mut touches = repo.touches(touching);
     for entry in &entries {
         let touch = touches.of(entry).unwrap();

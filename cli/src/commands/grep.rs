@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Paths, Role};
+use turntree::context::{Role, Selection};
 use turntree::repo::{
     BranchName, Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions,
     Repository, SearchScope, Wanted,
@@ -126,7 +126,7 @@ impl Grep {
         let query = GrepQuery {
             pattern: &pattern,
             wanted: Wanted {
-                paths: Paths::new(&self.path),
+                paths: Selection::parse(&self.path),
                 roles: self.role.iter().map(|role| role.role()).collect(),
             },
             lines: (!self.count && !self.list).then_some(self.context),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
-use turntree::context::{Context, Paths};
+use turntree::context::{Context, Selection};
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
     BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, SearchScope, Touch,
@@ -99,7 +99,7 @@ impl Log {
         let is_wanted = occurring.is_some() || !self.path.is_empty();
         let text: Option<(Count<'_>, ReadMessage<'_>)> =
             occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
-        let touching = Touching { paths: Paths::new(&self.path), text };
+        let touching = Touching { paths: Selection::parse(&self.path), text };
         let mut touches = is_wanted.then(|| repo.touches(touching));
         self.write(run, &repo, walk, touches.as_mut())?;
         if let Some(touches) = touches {

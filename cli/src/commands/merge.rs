@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Conflict, MessagePolicy, SectionMerge};
+use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
 use turntree::exchange::formats::tool_use;
 use turntree::object::ObjectId;
 use turntree::repo::{
@@ -63,7 +63,7 @@ pub(super) struct How {
     /// The same from a file, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     summary_file: Option<PathBuf>,
-    /// Take only this section, entry or folder of entries; may be given several times
+    /// Take only this: files, conversation, another section, or a path; may be given several times
     #[arg(long, value_name = "PATH")]
     only: Vec<String>,
     /// What the snapshot says
@@ -129,7 +129,7 @@ impl How {
             theirs,
             label,
             messages: self.policy()?,
-            only: self.only.clone(),
+            only: Selection::parse(&self.only),
             tools: &tool_use,
             message: self.message.clone(),
         })
@@ -255,9 +255,9 @@ impl Shown<'_> {
         let into = out.paint.paint(NAME, request.into.to_string());
         let label = out.paint.paint(NAME, request.label.clone());
         let id = out.paint.paint(ID, staged.commit.short(ID_DIGITS));
-        let of = match &*request.only {
-            [] => "all of".to_owned(),
-            only => format!("{} of", harmless(&only.join(", "))),
+        let of = match request.only.is_all() {
+            true => "all of".to_owned(),
+            false => format!("{} of", harmless(&request.only.to_text().replace('\n', ", "))),
         };
         let would = if dry_run { "would be " } else { "" };
         match (staged.kind, dry_run) {

@@ -59,7 +59,7 @@ pub use merge::{
     OpenConflict, ReadAdded, ReadToolUse, SectionMerge, Take, ToolUse, Version, merge,
     open_conflicts, resolve, write as write_resolved,
 };
-pub use path::{MAX_PATH_BYTES, Paths, agent_section, split};
+pub use path::{MAX_PATH_BYTES, agent_section, split};
 pub use selection::Selection;
 
 use crate::error::{Error, Result};

@@ -35,80 +35,9 @@ pub fn split(path: &str) -> (&str, &str) {
     (section, rest.strip_prefix('/').unwrap_or(rest))
 }
 
-/// What is wanted of contexts: what lies at or below some paths, or everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Paths(Vec<String>);
-
-impl Paths {
-    /// What lies at or below any of `paths`; everything when there is none.
-    #[must_use]
-    pub fn new(paths: &[String]) -> Self {
-        let trim = |path: &String| path.trim_start_matches('/').trim_end_matches('/').to_owned();
-        Self(paths.iter().map(trim).filter(|path| !path.is_empty()).collect())
-    }
-
-    /// Whether everything is wanted.
-    #[must_use]
-    pub fn is_all(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether all of `section` is wanted.
-    #[must_use]
-    pub fn has_section(&self, section: &str) -> bool {
-        self.is_all() || self.0.iter().any(|path| is_under(section, path))
-    }
-
-    /// Whether anything in `section` may be wanted.
-    #[must_use]
-    pub fn may_be_in(&self, section: &str) -> bool {
-        self.has_section(section) || self.0.iter().any(|path| is_under(path, section))
-    }
-
-    /// The wanted paths below `section`, without it.
-    #[must_use]
-    pub fn keys_of(&self, section: &str) -> Vec<String> {
-        let below = |path: &String| Some(path.strip_prefix(section)?.strip_prefix('/')?.to_owned());
-        self.0.iter().filter_map(below).collect()
-    }
-
-    /// Whether the entry `key` of `section` is wanted; a section that is one blob has an empty key.
-    #[must_use]
-    pub fn has(&self, section: &str, key: &str) -> bool {
-        self.has_section(section)
-            || self.0.iter().any(|path| {
-                let below = path.strip_prefix(section).and_then(|rest| rest.strip_prefix('/'));
-                below.is_some_and(|below| is_under(key, below))
-            })
-    }
-}
-
-fn is_under(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn wanted_is_what_lies_at_or_below_a_path() {
-        let paths = Paths::new(&["files/src/".into(), "agents/a".into(), "scratchpad/plan".into()]);
-        for (section, key, wanted) in [
-            ("files", "src", true),
-            ("files", "src/a.rs", true),
-            ("files", "srcs", false),
-            ("agents/a/messages", "3", true),
-            ("agents/ab/messages", "3", false),
-            ("scratchpad", "plan", true),
-            ("scratchpad", "plans", false),
-        ] {
-            assert_eq!(paths.has(section, key), wanted, "{section} {key}");
-            assert!(!wanted || paths.may_be_in(section), "{section}");
-        }
-        assert!(!paths.may_be_in("memory"));
-        assert!(Paths::new(&[]).has("memory", "x"));
-    }
 
     #[test]
     fn a_path_is_a_section_and_what_is_in_it() {

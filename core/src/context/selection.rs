@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::diff::diff_section;
-use super::{Builder, Context, Shape};
+use super::{Builder, Context, Section, Shape, text_key};
 use crate::error::{Error, Result};
-use crate::object::ObjectSink;
+use crate::object::{ObjectSink, ObjectSource};
+use crate::tree::Map;
 
 /// What [`Selection::parse`] calls the conversations, and the sections that it means.
 const CONVERSATION: &str = "conversation";
@@ -21,10 +22,11 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What is below these paths (`files`, `agents/main`, `files/src`); everything without any.
+    /// What is at or below these paths (`files`, `agents/main`, `files/src`); everything without any.
     #[must_use]
     pub fn below(paths: &[String]) -> Self {
-        Self { paths: paths.iter().map(|path| path.trim_end_matches('/').to_owned()).collect() }
+        let paths = paths.iter().map(|path| path.trim_matches('/').to_owned());
+        Self { paths: paths.filter(|path| !path.is_empty()).collect() }
     }
 
     /// The same, and `conversation` for what was said: the sections of all agents, and the transcript
@@ -65,6 +67,51 @@ impl Selection {
 
     fn has_path(&self, full: &str) -> bool {
         self.paths.iter().any(|path| is_under(full, path))
+    }
+
+    /// The selected paths below the section, without it.
+    #[must_use]
+    pub fn keys_of(&self, section: &str) -> Vec<String> {
+        let below = |path: &String| Some(path.strip_prefix(section)?.strip_prefix('/')?.to_owned());
+        self.paths.iter().filter_map(below).collect()
+    }
+
+    /// Refuses a selection of nothing: a name that was mistyped. `contexts` are those that may have
+    /// something.
+    ///
+    /// # Errors
+    /// `NotFound`, naming the paths, and what reading reports.
+    pub fn check(&self, source: &dyn ObjectSource, contexts: [&Context; 2]) -> Result<()> {
+        if self.is_all() {
+            return Ok(());
+        }
+        for context in contexts {
+            for (name, section) in context.sections(source)? {
+                if self.has_all_of(&name) {
+                    return Ok(());
+                }
+                if self.has_entry_of(source, &name, section)? {
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::not_found(format!("nothing is at {}", self.to_text().replace('\n', ", "))))
+    }
+
+    fn has_entry_of(
+        &self,
+        source: &dyn ObjectSource,
+        name: &str,
+        section: Section,
+    ) -> Result<bool> {
+        if self.reaches(name) && section.shape == Shape::Map {
+            for entry in Map::open(source, &section.id)?.iter(source) {
+                if self.has(name, &text_key(&entry?.0)?) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Whether any file of the workspace may be in it.
@@ -127,7 +174,7 @@ impl Builder {
                 changed.push(name.clone());
                 continue;
             }
-            let is_map = |section: super::Section| section.shape == Shape::Map;
+            let is_map = |section: Section| section.shape == Shape::Map;
             if !old.is_none_or(is_map) || !new.is_none_or(is_map) {
                 return Err(Error::invalid(format!(
                     "section {name} comes back as a whole: only maps have entries that come alone"

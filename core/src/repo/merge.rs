@@ -14,7 +14,8 @@ use std::fmt;
 
 use super::{BranchName, Snapshot, Stamp, Transaction};
 use crate::context::{
-    Context, ContextMerge, Labels, MergeOptions, MessagePolicy, ReadToolUse, Version, merge,
+    Context, ContextMerge, Labels, MergeOptions, MessagePolicy, ReadToolUse, Selection, Version,
+    merge,
 };
 use crate::error::{Error, Result};
 use crate::object::{Commit, ObjectId, Trigger};
@@ -39,7 +40,7 @@ pub struct MergeRequest<'a> {
     /// What becomes of conversations that both sides continued.
     pub messages: MessagePolicy,
     /// What is taken of theirs, as paths of sections and entries; everything when it is empty.
-    pub only: Vec<String>,
+    pub only: Selection,
     /// What messages have to do with tools.
     pub tools: ReadToolUse<'a>,
     /// What the snapshot says; a sentence about what was merged by default.
@@ -105,7 +106,7 @@ impl Transaction<'_> {
             return Ok(found);
         }
         let is_own = self.commit(&theirs)?.session == request.into.session();
-        if base == Some(ours) && is_own && request.only.is_empty() {
+        if base == Some(ours) && is_own && request.only.is_all() {
             self.move_branch(&request.into, Some(theirs));
             return Ok(Merge { kind: MergeKind::FastForward, commit: theirs, ..found });
         }
@@ -126,7 +127,7 @@ impl Transaction<'_> {
             added: &added,
         };
         let report = merge(self, &base_context, &own, &other, options)?;
-        if !request.only.is_empty() && report.tree == self.commit(&ours)?.tree {
+        if !request.only.is_all() && report.tree == self.commit(&ours)?.tree {
             return Ok(found);
         }
         found.commit = self.merged(request, report.tree, stamp)?;
@@ -141,16 +142,17 @@ impl Transaction<'_> {
         stamp: &Stamp,
     ) -> Result<ObjectId> {
         let MergeRequest { into, theirs, label, only, message, .. } = request;
-        let of = if only.is_empty() { String::new() } else { format!("{} of ", only.join(", ")) };
+        let paths = only.to_text().replace('\n', ", ");
+        let of = if only.is_all() { String::new() } else { format!("{paths} of ") };
         let message = message.clone().unwrap_or_else(|| format!("merge {of}{label} into {into}"));
         let mut snapshot = Snapshot::new(tree, message, stamp);
         snapshot.trigger = Trigger::Merge;
         snapshot.metadata.insert(MERGED_FROM.to_owned(), label.clone());
-        if only.is_empty() {
+        if only.is_all() {
             return self.join(into, &[*theirs], snapshot);
         }
         snapshot.metadata.insert(MERGED_COMMIT.to_owned(), theirs.to_string());
-        snapshot.metadata.insert(MERGED_ONLY.to_owned(), only.join(", "));
+        snapshot.metadata.insert(MERGED_ONLY.to_owned(), only.to_text());
         self.snapshot(into, snapshot)
     }
 

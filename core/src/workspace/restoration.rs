@@ -143,7 +143,7 @@ pub fn prepare<'r>(
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let has_files = has_files(repo, &restore.from, &wanted)?;
     if !(only.is_all() || has_files && only.has_all_of(FILES)) {
-        check_selected(repo.store(), [&current, &wanted], only)?;
+        only.check(repo.store(), [&current, &wanted])?;
     }
     check_readable(repo.store(), &wanted, only)?;
 
@@ -300,30 +300,6 @@ pub fn workspace_metadata(dir: &Path) -> (String, String) {
 fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<bool> {
     Ok(context.section(repo.store(), FILES)?.is_some()
         || repo.commit(commit)?.metadata.contains_key(WORKSPACE))
-}
-
-/// Refuses a selection of nothing: a name that was mistyped.
-fn check_selected(
-    source: &dyn ObjectSource,
-    contexts: [&Context; 2],
-    only: &Selection,
-) -> Result<()> {
-    for context in contexts {
-        for (name, section) in context.sections(source)? {
-            if only.has_all_of(&name) {
-                return Ok(());
-            }
-            if only.reaches(&name) && section.shape == Shape::Map {
-                for entry in Map::open(source, &section.id)?.iter(source) {
-                    if only.has(&name, &crate::context::text_key(&entry?.0)?) {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-    let what = only.to_text().replace('\n', ", ");
-    Err(Error::not_found(format!("nothing is under {what}, in this snapshot or now")))
 }
 
 /// Reads everything that comes back but the files, so that nothing is begun that is not whole.

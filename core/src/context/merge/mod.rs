@@ -25,7 +25,6 @@ mod files;
 mod list;
 mod messages;
 mod section;
-mod selection;
 mod text;
 mod units;
 mod value;
@@ -42,8 +41,7 @@ pub use conflicts::{
 pub use units::{ReadToolUse, ToolUse};
 
 use self::section::SectionMerger;
-use self::selection::{Selection, Wanted};
-use super::{Builder, Context, Section, diff, section_of, text_key};
+use super::{Builder, Context, Section, Selection, diff, section_of, text_key};
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSink, Time};
 use crate::tree::{Item, merge_maps};
@@ -93,7 +91,7 @@ pub struct MergeOptions<'a> {
     pub messages: &'a MessagePolicy,
     /// What is taken of theirs: sections, folders of sections, entries and folders of entries.
     /// Everything when it is empty; all else stays as in ours.
-    pub only: &'a [String],
+    pub only: &'a Selection,
     /// What messages have to do with tools.
     pub tools: ReadToolUse<'a>,
     /// When messages were added.
@@ -157,8 +155,8 @@ pub fn merge(
     theirs: &Context,
     options: MergeOptions<'_>,
 ) -> Result<ContextMerge> {
-    let selection = Selection(options.only);
-    selection.check(sink, [base, theirs])?;
+    let only = options.only;
+    only.check(sink, [base, theirs])?;
     let merge = merge_maps(&base.root, &ours.root, &theirs.root, sink)?;
     let mut whole = Vec::new();
     let mut parts = Vec::new();
@@ -167,19 +165,17 @@ pub fn merge(
     for (key, item) in merge.edits {
         let (name, theirs) = (text_key(&key)?, section(item)?);
         let base = base.section(sink, &name)?;
-        match selection.of(&name) {
-            Wanted::Nothing => {}
-            Wanted::All => {
-                let taken = diff::diff_section(sink, base, theirs)?.len() as u64;
-                sections.insert(name.clone(), SectionMerge { taken, ..SectionMerge::default() });
-                whole.push((name, theirs));
-            }
-            Wanted::Some => parts.push((name, [base, base, theirs])),
+        if only.has_all_of(&name) {
+            let taken = diff::diff_section(sink, base, theirs)?.len() as u64;
+            sections.insert(name.clone(), SectionMerge { taken, ..SectionMerge::default() });
+            whole.push((name, theirs));
+        } else if only.reaches(&name) {
+            parts.push((name, [base, base, theirs]));
         }
     }
     for conflict in merge.conflicts {
         let name = text_key(&conflict.key)?;
-        if selection.of(&name) != Wanted::Nothing {
+        if only.reaches(&name) {
             let versions: [Option<Section>; 3] =
                 [section(conflict.base)?, section(conflict.ours)?, section(conflict.theirs)?];
             parts.push((name, versions));
@@ -189,7 +185,6 @@ pub fn merge(
     merged.set_sections(sink, whole)?;
     let mut merger = SectionMerger {
         options,
-        selection,
         builder: Builder::from(merged),
         sections,
         conflicts: Vec::new(),

@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::conflicts::{self, ConflictKind, Version};
 use super::messages::{self, Reading};
-use super::selection::{Selection, Wanted};
 use super::value::{self, Merged, Versions};
 use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
 use crate::context::entry::{MessageEntry, Role, blob_item};
@@ -18,7 +17,6 @@ use crate::tree::{Item, List, Map, MapConflict, merge_maps};
 /// A merge under way.
 pub(super) struct SectionMerger<'a> {
     pub(super) options: MergeOptions<'a>,
-    pub(super) selection: Selection<'a>,
     pub(super) builder: Builder,
     pub(super) sections: BTreeMap<String, SectionMerge>,
     pub(super) conflicts: Vec<Conflict>,
@@ -116,9 +114,9 @@ impl SectionMerger<'_> {
         let [base, ours, theirs] = versions;
         let (base, ours, theirs) = (open(base)?, open(ours)?, open(theirs)?);
         let mut merge = merge_maps(&base, &ours, &theirs, sink)?;
-        if self.selection.of(name) == Wanted::Some {
-            let selection = self.selection;
-            let is_wanted = |key: &Bytes| text_key(key).is_ok_and(|key| selection.has(name, &key));
+        let only = self.options.only;
+        if !only.has_all_of(name) {
+            let is_wanted = |key: &Bytes| text_key(key).is_ok_and(|key| only.has(name, &key));
             merge.edits.retain(|key, _| is_wanted(key));
             merge.conflicts.retain(|conflict| is_wanted(&conflict.key));
         }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::context::{FileEntry, FileMode, MessageEntry, Role, Shape};
+use crate::context::{FileEntry, FileMode, MessageEntry, Role, Selection, Shape};
 use crate::error::ErrorKind;
 use crate::object::{Kind, Memory, ObjectSource};
 
@@ -27,7 +27,7 @@ fn no_times(_: Version, _: &str) -> Result<Vec<Added>> {
     Ok(Vec::new())
 }
 
-fn options<'a>(messages: &'a MessagePolicy, only: &'a [String]) -> MergeOptions<'a> {
+fn options<'a>(messages: &'a MessagePolicy, only: &'a Selection) -> MergeOptions<'a> {
     let labels = Labels { ours: "main", theirs: "plan-b" };
     MergeOptions { labels, messages, only, tools: &tools, added: &no_times }
 }
@@ -77,6 +77,7 @@ fn merged(
     only: &[&str],
 ) -> (Context, ContextMerge) {
     let only: Vec<String> = only.iter().map(|path| (*path).to_owned()).collect();
+    let only = Selection::below(&only);
     let policy = MessagePolicy::Append;
     let merge = merge(objects, base, ours, theirs, options(&policy, &only)).unwrap();
     (Context::open(objects, &merge.tree).unwrap(), merge)
@@ -268,7 +269,7 @@ fn only_what_is_wanted_comes_in() {
     }
     assert_eq!(merge.sections.keys().collect::<Vec<_>>(), ["files", "scratchpad"]);
     let policy = MessagePolicy::Append;
-    let only = ["goals".to_owned()];
+    let only = Selection::below(&["goals".to_owned()]);
     let refused = super::merge(&mut objects, &base, &ours, &theirs, options(&policy, &only));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -444,8 +445,8 @@ fn merge_talks(
         assert_eq!(name, MESSAGES);
         Ok(if version == Version::Ours { own.to_vec() } else { other.to_vec() })
     };
-    let policy = MessagePolicy::Append;
-    let options = MergeOptions { added: &added, ..options(&policy, &[]) };
+    let (policy, all) = (MessagePolicy::Append, Selection::default());
+    let options = MergeOptions { added: &added, ..options(&policy, &all) };
     let merge = merge(objects, base, ours, theirs, options).unwrap();
     Context::open(objects, &merge.tree).unwrap()
 }
@@ -552,7 +553,8 @@ fn a_summary_comes_before_a_call_that_waits_and_ours_and_theirs_are_as_they_are(
     let theirs = base.go_on("t", &[step(1, 1)]);
     let [b, o, t] = [&base, &ours, &theirs].map(|talk| talk.context(&mut objects));
     let mut talk = |policy: &MessagePolicy| {
-        let merge = merge(&mut objects, &b, &o, &t, options(policy, &[])).unwrap();
+        let merge =
+            merge(&mut objects, &b, &o, &t, options(policy, &Selection::default())).unwrap();
         let context = Context::open(&objects, &merge.tree).unwrap();
         talk_of(&objects, &context).into_iter().map(|(record, _)| record).collect::<Vec<_>>()
     };

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::changes::{Before, Kept, Lineage, Reading, SOURCE_SECTION, is_conversation};
 use crate::context::{
-    Context, Paths, Role, Section, Shape, changed_sections, diff_section, text_key,
+    Context, Role, Section, Selection, Shape, changed_sections, diff_section, text_key,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
@@ -37,7 +37,7 @@ pub struct SearchScope {
 pub struct Wanted {
     /// What lies at or below these paths. The pieces of imported transcripts, of which messages are
     /// made, are only looked through when they are asked for.
-    pub paths: Paths,
+    pub paths: Selection,
     /// Messages of these roles only; any entry when there are none.
     pub roles: Vec<Role>,
 }
@@ -352,7 +352,7 @@ impl Comparing<'_> {
     fn wants(self, section: &str) -> bool {
         let Wanted { paths, roles } = self.wanted;
         let implied = paths.is_all() && section == SOURCE_SECTION;
-        paths.may_be_in(section) && !implied && (roles.is_empty() || is_conversation(section))
+        paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 
     fn section(

@@ -6,7 +6,7 @@ use super::changes::{
     Count, Kept, Lineage, ReadMessage, Reading, SOURCE_SECTION, blob, sections, text_of,
 };
 use super::gaps::Gaps;
-use crate::context::{Paths, Section, SectionChange, Shape, changed_sections, diff_section};
+use crate::context::{Section, SectionChange, Selection, Shape, changed_sections, diff_section};
 use crate::error::Result;
 use crate::object::ObjectId;
 use crate::repo::{LogEntry, Repository};
@@ -20,7 +20,7 @@ const MAX_COUNTS: usize = 1 << 16;
 #[derive(Clone)]
 pub struct Touching<'a> {
     /// Where something must have changed.
-    pub paths: Paths,
+    pub paths: Selection,
     /// What must occur more or less often than before, and how messages are read. Entries of maps and
     /// whole lists are counted: what only moves in a list does not count.
     pub text: Option<(Count<'a>, ReadMessage<'a>)>,
@@ -105,7 +105,7 @@ impl Touches<'_> {
 
     fn wants(&self, section: &str) -> bool {
         let implied = self.what.paths.is_all() && section == SOURCE_SECTION;
-        self.what.paths.may_be_in(section) && !implied
+        self.what.paths.reaches(section) && !implied
     }
 
     fn add_section(
@@ -116,7 +116,7 @@ impl Touches<'_> {
         units: &mut BTreeSet<Unit>,
     ) -> Result<()> {
         let is = |side: Option<Section>, shape| side.is_none_or(|side| side.shape == shape);
-        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_section(name) {
+        if is(old, Shape::List) && is(new, Shape::List) && !self.what.paths.has_all_of(name) {
             return self.add_items(name, old, new, units);
         }
         let changes = diff_section(self.lineage.repo.store(), old, new)?;

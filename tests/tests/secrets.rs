@@ -180,7 +180,7 @@ fn a_redaction_never_says_what_it_looks_for() {
 #[test]
 fn a_race_or_an_obstacle_is_told_without_content() {
     let shell = shell();
-    for step in STEPS.iter().take(8) {
+    for step in STEPS.iter().take(9) {
         silent(&shell, step);
     }
     silent(&shell, &failing(2, "turntree fork plan-b"));
@@ -207,7 +207,7 @@ proptest! {
         let shell = shell();
         let mut random = Random(seed);
         let pack = random.below(2) == 0;
-        let built = STEPS.iter().take(8).filter(|step| !step.line.contains("gc"));
+        let built = STEPS.iter().take(9).filter(|step| !step.line.contains("gc"));
         for step in built {
             silent(&shell, step);
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
-use turntree::context::{MessagePolicy, diff};
+use turntree::context::{MessagePolicy, Selection, diff};
 use turntree::exchange::formats::tool_use;
 use turntree::repo::{BranchName, MergeKind, MergeRequest, Repository};
 use turntree::store::Durability;
@@ -51,7 +51,7 @@ fn branches(
         theirs: repo.tip(&branch("theirs")).expect("a turn"),
         label: "bench/theirs".to_owned(),
         messages: MessagePolicy::Append,
-        only: Vec::new(),
+        only: Selection::default(),
         tools: &tool_use,
         message: None,
     };

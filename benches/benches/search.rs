@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use tempfile::TempDir;
-use turntree::context::{Context, Paths, Shape};
+use turntree::context::{Context, Selection, Shape};
 use turntree::exchange::MessageText;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -135,7 +135,7 @@ fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
         entries.filter(|entry| touches.of(entry).expect("an answer") == Touch::Yes).count()
     };
     group.bench_function("log --path of a file", |bencher| {
-        let paths = Paths::new(&["files/src/part-07/module-007.rs".to_owned()]);
+        let paths = Selection::below(&["files/src/part-07/module-007.rs".to_owned()]);
         bencher.iter(|| black_box(touched(Touching { paths: paths.clone(), text: None })));
     });
     group.bench_function("log -S", |bencher| {
@@ -146,7 +146,7 @@ fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
             |text: &[u8]| text.windows(9).filter(|part| *part == b"quizzical").count() as u64;
         let text =
             Some((&count as turntree::repo::Count<'_>, &read as turntree::repo::ReadMessage<'_>));
-        bencher.iter(|| black_box(touched(Touching { paths: Paths::default(), text })));
+        bencher.iter(|| black_box(touched(Touching { paths: Selection::default(), text })));
     });
     group.bench_function("blame of a file", |bencher| {
         bencher.iter(|| {

@@ -3,6 +3,7 @@
 #
 #   fuzz/search.sh [SECONDS] [TARGET...]      60 seconds for each of all targets, by default
 #
+# With FUZZ_SEED=N every search tries the same inputs in the same order each time, as far as it gets.
 # Two targets run at a time. What is new goes to target/fuzz/found/TARGET, and what breaks a target
 # to target/fuzz/broken/TARGET: then the log is shown, and the exit code is 1.
 set -euo pipefail
@@ -38,7 +39,7 @@ search() {
     local found=target/fuzz/found/$target broken=target/fuzz/broken/$target
     mkdir -p "$found" "$broken"
     if "target/fuzz/$host/debug/$target" "$found" "fuzz/corpus/$target" \
-        -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 \
+        -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 \
         -artifact_prefix="$broken/" -print_final_stats=1 >"target/fuzz/$target.log" 2>&1; then
         local log=target/fuzz/$target.log runs before after
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

@@ -89,6 +89,35 @@ fn what_is_stored_again_over_a_damaged_copy_is_there_afterwards() {
 }
 
 #[test]
+fn of_two_copies_the_one_that_verifies_is_read() {
+    let disk = SimDisk::new(Path::new("/disk"));
+    let (io, dir): (Arc<dyn Io>, _) = (Arc::new(disk.clone()), Path::new(DIR));
+    Store::create(&*io, dir, &NewStore { id: [5; 16] }).unwrap();
+    let open = |seed| Store::open(Arc::clone(&io), dir, options(seed)).unwrap();
+    let (id, object) = blob(b"put salt into the soup".to_vec());
+    // Neither has seen what the other stores.
+    let writers = [open(1), open(2)];
+    for (number, writer) in writers.iter().enumerate() {
+        let name = format!("ref-{number}");
+        writer.commit(vec![(id, object.clone())], &set(&name, Expected::Any, id)).unwrap();
+    }
+    drop(writers);
+    let segments: Vec<_> = disk.files().into_iter().filter(|(path, _)| is(path, "seg")).collect();
+    assert_eq!(segments.len(), 2);
+    for (path, bytes) in &segments {
+        let mut damaged = bytes.clone();
+        let at = damaged.windows(4).position(|part| part == b"salt").unwrap();
+        damaged[at..at + 4].copy_from_slice(b"lime");
+        mend_segment(&mut damaged);
+        disk.damage(path, damaged);
+        assert_eq!(open(3).read(&id).unwrap(), Some(object.clone()), "{}", path.display());
+        let all = open(4).read_all(Kind::Blob, &[id]).unwrap();
+        assert_eq!(all, vec![object.bytes.clone()], "{}", path.display());
+        disk.damage(path, bytes.clone());
+    }
+}
+
+#[test]
 fn damage_in_front_of_a_good_batch_is_reported_and_the_rest_is_read() {
     let disk = SimDisk::new(Path::new("/disk"));
     let io: Arc<dyn Io> = Arc::new(disk.clone());

@@ -78,6 +78,9 @@ impl VfsUri {
     /// `InvalidInput` for a name space or path that leads out of its directory or has control
     /// characters, white space or a backslash; `LimitExceeded` over [`MAX_URI_BYTES`].
     pub fn new(namespace: &str, path: &str) -> Result<Self> {
+        // What is left of a name is that name.
+        let is_short = namespace == NAMESPACE && is_bare_hash(path);
+        let path = if is_short { format!("vfs_{path}.txt") } else { path.to_owned() };
         let uri = format!("{SCHEME}{namespace}/{path}");
         if uri.len() > MAX_URI_BYTES {
             return Err(Error::limit("bytes of a URI", MAX_URI_BYTES as u64, uri.len() as u64));
@@ -166,16 +169,13 @@ impl FromStr for VfsUri {
         let text = text.trim();
         if let Some(rest) = text.strip_prefix(SCHEME) {
             let (namespace, path) = rest.split_once('/').ok_or_else(|| expected(text))?;
-            if namespace == NAMESPACE && is_bare_hash(path) {
-                return Self::new(namespace, &format!("vfs_{path}.txt"));
-            }
             return Self::new(namespace, path);
         }
         if text.contains("://") {
             return Err(expected(text));
         }
         if is_bare_hash(text) {
-            return Self::new(NAMESPACE, &format!("vfs_{text}.txt"));
+            return Self::new(NAMESPACE, text);
         }
         let file = match text.rsplit_once(DIRECTORY) {
             Some((_, file)) => file,
@@ -246,6 +246,7 @@ mod tests {
             " context://vfs/eff006930bcb6ee9\n",
             "/data/.context_vfs/vfs_eff006930bcb6ee9.txt",
             "out/.context_vfs/vfs_eff006930bcb6ee9.txt",
+            "out/.context_vfs/eff006930bcb6ee9",
             "vfs_eff006930bcb6ee9.txt",
             "eff006930bcb6ee9",
         ] {

@@ -132,7 +132,8 @@ impl Exported<'_> {
         for item in list.iter(self.source, 0..list.len()) {
             let entry = MessageEntry::from_item(&item?)?;
             let bytes = self.source.read_as(Kind::Blob, &entry.blob)?;
-            if matches!(entry.media.as_str(), NAME | JSON_MEDIA) && is_message(&bytes) {
+            // What was imported is a message, even one that has a field twice.
+            if entry.media == NAME || entry.media == JSON_MEDIA && is_message(&bytes) {
                 messages.push(compact(&bytes));
             } else {
                 said(entry.role, &view(&entry.media, &bytes), &mut messages);

@@ -181,16 +181,22 @@ impl<'a> Recorded<'a> {
                 Ok(memory.get(stored).cloned().unwrap_or_default())
             })?;
         }
+        let is_swarm = self.kind(version) == "swarm";
+        let own: &[&str] = match (is_old, is_swarm) {
+            (true, true) => &["swarm"],
+            (true, false) => &["orchestrator"],
+            (false, _) => &["metadata", "plugin_states"],
+        };
         if is_old {
             self.write_pad(json, version, options)?;
-            let is_swarm = self.kind(version) == "swarm";
             json.raw(if is_swarm { "swarm" } else { "orchestrator" }, &self.metadata(version)?)?;
         } else {
             self.write_plugins(json, &memory, version)?;
         }
         let other = self.meta.get(META_OTHER).and_then(|other| serde_json::from_str(other).ok());
         let other: Object<String, Value> = other.unwrap_or_default();
-        for (name, value) in other {
+        // What another version does not know may be a part of this one, which has its own.
+        for (name, value) in other.into_iter().filter(|(name, _)| !own.contains(&name.as_str())) {
             json.raw(&name, &value.to_string())?;
         }
         json.close(b'}')

@@ -53,7 +53,8 @@ pub trait Io: Debug + Send + Sync {
     /// Gives the file `from` the name `to`, never replacing what has that name.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; then `from` is untouched.
+    /// `AlreadyExists` when the name is taken; then `from` is untouched. `NotFound` when there is no
+    /// file `from`.
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Gives the file `from` a second name `to`, never replacing what has that name.
@@ -193,7 +194,11 @@ impl Io for RealIo {
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
         // A link refuses a taken name on every Unix; `rename` would replace it.
         fs::hard_link(from, to)?;
-        fs::remove_file(from)
+        match fs::remove_file(from) {
+            // Somebody has swept it away since: it has its name.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

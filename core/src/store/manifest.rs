@@ -93,7 +93,15 @@ impl Manifest {
         };
         file.write_at(&self.encode(store), 0).map_err(failed)?;
         file.sync_data().map_err(failed)?;
-        Ok(Some(Prepared { temporary, path }))
+        let prepared = Prepared { temporary, path: path.clone() };
+        // Others may have come so far that the name is free again: this generation would count for
+        // nobody. From here on whoever frees the name takes the temporary one away before.
+        let names = io.list(dir).map_err(failed)?;
+        if names.iter().any(|name| generation(name) >= Some(self.generation)) {
+            prepared.discard(io)?;
+            return Ok(None);
+        }
+        Ok(Some(prepared))
     }
 
     /// Makes the name of this generation durable. Keeps it and the one before: a reader that listed
@@ -101,11 +109,19 @@ impl Manifest {
     pub(super) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
         let failed = |source| Error::io(format!("sync {}", dir.display()), source);
         io.sync_dir(dir).map_err(failed)?;
-        for name in io.list(dir).map_err(failed)? {
+        let is_old = |name: &String| {
             let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
-            if generation.is_some_and(|generation| generation + 1 < self.generation) {
+            generation.is_some_and(|generation| generation + 1 < self.generation)
+        };
+        let old = io.list(dir).map_err(failed)?.into_iter().filter(is_old);
+        let (names, temporary): (Vec<String>, Vec<String>) =
+            old.partition(|name| generation(name).is_some());
+        // First what would get a name, then the names: nobody takes one that is free again.
+        for name in temporary.into_iter().chain(names) {
+            match io.remove(&dir.join(name)) {
+                Err(error) if error.kind() != IoErrorKind::NotFound => break,
                 // What cannot be removed now is removed next time.
-                let _ = io.remove(&dir.join(name));
+                _ => {}
             }
         }
         Ok(())
@@ -205,9 +221,11 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Gives it its name, which holds from now on; `false` when somebody else has taken it.
+    /// Gives it its name, which holds from now on; `false` when somebody else has taken it, or has come
+    /// so far since that this generation was swept away before it had a name.
     pub(super) fn link(&self, io: &dyn Io) -> Result<bool> {
         match io.publish(&self.temporary, &self.path) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(false),
             Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
                 self.discard(io).map(|()| false)
             }
@@ -227,8 +245,12 @@ impl Prepared {
 
     /// Throws it away.
     pub(super) fn discard(&self, io: &dyn Io) -> Result<()> {
-        let removed = io.remove(&self.temporary);
-        removed.map_err(|e| Error::io(format!("remove {}", self.temporary.display()), e))
+        match io.remove(&self.temporary) {
+            // Who came further has swept it away.
+            Err(error) if error.kind() == IoErrorKind::NotFound => Ok(()),
+            Err(error) => Err(Error::io(format!("remove {}", self.temporary.display()), error)),
+            Ok(()) => Ok(()),
+        }
     }
 }
 
@@ -261,6 +283,24 @@ pub(super) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
     use crate::object::{Kind, RefValue};
+    use crate::store::RealIo;
+
+    #[test]
+    fn who_is_overtaken_before_his_generation_has_a_name_gives_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let (io, dir, store) = (RealIo, dir.path(), StoreId([9; 16]));
+        let at = |generation| Manifest { generation, ..Manifest::default() };
+        let slow = [at(7).prepare(&io, dir, store), at(7).prepare(&io, dir, store)];
+        for generation in 7..10 {
+            assert!(at(generation).publish(&io, dir, store).unwrap());
+        }
+        let [linked, discarded] = slow.map(|prepared| prepared.unwrap().unwrap());
+        assert!(!linked.link(&io).unwrap());
+        discarded.discard(&io).unwrap();
+        assert!(at(7).prepare(&io, dir, store).unwrap().is_none(), "the name is free again");
+        let names: Vec<String> = io.list(dir).unwrap();
+        assert_eq!(names.len(), 2, "{names:?}");
+    }
 
     #[test]
     fn a_manifest_round_trips_and_no_damaged_one_is_accepted() {

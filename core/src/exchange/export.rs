@@ -4,6 +4,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 
+use super::json;
 use crate::context::{Context, MessageEntry};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
@@ -37,20 +38,7 @@ fn one_line(record: &Bytes) -> Vec<u8> {
     if !record.contains(&b'\n') && !record.contains(&b'\r') {
         return record.to_vec();
     }
-    let mut line = Vec::with_capacity(record.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for &byte in record {
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = byte == b'\\' && !escaped;
-        } else if byte.is_ascii_whitespace() {
-            continue;
-        } else {
-            in_string = byte == b'"';
-        }
-        line.push(byte);
-    }
-    line
+    json::compact(record)
 }
 
 #[cfg(test)]

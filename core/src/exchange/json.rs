@@ -27,6 +27,24 @@ const ESCAPE_BYTES: usize = 6;
 const REPLACEMENT_ESCAPE: &str = "\\ufffd";
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// JSON without the white space between its tokens, and otherwise as it was written.
+pub(crate) fn compact(json: &[u8]) -> Vec<u8> {
+    let mut compact = Vec::with_capacity(json.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for &byte in json {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = byte == b'\\' && !escaped;
+        } else if byte.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_string = byte == b'"';
+        }
+        compact.push(byte);
+    }
+    compact
+}
+
 /// JSON text in which unpaired surrogate escapes are replaced by `\ufffd`, which has their length.
 #[derive(Debug)]
 pub(crate) struct Text<'a>(Cow<'a, str>);

@@ -11,8 +11,10 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::document::MAX_RECORD_BYTES;
+use super::event::{Event, Parser};
 use super::format::Format;
 use super::import::{BASE, ImportNote, ImportOptions, ImportReport};
+use super::piece::Piece;
 use super::source::SOURCE;
 use crate::context::{Builder, Context, SourceEntry, SourceKind};
 use crate::error::{Error, Result};
@@ -22,6 +24,13 @@ use crate::repo::{BranchName, LogEntry, Repository, Snapshot};
 
 /// Longest glue piece, in bytes.
 const MAX_PIECE_BYTES: usize = 1 << 20;
+
+/// The parser of a document that is read as a whole: it says nothing piece by piece.
+pub(super) struct Silent;
+
+impl Parser for Silent {
+    fn piece(&mut self, _: &Piece, _: &mut Vec<Event>) {}
+}
 
 /// Reads a document: the sections it replaces, and what there is to say about it.
 pub type Whole = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<WholeDocument>;

@@ -301,20 +301,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// JSON without the white space between its tokens, and otherwise as it was written.
-fn compact(json: &[u8]) -> String {
-    let mut compact = Vec::with_capacity(json.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for &byte in json {
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = byte == b'\\' && !escaped;
-        } else if byte.is_ascii_whitespace() {
-            continue;
-        } else {
-            in_string = byte == b'"';
-        }
-        compact.push(byte);
-    }
-    String::from_utf8_lossy(&compact).into_owned()
+/// JSON without the white space between its tokens.
+fn compact(text: &[u8]) -> String {
+    String::from_utf8_lossy(&crate::exchange::json::compact(text)).into_owned()
 }

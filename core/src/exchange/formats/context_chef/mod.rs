@@ -21,11 +21,11 @@ use std::io::BufRead;
 use serde_json::Value;
 
 use super::super::document::{Document, Rules};
-use super::super::event::{Event, Parser};
 use super::super::format::Format;
-use super::super::piece::{Piece, Pieces};
+use super::super::piece::Pieces;
 use super::super::shape::Shape;
 use super::super::view::MessageView;
+use super::super::whole::Silent;
 use crate::context::Role;
 
 pub use document::Era;
@@ -90,13 +90,6 @@ fn is_snapshot(shape: &Shape<'_>) -> bool {
 /// A document as it stands: it is understood whole, not piece by piece.
 fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &WHOLE))
-}
-
-/// What says nothing piece by piece.
-struct Silent;
-
-impl Parser for Silent {
-    fn piece(&mut self, _: &Piece, _: &mut Vec<Event>) {}
 }
 
 /// The view of a message of a document.

@@ -27,12 +27,12 @@ use std::io::BufRead;
 use serde_json::Value;
 
 use super::super::document::{Document, Rules};
-use super::super::event::{Event, Parser};
 use super::super::format::Format;
 use super::super::lines;
-use super::super::piece::{Piece, Pieces};
+use super::super::piece::Pieces;
 use super::super::shape::Shape;
 use super::super::view::MessageView;
+use super::super::whole::Silent;
 use crate::context::Role;
 
 pub use document::Version as SnapshotVersion;
@@ -138,13 +138,6 @@ fn begins_array(input: &mut dyn BufRead) -> bool {
     let seen = input.fill_buf().unwrap_or_default();
     let seen = seen.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(seen);
     seen.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
-}
-
-/// What says nothing piece by piece.
-struct Silent;
-
-impl Parser for Silent {
-    fn piece(&mut self, _: &Piece, _: &mut Vec<Event>) {}
 }
 
 /// The view of a message of a document.

@@ -154,6 +154,24 @@ proptest! {
     }
 }
 
+/// A snapshot says where the last to-do list is; a log may know that it is nowhere.
+#[test]
+fn a_log_takes_back_the_place_of_the_to_do_list() {
+    let todo = |call| json!({"type": "tool_call", "tool": "TodoWrite", "tool_call_id": call, "agent": "lead"});
+    let step = json!({"type": "agent_step", "agent": "lead", "content": null,
+        "tool_calls": [{"id": "made", "name": "TodoWrite", "arguments": {}}]});
+    let base = reconstructed(lines(&[todo("made"), step]).as_bytes(), None);
+    let index = |document: &Value| {
+        document["agents"]["lead"]["context_state"]["last_todowrite_message_index"].clone()
+    };
+    assert_eq!(index(&base), 0);
+    let sandbox = Sandbox::new();
+    sandbox.import_as("s", "swarm-snapshot", base.to_string().as_bytes()).unwrap();
+    let further = lines(&[todo("unknown")]);
+    let head = sandbox.import_as("s", "swarm-events", further.as_bytes()).unwrap().head;
+    assert_eq!(index(&exported(&sandbox.repo, &head)), Value::Null);
+}
+
 const SNAPSHOT: &[u8] = include_bytes!("../vectors/swarmsdk/snapshot-2.1.0-swarm.json");
 
 #[test]

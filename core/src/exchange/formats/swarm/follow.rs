@@ -53,6 +53,7 @@ struct Agent {
     thresholds: BTreeSet<i64>,
     prompt: Option<Key>,
     todo: Option<(Key, Option<String>)>,
+    /// What the context says of it.
     todo_index: Option<u64>,
     skill: Option<Key>,
     reads: HashMap<String, Key>,
@@ -102,6 +103,8 @@ impl Parser for Follower {
             let state = agent_section(&stored, STATE)?;
             let thresholds = value(&state, "warning_thresholds_hit")?.unwrap_or_default();
             agent.thresholds = serde_json::from_str(&thresholds).unwrap_or_default();
+            let todo = value(&state, "last_todowrite_message_index")?;
+            agent.todo_index = todo.and_then(|index| index.parse().ok());
             self.agents.insert(decoded(&stored), agent);
         }
         self.base = Some(value(META, META_METADATA)?.unwrap_or_else(|| "{}".to_owned()));

@@ -143,6 +143,38 @@ impl Failure {
         }
     }
 
+    /// The error as one JSON object, as `--json` prints it.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Self::Output(_) => Report::new("io", self.message()).to_json(),
+            Self::Library { error, hint } => {
+                let mut report = Report::of(error, None);
+                if let Some(hint) = hint {
+                    report.message = format!("{} ({hint})", report.message);
+                }
+                report.to_json()
+            }
+        }
+    }
+
+    /// How the program would end.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Output(_) => Exit::Internal,
+            Self::Library { error, .. } => exit_of(error.kind()),
+        }
+    }
+
+    /// Whether the caller has to ask for something else.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.exit() == Exit::Usage
+    }
+
+    /// Whether what was asked for is not there, or not any more.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.exit() == Exit::NotFound
+    }
+
     /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
     fn is_closed_pipe(&self) -> bool {
         match self {
@@ -156,13 +188,13 @@ impl Failure {
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
             failure if failure.is_closed_pipe() => Exit::Success,
-            Self::Output(error) => {
-                Report::new("io", format!("write to stdout: {error}")).print(json);
-                Exit::Internal
+            Self::Output(_) => {
+                Report::new("io", self.message()).print(json);
+                self.exit()
             }
             Self::Library { error, hint } => {
                 Report::of(error, hint.as_deref()).print(json);
-                exit_of(error.kind())
+                self.exit()
             }
         }
     }

@@ -81,6 +81,8 @@ pub const STEPS: &[Step] = &[
     content("turntree cat HEAD:agents/main/messages"),
     content("turntree diff HEAD~1 HEAD"),
     step("turntree spiral"),
+    step(r#"echo '{"jsonrpc":"2.0","id":1,"method":"status"}' | turntree serve --stdio"#),
+    step("turntree mcp < /dev/null"),
     content("turntree grep canary"),
     content("turntree log --path scratchpad -S canary"),
     content("turntree blame HEAD:scratchpad"),

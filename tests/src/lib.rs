@@ -12,6 +12,8 @@
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
+//! | [`talk`] | servers that are talked to in lines |
+//! | [`schema`] | JSON against a schema |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
@@ -26,7 +28,9 @@ pub mod proof;
 pub mod sample;
 mod sandbox;
 pub mod schedule;
+pub mod schema;
 pub mod sim;
+pub mod talk;
 pub mod tangle;
 mod transcripts;
 

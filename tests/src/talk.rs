@@ -101,15 +101,20 @@ impl Place {
         self.run(&["vfs", "put", "long.log"]).trim().to_owned()
     }
 
-    /// Lets retention drop all turns but the last two.
+    /// Lets retention drop all turns of `work` but the last two of each branch.
     ///
     /// # Panics
     /// When the program fails.
     pub fn expire(&self) {
         let _ = self.run(&["retention", "set", "--keep-last", "2", "work"]);
-        // Long after the operations that are kept for some time.
-        let later = self.command(&["gc"]).env("TURNTREE_NOW", "2100-01-01T00:00:00Z").output();
-        assert!(later.unwrap().status.success());
+        // The newest operations are kept whole, so those of the turns must not be among them.
+        let mut server = self.server(&["serve", "--stdio"]);
+        for number in 0..40 {
+            let params = json!({"message": format!("{number}"), "session": "other"});
+            server.call("snapshot", &params).unwrap();
+        }
+        let _ = server.end();
+        let _ = self.run(&["gc"]);
     }
 
     /// A server of this store.

@@ -92,7 +92,7 @@ fn a_failure_is_an_answer_with_its_kind() {
         assert!(!error["message"].as_str().unwrap().is_empty());
     }
     let error = server.tool("show", &json!({"revision": "turn:1"})).unwrap_err();
-    assert_eq!(error["oldest_available"]["turn"], 5);
+    assert_eq!(error["oldest_available"]["turn"], 4);
     let unknown = server.call("tools/call", &json!({"name": "drop"})).unwrap_err();
     assert_eq!(unknown["code"], -32602);
     let huge = json!({"revision": "x".repeat(1 << 20)});

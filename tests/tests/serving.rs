@@ -135,7 +135,7 @@ fn errors_have_the_data_that_the_command_line_prints() {
     let error = server.call("show", &json!({"revision": "turn:1"})).unwrap_err();
     assert_eq!(error["code"], -32006);
     assert_eq!(error["data"]["error"], "snapshot_expired");
-    assert_eq!(error["data"]["oldest_available"]["turn"], 5);
+    assert_eq!(error["data"]["oldest_available"]["turn"], 4);
     let error = server.call("restore", &json!({"revision": "turn:1"})).unwrap_err();
     assert_eq!(error["data"]["error"], "snapshot_expired");
 }

@@ -185,7 +185,7 @@ impl Service {
         let workspace = workspace.as_deref().map(absolute).transpose()?;
         Ok(Self {
             location,
-            maintains: run.maintains(),
+            maintains: run.may_maintain(),
             branch: Mutex::new(branch),
             workspace,
             read_only: *read_only,

@@ -46,6 +46,7 @@ export class Turntree {
   private readonly waiting = new Map<number, Waiting>();
   private readonly ended: Promise<number>;
   private last = 0;
+  private failure: Error | undefined;
 
   /** Starts `program`; `options` are those of `turntree serve`, as ["--store", dir]. */
   constructor(options: string[] = [], program = "turntree") {
@@ -64,6 +65,7 @@ export class Turntree {
   call(method: string, params: Fields = {}): Promise<Fields> {
     const id = ++this.last;
     return new Promise((resolve, reject) => {
+      if (this.failure !== undefined) return reject(this.failure);
       this.waiting.set(id, { resolve, reject });
       this.server.stdin!.write(JSON.stringify({ jsonrpc: "2.0", id, method, params }) + "\n");
     });
@@ -100,6 +102,7 @@ export class Turntree {
   }
 
   private fail(error: Error, resolve: (code: number) => void, code: number | null = null): void {
+    this.failure ??= error;
     for (const { reject } of this.waiting.values()) reject(error);
     this.waiting.clear();
     resolve(code ?? -1);

@@ -18,6 +18,7 @@ mod pack;
 mod payloads;
 mod refs;
 mod repo;
+mod requests;
 pub mod store;
 mod swarm;
 pub mod tree;
@@ -30,6 +31,7 @@ pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use repo::revision;
+pub use requests::requests;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use swarm::{swarm_events, swarm_snapshot};
 pub use tree::{edits, nodes};
@@ -68,4 +70,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "context_chef", run: context_chef },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
+    Target { name: "requests", run: requests },
 ];

@@ -158,3 +158,8 @@ fn any_text_is_offloaded_and_comes_back() {
 fn any_uri_is_refused_or_stays_in_its_name_space() {
     replay("vfs_uri", 5000);
 }
+
+#[test]
+fn every_line_that_wants_one_gets_one_answer() {
+    replay("requests", 300);
+}

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
         "Go back and move out",
         &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
     ),
-    ("Long outputs", &["offload", "vfs"]),
+    ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("For agents and programs", &["mcp", "serve"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -150,6 +150,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
     Mcp(commands::mcp::Mcp),
@@ -177,6 +178,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Lesson(command) = self {
             return command.looks_only();
         }
         if let Self::Restore(restore) = self {
@@ -242,6 +246,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
             Self::Mcp(command) => command.run(run),

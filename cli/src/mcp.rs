@@ -197,8 +197,9 @@ fn success(answer: Value) -> CallToolResult {
 
 /// A failure to read a resource, as the protocol says it.
 fn refused(failure: &Failure) -> ErrorData {
-    let data = serde_json::from_str(&failure.to_json()).ok();
-    let message = failure.message();
+    let data: Value = serde_json::from_str(&failure.to_json()).unwrap_or_default();
+    let message = data.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let data = Some(data);
     if failure.is_not_found() {
         return ErrorData::resource_not_found(message, data);
     }

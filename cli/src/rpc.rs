@@ -6,7 +6,6 @@
 use std::io::{BufRead, Read, Write};
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use turntree::Error;
 
@@ -56,7 +55,7 @@ struct RpcError {
     message: String,
     /// The error as `--json` prints it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Box<RawValue>>,
+    data: Option<Value>,
 }
 
 /// Answers every request of `input`, until it ends.
@@ -151,10 +150,10 @@ fn call(service: &Service, request: &Request) -> Result<Value, RpcError> {
         let message = "expected params by name, in an object".to_owned();
         return Err(RpcError { code: INVALID_PARAMS, message, data: None });
     }
-    service.call(operation, request.params.clone(), &|| false).map_err(|failure| RpcError {
-        code: code(&failure),
-        message: failure.message(),
-        data: RawValue::from_string(failure.to_json()).ok(),
+    service.call(operation, request.params.clone(), &|| false).map_err(|failure| {
+        let data: Value = serde_json::from_str(&failure.to_json()).unwrap_or_default();
+        let message = data.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+        RpcError { code: code(&failure), message, data: Some(data) }
     })
 }
 

@@ -163,3 +163,8 @@ fn any_uri_is_refused_or_stays_in_its_name_space() {
 fn every_line_that_wants_one_gets_one_answer() {
     replay("requests", 300);
 }
+
+#[test]
+fn any_file_of_lessons_is_refused_or_changes_what_it_says_once() {
+    replay("lessons", 4000);
+}

@@ -53,12 +53,15 @@ async def use(session):
     await call(session, "branch", {"action": "fork", "name": "official"})
     await call(session, "merge", {"revision": "plan-b", "dry_run": True})
     await call(session, "spiral", {})
+    await call(session, "lessons", {"action": "add", "tool": "sed", "mistake": "a", "correct": "b"})
+    told = await call(session, "lessons", {"tool": "sed"})
+    assert "sed" in told["injected"]["prompt"], told
     part = await session.call_tool("read_vfs", {"uri": PAYLOAD, "limit": 100})
     assert part.content[1].type == "resource_link" and str(part.content[1].uri) == PAYLOAD
 
     plan = await call(session, "restore", {"revision": "turn:1"})
     done = await call(session, "restore", {"revision": "turn:1", "plan_id": plan["plan_id"]})
-    assert done["turn"] == before["turn"] + 1
+    assert done["turn"] == before["turn"] + 2
     again = await session.call_tool("restore", {"revision": "turn:2", "plan_id": plan["plan_id"]})
     assert is_error(again) and json.loads(again.content[0].text)["error"] == "conflict"
 
@@ -88,6 +91,7 @@ async def measure(session, calls):
         ("diff", {"old": "HEAD~1"}),
         ("branch", {}),
         ("spiral", {}),
+        ("lessons", {}),
         ("merge", {"revision": "HEAD~1", "dry_run": True}),
         ("restore", {"revision": "HEAD~1", "only": ["conversation"]}),
         ("read_vfs", {"uri": PAYLOAD}),

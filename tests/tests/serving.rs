@@ -31,6 +31,7 @@ fn every_method_answers_as_it_describes_itself() {
         ("restore", json!({"revision": "turn:1"})),
         ("read_vfs", json!({"uri": uri, "limit": 100})),
         ("spiral", json!({})),
+        ("lessons", json!({"action": "add", "tool": "sed", "mistake": "a", "correct": "b"})),
     ];
     for method in methods {
         let name = method["name"].as_str().unwrap();

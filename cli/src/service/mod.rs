@@ -10,6 +10,7 @@
 
 mod branch;
 mod diff;
+mod lessons;
 mod log;
 mod merge;
 mod page;
@@ -41,7 +42,7 @@ use crate::error::{Exit, Failure, Result};
 use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
 
 /// Every operation, in the order of work.
-pub(crate) const OPERATIONS: [Operation; 11] = [
+pub(crate) const OPERATIONS: [Operation; 12] = [
     operation::<status::Status>(),
     operation::<snapshot::Snapshot>(),
     operation::<log::Log>(),
@@ -53,6 +54,7 @@ pub(crate) const OPERATIONS: [Operation; 11] = [
     operation::<restore::Restore>(),
     operation::<read_vfs::ReadVfs>(),
     operation::<spiral::Spiral>(),
+    operation::<lessons::Lessons>(),
 ];
 
 /// What an operation does to the store and the workspace.

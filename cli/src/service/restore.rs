@@ -30,6 +30,9 @@ pub(super) struct Restore {
     /// Only this: files, conversation, another section, or a path; all by default
     #[serde(default)]
     only: Vec<String>,
+    /// Leave the lessons as they are: what was learned from what goes
+    #[serde(default)]
+    keep_lessons: bool,
     /// Only say what would be done; true by default, unless there is a plan_id
     dry_run: Option<bool>,
     /// Do what a dry run said: its plan_id, with the same arguments
@@ -119,7 +122,16 @@ impl Restore {
         };
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
         let message = format!("restored turn {turn} ({short}){}", part(&self.only));
-        let restore = Wanted { branch, from, only, workspace, is_rollback: false, message };
+        let restore = Wanted {
+            branch,
+            from,
+            only,
+            workspace,
+            is_rollback: false,
+            keep_lessons: self.keep_lessons,
+            audit: false,
+            message,
+        };
         Ok(BringBack { restore, verb: "restore", dry_run })
     }
 }
@@ -140,12 +152,12 @@ fn stale() -> Failure {
 /// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,
 /// and the workspace as it was captured, so any change of these gives another one.
 fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &Restoration) -> String {
-    let Wanted { branch, from, only, workspace, .. } = &bring_back.restore;
+    let Wanted { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
     let tip = |branch: &BranchName| repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
     let mut text = format!("{branch}\0{}\0{from}\0{}\0", tip(branch), only.to_text());
     let now = plan.before.as_ref().map(|kept| kept.tree.to_string()).unwrap_or_default();
     // Writing to a string does not fail.
-    let _ = write!(text, "{now}\0{}\0", plan.sections.join("\0"));
+    let _ = write!(text, "{now}\0{keep_lessons}\0{}\0", plan.sections.join("\0"));
     let dir = workspace.as_deref().map(|dir| dir.as_os_str().as_encoded_bytes().to_vec());
     let mut bytes = text.into_bytes();
     bytes.extend(dir.unwrap_or_default());

@@ -10,6 +10,7 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod codesign;
 mod exchange;
 mod model;
 pub mod mutation;
@@ -23,6 +24,7 @@ mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
 pub use model::model;
 pub use object::{objects, policies};
@@ -66,6 +68,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "state", run: state },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
+    Target { name: "codesign_store", run: codesign_store },
+    Target { name: "codesign_database", run: codesign_database },
+    Target { name: "codesign_session", run: codesign_session },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
 ];

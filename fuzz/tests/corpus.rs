@@ -158,3 +158,18 @@ fn any_text_is_offloaded_and_comes_back() {
 fn any_uri_is_refused_or_stays_in_its_name_space() {
     replay("vfs_uri", 5000);
 }
+
+#[test]
+fn any_design_store_is_refused_or_stable() {
+    replay("codesign_store", 300);
+}
+
+#[test]
+fn any_database_is_refused_or_read() {
+    replay("codesign_database", 400);
+}
+
+#[test]
+fn any_chat_of_a_design_is_taken_in_both_ways() {
+    replay("codesign_session", 300);
+}

@@ -30,14 +30,17 @@ mod chat;
 mod claude_code;
 mod cline;
 mod cline_sdk;
+pub mod codesign;
 mod codex;
 pub mod context_chef;
 mod conversation;
 mod copilot_cli;
 mod editor;
 mod files;
+mod folder;
 mod opencode;
 mod openhands;
+mod parts;
 mod patch;
 mod pi;
 mod session;
@@ -45,6 +48,9 @@ pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
+mod write;
+
+pub use folder::{FolderNote, StoredFile};
 
 use super::format::Format;
 use super::state::JSON_MEDIA;
@@ -59,6 +65,7 @@ pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     codex::FORMAT,
     copilot_cli::FORMAT,
+    codesign::SESSION,
     pi::FORMAT,
     opencode::FORMAT,
     swe_agent::FORMAT,
@@ -70,6 +77,7 @@ pub static FORMATS: &[Format] = &[
     swarm::SNAPSHOT,
     swarm::EVENTS,
     context_chef::FORMAT,
+    codesign::STORE,
     chat::TAU2,
     chat::ANTHROPIC,
     chat::OPENAI,

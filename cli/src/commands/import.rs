@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use turntree::agents::session_name;
 use turntree::exchange::formats::codesign::import_designs;
 use turntree::exchange::formats::context_chef::{FolderReport, folders_of, import_folder};
 use turntree::exchange::formats::{FORMATS, FolderNote, named};
@@ -15,7 +16,7 @@ use turntree::{Error, ErrorKind, exchange};
 
 use super::designs;
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, input_name, open_file, session_name, stamp};
+use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
 use crate::progress::Progress;
 use crate::render::{count, size};

@@ -38,6 +38,7 @@ mod copilot_cli;
 mod editor;
 mod files;
 mod folder;
+mod gemini;
 mod opencode;
 mod openhands;
 mod parts;
@@ -67,6 +68,8 @@ pub static FORMATS: &[Format] = &[
     copilot_cli::FORMAT,
     codesign::SESSION,
     pi::FORMAT,
+    gemini::FORMAT,
+    gemini::LOG,
     opencode::FORMAT,
     swe_agent::FORMAT,
     openhands::FORMAT,

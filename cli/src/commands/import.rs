@@ -64,7 +64,7 @@ impl Import {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
         if let Some(found) = designs::gather(&self.file, format)? {
-            return self.import_designs(run, format, found);
+            return self.import_designs(run, format, &found);
         }
         if self.file.is_dir() {
             return self.import_folder(run, format);
@@ -141,7 +141,7 @@ impl Import {
         &self,
         run: &mut Invocation,
         format: Option<&'static Format>,
-        found: Gathered,
+        found: &Gathered,
     ) -> Result<Answer> {
         let shown = self.file.display().to_string();
         let repo = run.open_or_create()?;

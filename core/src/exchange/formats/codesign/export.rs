@@ -64,12 +64,15 @@ impl Exported {
     }
 }
 
+/// The place of a snapshot, and the artifact.
+type Nearest = (Option<usize>, Option<(Artifact, ObjectId)>);
+
 /// What the commits say, the oldest first.
 struct History<'r> {
     repo: &'r Repository,
     snapshots: Vec<Exported>,
     /// The last snapshot up to each commit, and the artifact there.
-    nearest: HashMap<ObjectId, (Option<usize>, Option<(Artifact, ObjectId)>)>,
+    nearest: HashMap<ObjectId, Nearest>,
     keys: HashSet<String>,
     /// Snapshots that something goes on from.
     parents: HashSet<String>,

@@ -257,10 +257,9 @@ impl Writer<'_> {
         let begins = known.main_head.is_none();
         let branch = match (parent, commit) {
             (Some(parent), Some(_)) if !is_fork => known.heads.get(parent).cloned(),
-            (_, Some(_)) => None,
             // An edit without its parent goes on from what was there before it.
             (_, None) if begins || version.origin == Origin::Edit => Some(known.main.clone()),
-            (_, None) => None,
+            _ => None,
         };
         if parent.is_some() && commit.is_none() {
             note = Some(match &branch {

@@ -47,13 +47,13 @@ impl Known {
         };
         for (branch, tip) in repo.branches() {
             if branch.session() == known.session {
-                known.branch(repo, branch, tip)?;
+                known.branch(repo, &branch, tip)?;
             }
         }
         Ok(known)
     }
 
-    fn branch(&mut self, repo: &Repository, branch: BranchName, tip: ObjectId) -> Result<()> {
+    fn branch(&mut self, repo: &Repository, branch: &BranchName, tip: ObjectId) -> Result<()> {
         let is_main = branch.branch() == MAIN_BRANCH;
         let mut ended = false;
         for entry in repo.history(&[tip], &[])?.first_parent() {

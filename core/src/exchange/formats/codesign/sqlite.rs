@@ -110,7 +110,7 @@ type Row = Map<String, Value>;
 
 impl Database {
     fn open(image: Vec<u8>) -> Result<Self> {
-        let failed = |error| refused("open the database", error);
+        let failed = |error| refused("open the database", &error);
         let mut connection = Connection::open_in_memory().map_err(failed)?;
         let len = image.len();
         connection.deserialize_read_exact("main", image.as_slice(), len, true).map_err(failed)?;
@@ -144,7 +144,7 @@ impl Database {
 
     /// Refuses what is damaged, and what a design store does not have.
     fn check(&self) -> Result<()> {
-        let failed = |error| refused("read the schema", error);
+        let failed = |error| refused("read the schema", &error);
         let foreign: i64 = self
             .connection
             .query_row(
@@ -164,7 +164,7 @@ impl Database {
         let found: String = self
             .connection
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(|error| refused("check the database", error))?;
+            .map_err(|error| refused("check the database", &error))?;
         if found == "ok" {
             return Ok(());
         }
@@ -174,7 +174,7 @@ impl Database {
 
     /// The columns of a table; none when there is no such table.
     fn columns(&self, table: &str) -> Result<Vec<String>> {
-        let failed = |error| refused("read the schema", error);
+        let failed = |error| refused("read the schema", &error);
         let is_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
         let count: i64 =
             self.connection.query_row(is_table, [table], |row| row.get(0)).map_err(failed)?;
@@ -205,7 +205,7 @@ impl Database {
         let quoted: Vec<String> =
             columns.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
         let query = format!("SELECT {} FROM \"{table}\"", quoted.join(", "));
-        let failed = |error| refused(&format!("read the table {table}"), error);
+        let failed = |error| refused(&format!("read the table {table}"), &error);
         let mut statement = self.connection.prepare(&query).map_err(failed)?;
         let mut found = statement.query([]).map_err(failed)?;
         let names: Vec<String> = columns.iter().map(|name| camel_case(name)).collect();
@@ -415,7 +415,7 @@ fn camel_case(name: &str) -> String {
 }
 
 /// What SQLite reports, as an error of ours. What it says may quote the database.
-fn refused(action: &str, error: rusqlite::Error) -> Error {
+fn refused(action: &str, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     match code {
         Some(ErrorCode::TooBig) => {

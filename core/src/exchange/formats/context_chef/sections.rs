@@ -69,7 +69,6 @@ fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
         metadata,
         records,
         notes: import_notes(&snapshot.notes, bytes),
-        ..WholeDocument::default()
     }
 }
 

@@ -3,12 +3,10 @@
 //! A row is `{seq, kind, payload, snapshotId, createdAt}`, in a database as it is and in a session file
 //! as the `data` of a line. Before there were rows, a message was `{role, content}`.
 
-use bytes::Bytes;
 use serde_json::Value;
 
-use super::archive::Row;
 use crate::context::Role;
-use crate::exchange::json::{self, text_at};
+use crate::exchange::json::text_at;
 use crate::exchange::view::MessageView;
 
 /// The view of a row, or of the line that holds it.
@@ -130,27 +128,6 @@ impl Turns {
                 self.last = Last::Result;
                 last == Last::Nothing
             }
-        }
-    }
-}
-
-/// Reads rows that stand alone.
-#[derive(Debug, Default)]
-pub(super) struct Rows {
-    turns: Turns,
-}
-
-impl Rows {
-    /// The row, as it becomes a message.
-    pub(super) fn row(&mut self, row: &Value) -> Row {
-        let view = view(row);
-        Row {
-            bytes: Bytes::from(row.to_string()),
-            role: view.role,
-            time: row.get("createdAt").and_then(json::time),
-            summary: view.summary(),
-            snapshot: text_at(row, "/snapshotId").map(str::to_owned),
-            starts_turn: self.turns.begins(row),
         }
     }
 }

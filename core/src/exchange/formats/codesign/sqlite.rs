@@ -13,14 +13,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::archive::{Archive, Chat, Design};
-use super::chat::Rows;
+use super::chat::{Turns, view};
 use super::path::design_path;
-use super::{document, wal};
+use super::{archive, document, wal};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::json::is_too_deep;
+use crate::exchange::json::{self, is_too_deep};
 
 /// Most bytes of a value, and of a row.
 const MAX_ROW_BYTES: i32 = 64 << 20;
@@ -260,7 +260,7 @@ impl Database {
             row.retain(|_, value| !value.is_null());
             events.push(row);
         }
-        let store = json!({
+        let store = serde_json::json!({
             "schemaVersion": 1, "designs": designs, "snapshots": snapshots, "diagnosticEvents": events,
         });
         document::read(&Bytes::from(store.to_string()))
@@ -313,9 +313,22 @@ fn add_chat(design: &mut Design, mut rows: Vec<Row>, mut old: Vec<Row>) {
         design.old_messages =
             old.into_iter().map(|row| Value::Object(row).to_string().into()).collect();
     }
-    let mut reader = Rows::default();
-    let rows = rows.into_iter().map(|row| reader.row(&Value::Object(row))).collect();
+    let mut turns = Turns::default();
+    let rows = rows.into_iter().map(|row| said(&Value::Object(row), &mut turns)).collect();
     design.chat = Chat { origin: "database", rows, ..Chat::default() };
+}
+
+/// A row, as it becomes a message.
+fn said(row: &Value, turns: &mut Turns) -> archive::Row {
+    let view = view(row);
+    archive::Row {
+        bytes: Bytes::from(row.to_string()),
+        role: view.role,
+        time: row.get("createdAt").and_then(json::time),
+        summary: view.summary(),
+        snapshot: row.get("snapshotId").and_then(Value::as_str).map(str::to_owned),
+        starts_turn: turns.begins(row),
+    }
 }
 
 /// Rows on their way to their designs.

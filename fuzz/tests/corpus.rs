@@ -173,3 +173,8 @@ fn any_database_is_refused_or_read() {
 fn any_chat_of_a_design_is_taken_in_both_ways() {
     replay("codesign_session", 300);
 }
+
+#[test]
+fn any_file_of_lessons_is_refused_or_changes_what_it_says_once() {
+    replay("lessons", 4000);
+}

@@ -102,6 +102,22 @@ pub(crate) struct Imported {
     /// What was in a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
+    /// Further branches that got something, for a file that holds several histories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<ImportedBranch>,
+}
+
+/// A branch that `import` put turns on.
+#[derive(Serialize)]
+pub(crate) struct ImportedBranch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
 }
 
 /// `import` of a directory.

@@ -10,6 +10,7 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod codesign;
 mod exchange;
 mod lessons;
 mod model;
@@ -24,6 +25,7 @@ mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
 pub use lessons::lessons;
 pub use model::model;
@@ -69,6 +71,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "lessons", run: lessons },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
+    Target { name: "codesign_store", run: codesign_store },
+    Target { name: "codesign_database", run: codesign_database },
+    Target { name: "codesign_session", run: codesign_session },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
 ];

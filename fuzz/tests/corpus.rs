@@ -160,6 +160,21 @@ fn any_uri_is_refused_or_stays_in_its_name_space() {
 }
 
 #[test]
+fn any_design_store_is_refused_or_stable() {
+    replay("codesign_store", 300);
+}
+
+#[test]
+fn any_database_is_refused_or_read() {
+    replay("codesign_database", 400);
+}
+
+#[test]
+fn any_chat_of_a_design_is_taken_in_both_ways() {
+    replay("codesign_session", 300);
+}
+
+#[test]
 fn any_file_of_lessons_is_refused_or_changes_what_it_says_once() {
     replay("lessons", 4000);
 }

@@ -10,6 +10,7 @@ pub(crate) mod cherry_pick;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod demo;
+mod designs;
 pub(crate) mod diff;
 pub(crate) mod events;
 pub(crate) mod export;

@@ -10,6 +10,7 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod bundle;
 mod exchange;
 mod model;
 pub mod mutation;
@@ -23,6 +24,7 @@ mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use bundle::bundle;
 pub use exchange::{state, transcript};
 pub use model::model;
 pub use object::{objects, policies};
@@ -55,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
+    Target { name: "bundle", run: bundle },
     Target { name: "model", run: model },
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },

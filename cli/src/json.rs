@@ -5,6 +5,7 @@
 
 mod bisect;
 mod branches;
+mod bundles;
 mod collection;
 mod comparison;
 mod damage;
@@ -26,6 +27,9 @@ use turntree::repo::BranchName;
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+};
+pub(crate) use self::bundles::{
+    BundleRef, BundleShown, BundleVerified, BundleWritten, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};

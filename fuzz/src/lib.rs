@@ -12,6 +12,7 @@
 
 mod bundle;
 mod exchange;
+mod lessons;
 mod model;
 pub mod mutation;
 mod object;
@@ -26,6 +27,7 @@ mod workspace;
 
 pub use bundle::bundle;
 pub use exchange::{state, transcript};
+pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
 pub use pack::{mended_pack, pack};
@@ -67,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "swarm_snapshot", run: swarm_snapshot },
     Target { name: "swarm_events", run: swarm_events },
     Target { name: "state", run: state },
+    Target { name: "lessons", run: lessons },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
     Target { name: "offload", run: offload },

@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
+        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle"],
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
@@ -149,6 +149,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Bundle(commands::bundle::Bundle),
     Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
@@ -175,6 +176,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Bundle(command) = self {
             return command.looks_only();
         }
         if let Self::Lesson(command) = self {
@@ -243,6 +247,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Bundle(command) => command.run(run),
             Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),

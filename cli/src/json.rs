@@ -6,6 +6,7 @@
 mod adoption;
 mod bisect;
 mod branches;
+mod bundles;
 mod collection;
 mod comparison;
 mod damage;
@@ -29,6 +30,9 @@ pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+};
+pub(crate) use self::bundles::{
+    BundleRef, BundleShown, BundleVerified, BundleWritten, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};

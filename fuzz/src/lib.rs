@@ -10,6 +10,7 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod bundle;
 mod codesign;
 mod exchange;
 mod lessons;
@@ -25,6 +26,7 @@ mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use bundle::bundle;
 pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
 pub use lessons::lessons;
@@ -59,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
+    Target { name: "bundle", run: bundle },
     Target { name: "model", run: model },
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },

@@ -90,6 +90,11 @@ fn a_store_lives_with_any_pack() {
 }
 
 #[test]
+fn a_store_lives_with_any_bundle() {
+    replay("bundle", 150);
+}
+
+#[test]
 fn policies_are_accepted_in_one_form_only() {
     replay("policies", 30_000);
 }

@@ -257,6 +257,11 @@ fn redacting() {
 }
 
 #[test]
+fn sessions_in_a_file() {
+    play("bundling.md");
+}
+
+#[test]
 fn plumbing() {
     play("plumbing.md");
 }

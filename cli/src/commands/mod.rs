@@ -4,6 +4,7 @@ pub(crate) mod adopt;
 pub(crate) mod bisect;
 pub(crate) mod blame;
 pub(crate) mod branch;
+pub(crate) mod bundle;
 pub(crate) mod cat;
 pub(crate) mod cat_object;
 pub(crate) mod cherry_pick;

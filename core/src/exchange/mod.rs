@@ -7,6 +7,7 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+pub mod bundle;
 mod compare;
 mod detect;
 pub mod document;

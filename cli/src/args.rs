@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
+        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle"],
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("For agents and programs", &["mcp", "serve"]),
@@ -150,6 +150,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Bundle(commands::bundle::Bundle),
     Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
@@ -178,6 +179,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Bundle(command) = self {
             return command.looks_only();
         }
         if let Self::Lesson(command) = self {
@@ -246,6 +250,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Bundle(command) => command.run(run),
             Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),

@@ -36,6 +36,7 @@ mod render;
 mod restoration;
 mod revision;
 mod rpc;
+mod sealing;
 mod search;
 mod service;
 mod trial;

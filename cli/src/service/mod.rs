@@ -28,6 +28,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clap_complete::ArgValueCandidates;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,6 +39,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
 use turntree::{Error, ErrorKind};
 
+use crate::complete::{revisions, sessions};
 use crate::error::{Exit, Failure, Result};
 use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
 
@@ -122,10 +124,10 @@ fn run<R: Request>(call: &Call<'_>, arguments: Value) -> Result<Value> {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
     /// Act on a branch of this session instead of HEAD's; main by default
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
     /// Act on this branch instead of HEAD's
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
     branch: Option<String>,
     /// The directory that snapshots take files from and restores write them to; none by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]

@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
+        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "git"],
     ),
     ("Long outputs", &["offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
@@ -148,6 +148,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Git(commands::git::Git),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
@@ -173,6 +174,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Git(command) = self {
             return command.looks_only();
         }
         if let Self::Restore(restore) = self {
@@ -237,6 +241,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Git(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),

@@ -8,6 +8,7 @@ mod branches;
 mod collection;
 mod comparison;
 mod damage;
+mod git;
 mod merging;
 mod operations;
 mod payloads;
@@ -30,6 +31,7 @@ pub(crate) use self::branches::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };

@@ -125,6 +125,8 @@ pub const STEPS: &[Step] = &[
     step("turntree reads check HEAD --workspace project"),
     step("turntree events reconstruct session.jsonl"),
     content("turntree export work --format context-chef --sweep"),
+    step("turntree git export out.git"),
+    step("turntree git import out.git --session copy --json"),
     step("turntree demo"),
     step("turntree completions bash"),
     step("turntree version"),

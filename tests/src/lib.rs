@@ -12,6 +12,7 @@
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
+//! | [`git`] | git itself, as a judge |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
@@ -20,6 +21,7 @@ pub mod checksums;
 pub mod counting;
 pub mod desk;
 pub mod every_command;
+pub mod git;
 pub mod mutants;
 pub mod oracle;
 pub mod proof;

@@ -171,6 +171,11 @@ fn several_agents_on_one_session() {
 }
 
 #[test]
+fn a_session_as_a_git_repository() {
+    play("git.md");
+}
+
+#[test]
 fn going_in_circles() {
     play("circling.md");
 }

@@ -15,6 +15,7 @@ pub(crate) mod export;
 pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;
+pub(crate) mod git;
 pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod import;

@@ -53,3 +53,5 @@ pub use restoration::{
 pub use restore::{Restored, save};
 pub use scratch::Scratch;
 pub use stat_cache::StatCache;
+#[cfg(feature = "git")]
+pub(crate) use {layout::is_reserved, target::store_above};

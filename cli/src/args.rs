@@ -12,7 +12,7 @@ use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 9] = [
-    ("Start", &["demo", "init", "import", "snapshot"]),
+    ("Start", &["demo", "init", "import", "adopt", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
     (
         "Explore",
@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Go back and move out",
         &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "git"],
     ),
-    ("Long outputs", &["offload", "vfs"]),
+    ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -117,6 +117,7 @@ pub(crate) enum Command {
     Demo(commands::demo::Demo),
     Init(commands::init::Init),
     Import(commands::import::Import),
+    Adopt(commands::adopt::Adopt),
     Snapshot(commands::snapshot::Snapshot),
     Log(commands::log::Log),
     Show(commands::show::Show),
@@ -149,6 +150,7 @@ pub(crate) enum Command {
     Export(commands::export::Export),
     Events(commands::events::Events),
     Git(commands::git::Git),
+    Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
@@ -177,6 +179,9 @@ impl Command {
             return command.looks_only();
         }
         if let Self::Git(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Lesson(command) = self {
             return command.looks_only();
         }
         if let Self::Restore(restore) = self {
@@ -213,6 +218,7 @@ impl Command {
             Self::Demo(command) => command.run(run),
             Self::Init(command) => command.run(run),
             Self::Import(command) => command.run(run),
+            Self::Adopt(command) => command.run(run),
             Self::Snapshot(command) => command.run(run),
             Self::Log(command) => command.run(run),
             Self::Show(command) => command.run(run),
@@ -242,6 +248,7 @@ impl Command {
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
             Self::Git(command) => command.run(run),
+            Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),

@@ -3,12 +3,14 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod adoption;
 mod bisect;
 mod branches;
 mod collection;
 mod comparison;
 mod damage;
 mod git;
+mod lessons;
 mod merging;
 mod operations;
 mod payloads;
@@ -24,6 +26,7 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
@@ -32,6 +35,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef};
+pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
@@ -40,7 +44,7 @@ pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
-pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 pub(crate) use self::swarm::{Reads, StaleRead};

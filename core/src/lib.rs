@@ -27,7 +27,8 @@
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
 //! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`exchange`],
-//! [`workspace`]: each uses only those before it. With the feature `git`, the module `git` comes last.
+//! [`workspace`], [`agents`]: each uses only those before it. With the feature `git`, the module `git`
+//! comes last.
 //!
 //! # One turn
 //!
@@ -62,6 +63,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+pub mod agents;
 pub mod context;
 pub mod error;
 pub mod exchange;

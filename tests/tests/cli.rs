@@ -181,6 +181,11 @@ fn going_in_circles() {
 }
 
 #[test]
+fn undoing_from_chat_and_learning() {
+    play("learning.md");
+}
+
+#[test]
 fn strategies_side_by_side() {
     play("comparing.md");
 }
@@ -188,6 +193,11 @@ fn strategies_side_by_side() {
 #[test]
 fn forking_and_comparing() {
     play("forking.md");
+}
+
+#[test]
+fn adopting() {
+    play("adopting.md");
 }
 
 #[test]

@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("maintenance", &["object", "tree", "context", "store", "repo"]),
     ("exchange", &["object", "tree", "context", "store", "repo"]),
     ("workspace", &["object", "tree", "context", "store", "repo", "exchange"]),
+    ("agents", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
     ("git", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
 ];
 

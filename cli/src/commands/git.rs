@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
+use turntree::agents::session_name;
 use turntree::git::{
     ExportSelection, GitExportOptions, GitImportOptions, GitNote, check_repository, export, import,
 };
@@ -13,7 +14,7 @@ use turntree::workspace::MAX_FILE_BYTES;
 
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, session_name, stamp};
+use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{NAME, STRONG, warn};
 use crate::progress::Working;

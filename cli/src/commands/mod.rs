@@ -1,5 +1,6 @@
 //! The verbs: one file each, with its arguments, what it does, and how that is shown.
 
+pub(crate) mod adopt;
 pub(crate) mod bisect;
 pub(crate) mod blame;
 pub(crate) mod branch;
@@ -20,6 +21,8 @@ pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod lesson;
+pub(crate) mod lesson_fields;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod ls_tree;

@@ -60,18 +60,19 @@ pub(super) fn message(id: &ObjectId, commit: &Commit) -> String {
     message.push_str("\n\n");
     let mut add = |key: &str, value: &str| {
         if !value.is_empty() {
-            message.push_str(&format!("Turntree-{key}: {}\n", one_line(value)));
+            message.push_str(&format!("Turntree-{key}: {value}\n"));
         }
     };
     add("Id", &id.to_string());
-    add("Session", &commit.session);
+    add("Session", &one_line(&commit.session));
     add("Turn", &commit.turn.to_string());
     add("Trigger", commit.trigger.name());
-    add("Agent", &commit.author.agent);
-    add("Model", &commit.author.model);
+    add("Agent", &one_line(&commit.author.agent));
+    add("Model", &one_line(&commit.author.model));
     add("Time", &commit.time.micros.to_string());
     for (name, value) in &commit.metadata {
-        add("Meta", &format!("{}={value}", name.replace('=', "%3D")));
+        let name = one_line(name).replace('=', "%3D");
+        add("Meta", &format!("{name}={}", one_line(value)));
     }
     message
 }

@@ -30,7 +30,10 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "git"],
+        &[
+            "rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle",
+            "git",
+        ],
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
@@ -149,6 +152,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Bundle(commands::bundle::Bundle),
     Git(commands::git::Git),
     Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
@@ -176,6 +180,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Bundle(command) = self {
             return command.looks_only();
         }
         if let Self::Git(command) = self {
@@ -247,6 +254,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Bundle(command) => command.run(run),
             Self::Git(command) => command.run(run),
             Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),

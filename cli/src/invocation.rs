@@ -360,7 +360,7 @@ pub(crate) fn open_options() -> OpenOptions {
 }
 
 /// Bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
-fn random_bytes() -> [u8; 16] {
+pub(crate) fn random_bytes() -> [u8; 16] {
     let [high, low] =
         [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
     let mut id = [0; 16];

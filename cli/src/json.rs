@@ -6,6 +6,7 @@
 mod adoption;
 mod bisect;
 mod branches;
+mod bundles;
 mod collection;
 mod comparison;
 mod damage;
@@ -30,6 +31,9 @@ pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+};
+pub(crate) use self::bundles::{
+    BundleRef, BundleShown, BundleVerified, BundleWritten, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
@@ -104,6 +108,22 @@ pub(crate) struct Imported {
     /// What was in a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
+    /// Further branches that got something, for a file that holds several histories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<ImportedBranch>,
+}
+
+/// A branch that `import` put turns on.
+#[derive(Serialize)]
+pub(crate) struct ImportedBranch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
 }
 
 /// `import` of a directory.

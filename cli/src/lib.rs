@@ -32,6 +32,7 @@ mod quantity;
 mod render;
 mod restoration;
 mod revision;
+mod sealing;
 mod search;
 mod trial;
 mod workspace;

@@ -10,6 +10,8 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod bundle;
+mod codesign;
 mod exchange;
 mod lessons;
 mod model;
@@ -24,6 +26,8 @@ mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use bundle::bundle;
+pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
 pub use lessons::lessons;
 pub use model::model;
@@ -57,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
+    Target { name: "bundle", run: bundle },
     Target { name: "model", run: model },
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },
@@ -69,6 +74,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "lessons", run: lessons },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
+    Target { name: "codesign_store", run: codesign_store },
+    Target { name: "codesign_database", run: codesign_database },
+    Target { name: "codesign_session", run: codesign_session },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
 ];

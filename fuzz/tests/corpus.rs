@@ -90,6 +90,11 @@ fn a_store_lives_with_any_pack() {
 }
 
 #[test]
+fn a_store_lives_with_any_bundle() {
+    replay("bundle", 150);
+}
+
+#[test]
 fn policies_are_accepted_in_one_form_only() {
     replay("policies", 30_000);
 }
@@ -157,6 +162,21 @@ fn any_text_is_offloaded_and_comes_back() {
 #[test]
 fn any_uri_is_refused_or_stays_in_its_name_space() {
     replay("vfs_uri", 5000);
+}
+
+#[test]
+fn any_design_store_is_refused_or_stable() {
+    replay("codesign_store", 300);
+}
+
+#[test]
+fn any_database_is_refused_or_read() {
+    replay("codesign_database", 400);
+}
+
+#[test]
+fn any_chat_of_a_design_is_taken_in_both_ways() {
+    replay("codesign_session", 300);
 }
 
 #[test]

@@ -239,6 +239,14 @@ fn a_swarm_goes_on() {
 }
 
 #[test]
+fn designs_come_in() {
+    let (shell, page) = (Shell::new(), stories().join("designs.md"));
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/open-codesign");
+    symlink(documents, shell.work().join("open-codesign")).unwrap();
+    check(&page, &replay(&fs::read_to_string(&page).unwrap(), &shell));
+}
+
+#[test]
 fn pinning_and_keeping() {
     play("keeping.md");
 }
@@ -251,6 +259,11 @@ fn offloading_before_summarising() {
 #[test]
 fn redacting() {
     play("redacting.md");
+}
+
+#[test]
+fn sessions_in_a_file() {
+    play("bundling.md");
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT};
+use turntree::exchange::formats::codesign::export_designs;
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree::exchange::{export_messages, export_source};
-use turntree::object::{Commit, ObjectSource};
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::Repository;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
@@ -27,14 +29,16 @@ use crate::revision::resolve;
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores. A file is written whole or not at all, with the permissions
+/// for; as context-chef a snapshot that its library restores; as codesign a design store with the
+/// snapshots that lead there. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
   turntree export HEAD --format jsonl --agent reviewer@main
-  turntree export review~2 --format swarm-snapshot -o snapshot.json")]
+  turntree export review~2 --format swarm-snapshot -o snapshot.json
+  turntree export pricing --format codesign --branches -o design-store.json")]
 pub(crate) struct Export {
     /// A session or any other revision
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
@@ -51,6 +55,9 @@ pub(crate) struct Export {
     /// Do as the system of the format does, where it is wrong
     #[arg(long, value_enum)]
     compat: Option<Compat>,
+    /// Every branch of the session and not only what leads to the revision, for codesign
+    #[arg(long)]
+    branches: bool,
     /// Leave out what has expired of core memory, as the next compile would, for context-chef
     #[arg(long)]
     sweep: bool,
@@ -73,6 +80,8 @@ enum Format {
     SwarmSnapshot,
     /// A snapshot document as ContextChef 4.2 has it
     ContextChef,
+    /// A design store as open-codesign has it
+    Codesign,
 }
 
 impl Export {
@@ -81,10 +90,10 @@ impl Export {
         let id = resolve(&repo, &self.revision)?.commit;
         let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
         let Some(path) = &self.output else {
-            self.write(repo.store(), &context, &commit, &mut run.out)?;
+            self.write(&repo, id, &context, &commit, &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.write(repo.store(), &context, &commit, out);
+        let write = |out: &mut dyn Write| self.write(&repo, id, &context, &commit, out);
         let bytes = match special(path) {
             Some(opened) => {
                 let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -106,11 +115,13 @@ impl Export {
 
     fn write(
         &self,
-        source: &dyn ObjectSource,
+        repo: &Repository,
+        id: ObjectId,
         context: &Context,
         commit: &Commit,
         out: &mut dyn Write,
     ) -> turntree::Result<()> {
+        let source = repo.store();
         match self.format {
             Format::Source => export_source(source, context, out)?,
             Format::SwarmSnapshot => {
@@ -138,6 +149,14 @@ impl Export {
                     options.swept_at = Some(clock::now()?.micros / 1000);
                 }
                 export_chef(source, context, &options, out)?;
+                0
+            }
+            Format::Codesign => {
+                let branches = if self.branches { repo.branches() } else { Vec::new() };
+                let ours = branches.iter().filter(|(name, _)| name.session() == commit.session);
+                let tips: Vec<ObjectId> =
+                    std::iter::once(id).chain(ours.map(|(_, tip)| *tip)).collect();
+                export_designs(repo, &tips, out)?;
                 0
             }
         };

@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::agents::session_name;
-use turntree::exchange::formats::context_chef::{FolderNote, FolderReport, import_folder};
-use turntree::exchange::formats::{FORMATS, named};
-use turntree::exchange::{Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, detect};
+use turntree::exchange::formats::codesign::import_designs;
+use turntree::exchange::formats::context_chef::{FolderReport, folders_of, import_folder};
+use turntree::exchange::formats::{FORMATS, FolderNote, named};
+use turntree::exchange::{
+    Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect,
+};
 use turntree::workspace::{Gathered, gather_store};
 use turntree::{Error, ErrorKind, exchange};
 
+use super::designs;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
@@ -24,6 +28,8 @@ const MAX_SHOWN_NOTES: usize = 10;
 /// The format whose directories are imported.
 const FOLDER_FORMAT: &str = "context-chef";
 
+const CONFLICT_HINT: &str = "another process changed this session meanwhile: import again";
+
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
 /// Import a recorded session, one snapshot a turn
@@ -36,9 +42,10 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
   turntree import ~/.claude/projects/-work/3f2a91c0.jsonl
   turntree import run.json --format atif --session nightly
   turntree import project/.context_vfs --session build
+  turntree import ~/.config/open-codesign --session designs
   zcat old.jsonl.gz | turntree import - --session old --switch")]
 pub(crate) struct Import {
-    /// The transcript, or - for standard input; a directory of ContextChef
+    /// The transcript, or - for standard input; a directory of ContextChef or open-codesign
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     file: PathBuf,
     /// Read it as this format instead of detecting it
@@ -56,6 +63,9 @@ impl Import {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
+        if let Some(found) = designs::gather(&self.file, format)? {
+            return self.import_designs(run, format, &found);
+        }
         if self.file.is_dir() {
             return self.import_folder(run, format);
         }
@@ -73,10 +83,7 @@ impl Import {
         let report = exchange::import(&repo, Progress::new(input, &name, total), &options)
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
-            .hint(
-                ErrorKind::Conflict,
-                "another process changed this session meanwhile: import again",
-            )?;
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
         warn_of_notes(&name, &report.notes);
         print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
@@ -95,7 +102,7 @@ impl Import {
         }
         let full =
             self.file.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
-        let Gathered { name, files, mut odd } = gather_store(&full)?;
+        let Gathered { name, files, mut odd } = gather_store(&full, folders_of)?;
         if files.is_empty() {
             let message = format!(
                 "{shown} is a directory without files of ContextChef: expected a transcript, or a directory with .context_vfs, .context_memory, or vfs, archive, memory and notes"
@@ -107,11 +114,9 @@ impl Import {
         if self.session.is_none() {
             options.session = session_name(&full);
         }
-        let report =
-            import_folder(&repo, &name, &files, &options).map_err(|error| error.at(&shown)).hint(
-                ErrorKind::Conflict,
-                "another process changed this session meanwhile: import again",
-            )?;
+        let report = import_folder(&repo, &name, &files, &options)
+            .map_err(|error| error.at(&shown))
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
         odd.extend(report.odd);
         for FolderNote { path, what } in odd.iter().take(MAX_SHOWN_NOTES) {
             warn(&format!("{shown}/{path}: {what}"));
@@ -128,6 +133,30 @@ impl Import {
             let notes = count(notes, "note");
             writeln!(run.out, "{payloads}, {memories} {entry} of memory, {notes}")?;
         }
+        Ok(Answer::Yes)
+    }
+
+    /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
+    fn import_designs(
+        &self,
+        run: &mut Invocation,
+        format: Option<&'static Format>,
+        found: &Gathered,
+    ) -> Result<Answer> {
+        let shown = self.file.display().to_string();
+        let repo = run.open_or_create()?;
+        let mut options = self.options(format)?;
+        if self.session.is_none() && self.file.is_dir() {
+            options.session = session_name(&designs::full(&self.file)?);
+        }
+        let report = import_designs(&repo, &found.files, &options)
+            .map_err(|error| error.at(&shown))
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+        for FolderNote { path, what } in found.odd.iter().take(MAX_SHOWN_NOTES) {
+            warn(&format!("{shown}/{path}: {what}"));
+        }
+        warn_of_notes(&shown, &report.notes);
+        print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
     }
 
@@ -186,11 +215,12 @@ fn print(
             input_bytes: report.input_bytes,
             new_bytes: report.new_bytes,
             folder,
+            others: report.others.iter().map(imported_branch).collect(),
         })?;
         return Ok(());
     }
     let branch = out.paint.paint(NAME, &report.branch);
-    if report.turns == 0 {
+    if report.turns == 0 && report.others.is_empty() {
         writeln!(out, "{branch} has all of this already")?;
         return Ok(());
     }
@@ -204,5 +234,20 @@ fn print(
         size(report.input_bytes),
         size(report.new_bytes),
     )?;
+    for ImportedBranch { branch, turns, messages, .. } in &report.others {
+        let branch = out.paint.paint(NAME, branch);
+        let turns = out.paint.paint(STRONG, count(*turns, "turn"));
+        writeln!(out, "{branch}: {turns} with {}", count(*messages, "message"))?;
+    }
     Ok(())
+}
+
+fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
+    json::ImportedBranch {
+        session: made.branch.session().to_owned(),
+        branch: made.branch.branch().to_owned(),
+        turns: made.turns,
+        messages: made.messages,
+        head: made.head.to_string(),
+    }
 }

@@ -7,6 +7,7 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+pub mod bundle;
 mod compare;
 mod detect;
 pub mod document;
@@ -37,7 +38,7 @@ pub use detect::{HEAD_BYTES, detect};
 pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
 pub use format::Format;
-pub use import::{ImportNote, ImportOptions, ImportReport, import};
+pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
 pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
 pub use piece::{Piece, PieceKind, Pieces};
@@ -50,4 +51,4 @@ pub use spiral::{
 pub use state::{JSON_MEDIA, apply_state};
 pub use usage::{Usage, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
-pub use whole::{Whole, WholeDocument};
+pub use whole::{Archive, Whole, WholeDocument};

@@ -35,6 +35,9 @@ impl Parser for Silent {
 /// Reads a document: the sections it replaces, and what there is to say about it.
 pub type Whole = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<WholeDocument>;
 
+/// Imports the histories in a file, each to a session or branch of its own.
+pub type Archive = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
+
 /// What a document is, beside its sections.
 #[derive(Debug, Clone, Default)]
 pub struct WholeDocument {
@@ -94,6 +97,7 @@ pub(super) fn import_whole(
         input_bytes: document.len() as u64,
         new_bytes: 0,
         notes: read.notes,
+        others: Vec::new(),
     };
     let mut reason = format!("import {}", options.session);
     if let (Some(_), Some(tip)) = (known, tip) {
@@ -119,7 +123,11 @@ pub(super) fn import_whole(
     Ok(report)
 }
 
-fn read_all(input: impl BufRead) -> Result<Bytes> {
+/// All of a document.
+///
+/// # Errors
+/// `LimitExceeded` for one over [`MAX_RECORD_BYTES`].
+pub(super) fn read_all(input: impl BufRead) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let mut input = input.take(MAX_RECORD_BYTES as u64 + 1);
     std::io::Read::read_to_end(&mut input, &mut bytes)
@@ -132,7 +140,7 @@ fn read_all(input: impl BufRead) -> Result<Bytes> {
 }
 
 /// Makes `source` the document, cut at its records.
-fn write_source(
+pub(super) fn write_source(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     document: &Bytes,

@@ -57,7 +57,7 @@ pub use availability::{Available, AvailableTurn};
 pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
-    pin_ref, tag_ref,
+    pin_ref, tag_name, tag_ref,
 };
 pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};

@@ -34,6 +34,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 
@@ -47,6 +48,7 @@ pub(super) const LOG: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 

@@ -7,6 +7,7 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+mod base64;
 mod compare;
 mod detect;
 pub mod document;
@@ -18,8 +19,10 @@ mod import;
 mod json;
 pub mod lines;
 mod offload;
+mod picture;
 mod piece;
 mod rejoin;
+pub mod render;
 mod search;
 mod shape;
 mod source;
@@ -37,6 +40,7 @@ pub use export::export_messages;
 pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, import};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
+pub use picture::{Picture, PictureContent};
 pub use piece::{Piece, PieceKind, Pieces};
 pub use search::MessageText;
 pub use shape::Shape;

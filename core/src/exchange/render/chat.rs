@@ -75,12 +75,11 @@ fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
         return Ok(());
     }
     let content = Some(&answer.said.text).filter(|text| !text.is_empty());
-    let mut message = json!({"role": "assistant", "content": content});
-    if !answer.calls.is_empty() {
-        let calls: Vec<Value> = answer.calls.iter().map(openai_call).collect();
-        message["tool_calls"] = calls.into();
-    }
-    list.add(&message)?;
+    let calls: Vec<Value> = answer.calls.iter().map(openai_call).collect();
+    list.add(&match calls.is_empty() {
+        true => json!({"role": "assistant", "content": content}),
+        false => json!({"role": "assistant", "content": content, "tool_calls": calls}),
+    })?;
     let mut shown = Vec::new();
     for call in &answer.calls {
         let text = call.result.as_ref().map_or(NO_RESULT, |result| &result.text);
@@ -242,11 +241,12 @@ fn anthropic_result(call: &Call) -> Value {
         Some(result) => (anthropic_content(&result.text, &result.pictures), result.is_error),
         None => (anthropic_content(NO_RESULT, &[]), true),
     };
-    let mut block = json!({"type": "tool_result", "tool_use_id": call.id, "content": content});
-    if is_error {
-        block["is_error"] = true.into();
+    match is_error {
+        false => json!({"type": "tool_result", "tool_use_id": call.id, "content": content}),
+        true => {
+            json!({"type": "tool_result", "tool_use_id": call.id, "content": content, "is_error": true})
+        }
     }
-    block
 }
 
 fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> {

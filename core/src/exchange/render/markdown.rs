@@ -13,6 +13,7 @@ use super::story::{Changes, Chapter, Entry, Splice, Story};
 use crate::context::{MAIN_AGENT, MessageEntry, agent_section};
 use crate::error::{Error, Result};
 use crate::exchange::formats::view;
+use crate::exchange::json;
 use crate::exchange::view::MessageView;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::Repository;
@@ -99,7 +100,8 @@ impl Writing<'_> {
     fn splice(&mut self, splice: &Splice) -> Result<()> {
         let gone = splice.old.end - splice.old.start;
         if gone > 0 {
-            self.line(&format!("\n*{gone} messages left the context.*"))?;
+            let messages = if gone == 1 { "message" } else { "messages" };
+            self.line(&format!("\n*{gone} {messages} left the context.*"))?;
         }
         for item in &splice.new {
             let entry = MessageEntry::from_item(item)?;
@@ -120,11 +122,16 @@ impl Writing<'_> {
         }
         for call in &message.tool_calls {
             let title = format!("call <b>{}</b>", html(&call.name));
-            self.fold(&title, &fenced(&cut(&readable(&call.input)), "json"))?;
+            let (input, language) = readable(&call.input);
+            self.fold(&title, &fenced(&cut(&input), language))?;
         }
         for result in &message.tool_results {
             let failed = if result.is_error { " that failed" } else { "" };
-            let title = format!("result{failed}, {} lines", result.text.lines().count());
+            let lines = match result.text.lines().count() {
+                1 => "1 line".to_owned(),
+                lines => format!("{lines} lines"),
+            };
+            let title = format!("result{failed}, {lines}");
             self.fold(&title, &fenced(&cut(&result.text), ""))?;
         }
         Ok(())
@@ -176,11 +183,12 @@ impl Writing<'_> {
     }
 }
 
-/// Arguments with line ends where people want them.
-fn readable(input: &str) -> String {
-    match crate::exchange::json::value(input.as_bytes()) {
-        Some(value) => serde_json::to_string_pretty(&value).unwrap_or_else(|_| input.to_owned()),
-        None => input.to_owned(),
+/// Arguments with line ends where people want them, and their language.
+fn readable(input: &str) -> (String, &'static str) {
+    let value = json::value(input.as_bytes());
+    match value.and_then(|value| serde_json::to_string_pretty(&value).ok()) {
+        Some(pretty) => (pretty, "json"),
+        None => (input.to_owned(), ""),
     }
 }
 

@@ -93,12 +93,14 @@ struct Turn<'a> {
     change: Option<Change>,
 }
 
+/// By section: position, how many are taken out there, what stands there instead.
+type Lists = BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>;
+
 /// What a turn changed, against the turn `base`.
 #[derive(Serialize)]
 struct Change {
     base: Option<usize>,
-    /// By section: position, how many are taken out there, what stands there instead.
-    lists: BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>,
+    lists: Lists,
     /// Path, text, what the file is, bytes; only the path for a file that is gone.
     files: Vec<FileChange>,
     /// Section, key, text.
@@ -203,10 +205,7 @@ impl<'a> Data<'a> {
         Ok(())
     }
 
-    fn lists(
-        &mut self,
-        lists: &[(String, Vec<Splice>)],
-    ) -> Result<BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>> {
+    fn lists(&mut self, lists: &[(String, Vec<Splice>)]) -> Result<Lists> {
         let mut written = BTreeMap::new();
         for (section, splices) in lists {
             let is_conversation = section.ends_with("/messages");

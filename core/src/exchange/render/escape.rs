@@ -186,7 +186,7 @@ mod tests {
     fn a_quote_keeps_code_and_nothing_else_of_markup() {
         let text = "a <b> `<c>` ![x](http://e)\n# h\n``` rust\n<d>\n```\n` <e> \\` <f> ``g` <h>";
         let expected = "> a &lt;b> `<c>` !\\[x](http://e)\n> # h\n> ```\n> <d>\n> ```\n\
-                        > &#96; &lt;e> &#96; &lt;f> &#96;&#96;g&#96; &lt;h>";
+                        > ` <e> \\` &lt;f> &#96;&#96;g&#96; &lt;h>";
         assert_eq!(quoted(text), expected);
         assert_eq!(quoted("~~~rust x\n```\n~~~~\nend"), "> ````rust\n> ```\n> ````\n> end");
         assert_eq!(line_of("a*b\n<c>"), "a\\*b\\<c\\>");

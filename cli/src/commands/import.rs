@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use turntree::agents::session_name;
 use turntree::exchange::formats::context_chef::{FolderNote, FolderReport, import_folder};
 use turntree::exchange::formats::{FORMATS, named};
 use turntree::exchange::{Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, detect};
@@ -11,7 +12,7 @@ use turntree::workspace::{Gathered, gather_store};
 use turntree::{Error, ErrorKind, exchange};
 
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, input_name, open_file, session_name, stamp};
+use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
 use crate::progress::Progress;
 use crate::render::{count, size};

@@ -36,6 +36,7 @@ mod conversation;
 mod copilot_cli;
 mod editor;
 mod files;
+mod gemini;
 mod opencode;
 mod openhands;
 mod patch;
@@ -60,6 +61,8 @@ pub static FORMATS: &[Format] = &[
     codex::FORMAT,
     copilot_cli::FORMAT,
     pi::FORMAT,
+    gemini::FORMAT,
+    gemini::LOG,
     opencode::FORMAT,
     swe_agent::FORMAT,
     openhands::FORMAT,

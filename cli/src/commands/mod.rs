@@ -21,6 +21,8 @@ pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod lesson;
+pub(crate) mod lesson_fields;
 pub(crate) mod log;
 pub(crate) mod ls;
 pub(crate) mod ls_tree;

@@ -30,7 +30,7 @@ const FENCES: &[(&str, &str)] = &[
 const MAX_LINES: usize = 700;
 
 /// Packages in the lock file: every new one is a decision.
-const MAX_PACKAGES: usize = 260;
+const MAX_PACKAGES: usize = 440;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()

@@ -257,6 +257,11 @@ fn offloading_before_summarising() {
 }
 
 #[test]
+fn exporting() {
+    play("exporting.md");
+}
+
+#[test]
 fn redacting() {
     play("redacting.md");
 }

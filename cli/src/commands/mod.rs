@@ -15,6 +15,7 @@ mod designs;
 pub(crate) mod diff;
 pub(crate) mod events;
 pub(crate) mod export;
+mod export_page;
 pub(crate) mod fork;
 pub(crate) mod fsck;
 pub(crate) mod gc;

@@ -11,7 +11,7 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Start", &["demo", "init", "import", "adopt", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
     (
@@ -36,6 +36,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
+    ("For agents and programs", &["mcp", "serve"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -157,6 +158,8 @@ pub(crate) enum Command {
     Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
+    Mcp(commands::mcp::Mcp),
+    Serve(commands::serve::Serve),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -259,6 +262,8 @@ impl Command {
             Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
+            Self::Mcp(command) => command.run(run),
+            Self::Serve(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

@@ -11,6 +11,9 @@ use turntree::{Error, ErrorKind};
 use crate::json;
 use crate::output::stderr_line;
 
+/// Characters of a message that programs are told.
+const MESSAGE_CHARS: usize = 2000;
+
 /// How the program ends. The numbers are a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -163,6 +166,44 @@ impl Failure {
         }
     }
 
+    /// The error as one JSON object, as `--json` prints it, with the hint at the end of the message. It
+    /// is short even if what was asked for is not.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Self::Output(_) => Report::new("io", self.message()).to_json(),
+            Self::Library { error, hint, name } => {
+                let mut report = Report::of(error, None);
+                report.kind = name.unwrap_or(report.kind);
+                if let Some((cut, _)) = report.message.char_indices().nth(MESSAGE_CHARS) {
+                    report.message.truncate(cut);
+                    report.message.push('…');
+                }
+                if let Some(hint) = hint {
+                    report.message = format!("{} ({hint})", report.message);
+                }
+                report.to_json()
+            }
+        }
+    }
+
+    /// How the program would end.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Output(_) => Exit::Internal,
+            Self::Library { error, .. } => exit_of(error.kind()),
+        }
+    }
+
+    /// Whether the caller has to ask for something else.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.exit() == Exit::Usage
+    }
+
+    /// Whether what was asked for is not there, or not any more.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.exit() == Exit::NotFound
+    }
+
     /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
     fn is_closed_pipe(&self) -> bool {
         match self {
@@ -176,14 +217,14 @@ impl Failure {
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
             failure if failure.is_closed_pipe() => Exit::Success,
-            Self::Output(error) => {
-                Report::new("io", format!("write to stdout: {error}")).print(json);
-                Exit::Internal
+            Self::Output(_) => {
+                Report::new("io", self.message()).print(json);
+                self.exit()
             }
             Self::Library { error, hint, name } => {
                 let report = Report::of(error, hint.as_deref());
                 Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
-                exit_of(error.kind())
+                self.exit()
             }
         }
     }

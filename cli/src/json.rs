@@ -23,6 +23,7 @@ mod swarm;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
@@ -135,7 +136,7 @@ pub(crate) struct ImportedFolder {
 }
 
 /// `snapshot`, `fork`, `switch`: where a branch is now.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Moved {
     /// The commit; `null` on a branch without one.
     pub(crate) id: Option<String>,
@@ -153,7 +154,7 @@ pub(crate) struct Moved {
 }
 
 /// A directory that was captured.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Workspace {
     /// Files and links that the snapshot has as they are there.
     pub(crate) files: u64,
@@ -170,7 +171,7 @@ pub(crate) struct Workspace {
 }
 
 /// What was left out of a capture.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// Below the directory.
     pub(crate) path: String,
@@ -192,14 +193,14 @@ impl Moved {
 }
 
 /// Who made a snapshot.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Author {
     pub(crate) agent: String,
     pub(crate) model: String,
 }
 
 /// One line of `log`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct LogLine {
     pub(crate) id: String,
     pub(crate) parents: Vec<String>,
@@ -218,7 +219,7 @@ pub(crate) struct LogLine {
 }
 
 /// `show` of a revision.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Overview {
     pub(crate) id: String,
     pub(crate) session: String,
@@ -234,13 +235,13 @@ pub(crate) struct Overview {
 }
 
 /// An agent of a context.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Agent {
     pub(crate) messages: u64,
 }
 
 /// `show` of one entry.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Entry {
     /// Commit it was read from.
     pub(crate) commit: String,
@@ -261,7 +262,7 @@ pub(crate) struct Entry {
 }
 
 /// `ls`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Listing {
     /// Commit it was read from.
     pub(crate) commit: String,
@@ -270,7 +271,7 @@ pub(crate) struct Listing {
 }
 
 /// One thing in a folder or section.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Listed {
     /// Name below the path; for items of a list the index.
     pub(crate) name: String,
@@ -294,7 +295,7 @@ pub(crate) struct Listed {
 }
 
 /// One section of `diff`, whose record maps names of sections to these.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Default, JsonSchema)]
 pub(crate) struct SectionDiff {
     pub(crate) added: Vec<Changed>,
     pub(crate) removed: Vec<Changed>,
@@ -302,7 +303,7 @@ pub(crate) struct SectionDiff {
 }
 
 /// What changed: an entry by its key, an item of a list by index and blob.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Changed {
     Key(String),
@@ -311,7 +312,7 @@ pub(crate) enum Changed {
 }
 
 /// `status`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Status {
     pub(crate) store: String,
     pub(crate) session: String,

@@ -15,6 +15,8 @@
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `error.rs` | failures, hints and exit codes |
+//! | `service/` | what programs ask for: one file an operation, with its schemas |
+//! | `mcp.rs`, `rpc.rs` | the protocols in which they ask |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
 //! | `commands/` | one file a verb |
@@ -26,14 +28,17 @@ mod complete;
 mod error;
 mod invocation;
 mod json;
+mod mcp;
 mod output;
 mod progress;
 mod quantity;
 mod render;
 mod restoration;
 mod revision;
+mod rpc;
 mod sealing;
 mod search;
+mod service;
 mod trial;
 mod workspace;
 
@@ -60,6 +65,20 @@ pub fn main() -> ExitCode {
         Err(error) => error::report_usage(&error, arguments.iter().any(|arg| arg == "--json")),
     };
     ExitCode::from(exit as u8)
+}
+
+/// What `serve --stdio --read-only` answers to the lines of `input`, on the store in `dir`.
+///
+/// # Errors
+/// None of `input` has one; `output` may fail.
+#[doc(hidden)]
+pub fn answer_lines(
+    dir: &std::path::Path,
+    mut input: &[u8],
+    output: &mut dyn std::io::Write,
+) -> Result<(), String> {
+    let service = service::Service::looking(dir);
+    rpc::serve(&service, &mut input, output).map_err(|failure| failure.message())
 }
 
 fn run(cli: Cli) -> Exit {

@@ -21,6 +21,7 @@ mod pack;
 mod payloads;
 mod refs;
 mod repo;
+mod requests;
 pub mod store;
 mod swarm;
 pub mod tree;
@@ -36,6 +37,7 @@ pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use repo::revision;
+pub use requests::requests;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use swarm::{swarm_events, swarm_snapshot};
 pub use tree::{edits, nodes};
@@ -79,4 +81,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codesign_session", run: codesign_session },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
+    Target { name: "requests", run: requests },
 ];

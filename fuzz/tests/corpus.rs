@@ -165,6 +165,11 @@ fn any_uri_is_refused_or_stays_in_its_name_space() {
 }
 
 #[test]
+fn every_line_that_wants_one_gets_one_answer() {
+    replay("requests", 300);
+}
+
+#[test]
 fn any_design_store_is_refused_or_stable() {
     replay("codesign_store", 300);
 }

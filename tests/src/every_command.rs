@@ -86,6 +86,14 @@ pub const STEPS: &[Step] = &[
     content("turntree cat HEAD:agents/main/messages"),
     content("turntree diff HEAD~1 HEAD"),
     step("turntree spiral"),
+    content(
+        r#"turntree serve --stdio <<'END'
+{"jsonrpc":"2.0","id":1,"method":"show","params":{"revision":"HEAD:scratchpad/login"}}
+{"jsonrpc":"2.0","id":2,"method":"search","params":{"pattern":"canary"}}
+{"jsonrpc":"2.0","id":3,"method":"log","params":{"revision":"nowhere"}}
+END"#,
+    ),
+    step("turntree mcp < /dev/null"),
     content("turntree grep canary"),
     content("turntree log --path scratchpad -S canary"),
     content("turntree blame HEAD:scratchpad"),

@@ -14,6 +14,8 @@
 //! | [`browser`] | a headless Chromium to look at pages with |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`git`] | git itself, as a judge |
+//! | [`talk`] | servers that are talked to in lines |
+//! | [`schema`] | JSON against a schema |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
@@ -30,7 +32,9 @@ pub mod proof;
 pub mod sample;
 mod sandbox;
 pub mod schedule;
+pub mod schema;
 pub mod sim;
+pub mod talk;
 pub mod tangle;
 mod transcripts;
 

@@ -8,7 +8,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::context::Builder;
 use turntree::exchange::lessons::{Call, Document, Lesson, Lessons, Merged, learn, prompt, select};
 use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
-use turntree::object::Commit;
+use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
@@ -56,38 +56,38 @@ enum Action {
 }
 
 /// Where the lessons are.
-#[derive(Debug, Args)]
-struct Target {
+#[derive(Debug, Default, Args)]
+pub(crate) struct Target {
     /// Of this session's main branch
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
-    session: Option<String>,
+    pub(crate) session: Option<String>,
     /// Of this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH")]
-    on: Option<String>,
+    pub(crate) on: Option<String>,
 }
 
 /// Add a lesson
 ///
 /// One that says the same as one that is there renews it; those about infrastructure fold by the models
 /// that they go from and to, and are counted.
-#[derive(Debug, Args)]
-struct Add {
+#[derive(Debug, Default, Args)]
+pub(crate) struct Add {
     #[command(flatten)]
-    fields: LessonFields,
+    pub(crate) fields: LessonFields,
     /// Take it from the circle that 'turntree spiral' finds; without one nothing is added, exit code 1
     #[arg(long)]
-    spiral: bool,
+    pub(crate) spiral: bool,
     /// The turn in which it was learned; that of the newest snapshot by default
     #[arg(long, value_name = "N")]
-    turn: Option<u64>,
+    pub(crate) turn: Option<u64>,
     /// Link it to the branch, or snapshot, that was given up
     #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
-    branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// Pin it: it never expires, and every prompt tells it
     #[arg(long)]
-    pin: bool,
+    pub(crate) pin: bool,
     #[command(flatten)]
-    target: Target,
+    pub(crate) target: Target,
 }
 
 /// List lessons
@@ -215,6 +215,31 @@ impl LessonCommand {
     }
 }
 
+/// What came of a change, for people and for programs.
+pub(crate) struct Changed {
+    branch: BranchName,
+    changes: Merged,
+    lessons: Lessons,
+    /// The snapshot that has it, and its turn.
+    made: Option<(ObjectId, u64)>,
+}
+
+impl Changed {
+    /// The same for programs.
+    pub(crate) fn record(self) -> json::LessonsChanged {
+        let Merged { added, changed, deprecated } = self.changes;
+        json::LessonsChanged {
+            session: self.branch.session().to_owned(),
+            branch: self.branch.branch().to_owned(),
+            commit: self.made.map(|(id, _)| id.to_string()),
+            turn: self.made.map(|(_, turn)| turn),
+            added,
+            changed,
+            deprecated,
+        }
+    }
+}
+
 /// The lessons of a branch, while they are changed.
 struct Change<'a> {
     repo: &'a Repository,
@@ -236,8 +261,19 @@ impl Target {
         verb: &str,
         act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
     ) -> Result<Answer> {
-        let (repo, stamp) = (run.open()?, stamp()?);
-        let branch = self.branch(&repo)?;
+        let changed = self.apply(&*run.open()?, verb, act)?;
+        show(run, changed)
+    }
+
+    /// Changes the lessons of the branch by `act`, as one operation called `verb`.
+    fn apply(
+        &self,
+        repo: &Repository,
+        verb: &str,
+        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+    ) -> Result<Changed> {
+        let stamp = stamp()?;
+        let branch = self.branch(repo)?;
         let mut transaction = repo.begin();
         let Some(tip) = transaction.tip(&branch) else {
             let hint = "lessons belong to a session: take a snapshot first";
@@ -246,7 +282,7 @@ impl Target {
         };
         let (context, tip) = (repo.context(&tip)?, repo.commit(&tip)?);
         let before = Lessons::read(&transaction, &context)?;
-        let mut change = Change { repo: &repo, branch, tip, lessons: before.clone() };
+        let mut change = Change { repo, branch, tip, lessons: before.clone() };
         let changes = act(&mut change)?;
         let Change { branch, tip, lessons, .. } = change;
         let mut made = None;
@@ -266,36 +302,38 @@ impl Target {
                 "another process put a snapshot on this branch meanwhile: try again",
             )?;
         }
-        if run.out.json {
-            let Merged { added, changed, deprecated } = changes;
-            run.out.record(&json::LessonsChanged {
-                session: branch.session().to_owned(),
-                branch: branch.branch().to_owned(),
-                commit: made.map(|(id, _)| id.to_string()),
-                turn: made.map(|(_, turn)| turn),
-                added,
-                changed,
-                deprecated,
-            })?;
-        } else {
-            write_changes(&mut run.out, &branch, &changes, &lessons)?;
-        }
-        Ok(Answer::Yes)
+        Ok(Changed { branch, changes, lessons, made })
     }
+}
+
+fn show(run: &mut Invocation, changed: Changed) -> Result<Answer> {
+    if run.out.json {
+        run.out.record(&changed.record())?;
+    } else {
+        let Changed { branch, changes, lessons, .. } = &changed;
+        write_changes(&mut run.out, branch, changes, lessons)?;
+    }
+    Ok(Answer::Yes)
 }
 
 impl Add {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        match self.apply(&repo)? {
+            Some(changed) => show(run, changed),
+            None => self.nothing_to_learn(run, &repo),
+        }
+    }
+
+    /// Adds the lesson, unless it was to be that of a spiral and there is none.
+    pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<Changed>> {
         let mut lesson = Lesson::default();
         if self.spiral {
-            let repo = run.open()?;
-            let Some(learned) = self.learn(&repo)? else {
-                return self.nothing_to_learn(run, &repo);
-            };
+            let Some(learned) = self.learn(repo)? else { return Ok(None) };
             lesson = learned;
         }
         self.fields.apply(&mut lesson);
-        self.target.change(run, "add", |change| {
+        let changed = self.target.apply(repo, "add", |change| {
             lesson.captured_at = stamp()?.time.micros / 1000;
             lesson.pinned = self.pin;
             if let Some(revision) = &self.branch {
@@ -311,7 +349,8 @@ impl Add {
             let list = if added.folded { &mut merged.changed } else { &mut merged.added };
             list.push(added.key);
             Ok(merged)
-        })
+        })?;
+        Ok(Some(changed))
     }
 
     /// What there is to learn from the last turns of the branch, or of the one that was given up.
@@ -403,41 +442,63 @@ fn lessons_at(repo: &Repository, revision: &str) -> Result<(Lessons, u64)> {
 impl List {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let (lessons, turn) = lessons_at(&repo, &self.revision)?;
-        let is_shown = |(_, lesson): &(&str, &Lesson)| self.all || lesson.is_live(turn);
-        let mut shown: Vec<(&str, &Lesson)> = lessons.iter().filter(is_shown).collect();
-        shown.sort_by_key(|(key, lesson)| (lesson.turn_id, lesson.captured_at, *key));
-        if !run.out.json {
-            write_list(&mut run.out, &shown, turn, lessons.others())?;
+        if run.out.json {
+            run.out.record(&list(&repo, &self.revision, self.all)?)?;
             return Ok(Answer::Yes);
         }
-        let record = |(key, lesson): (&str, &Lesson)| json::ListedLesson {
-            id: key.to_owned(),
-            live: lesson.is_live(turn),
-            lesson: lesson.clone(),
-        };
-        let others = lessons.others().to_vec();
-        let lessons = shown.into_iter().map(record).collect();
-        run.out.record(&json::Lessons { turn, lessons, others })?;
+        let (lessons, turn) = lessons_at(&repo, &self.revision)?;
+        write_list(&mut run.out, &shown(&lessons, turn, self.all), turn, lessons.others())?;
         Ok(Answer::Yes)
     }
+}
+
+/// Lessons that are listed in a turn: those that count then, or all.
+fn shown(lessons: &Lessons, turn: u64, all: bool) -> Vec<(&str, &Lesson)> {
+    let is_shown = |(_, lesson): &(&str, &Lesson)| all || lesson.is_live(turn);
+    let mut shown: Vec<(&str, &Lesson)> = lessons.iter().filter(is_shown).collect();
+    shown.sort_by_key(|(key, lesson)| (lesson.turn_id, lesson.captured_at, *key));
+    shown
+}
+
+/// The lessons of a snapshot that count, or all, for programs.
+pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json::Lessons> {
+    let (lessons, turn) = lessons_at(repo, revision)?;
+    let record = |(key, lesson): (&str, &Lesson)| json::ListedLesson {
+        id: key.to_owned(),
+        live: lesson.is_live(turn),
+        lesson: lesson.clone(),
+    };
+    let others = lessons.others().to_vec();
+    let lessons = shown(&lessons, turn, all).into_iter().map(record).collect();
+    Ok(json::Lessons { turn, lessons, others })
 }
 
 impl Inject {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let (lessons, turn) = lessons_at(&repo, &self.revision)?;
-        let now_millis = clock::now()?.micros / 1000;
-        let (tool, turn) = (self.tool.as_deref(), self.turn.unwrap_or(turn));
-        let block = prompt(&select(&lessons, &Call { tool, turn, now_millis }));
+        let told = inject(&repo, &self.revision, self.tool.as_deref(), self.turn)?;
         if run.out.json {
-            let (prompt, lessons, left_out) = (block.text, block.told, block.left_out);
-            run.out.record(&json::InjectedLessons { prompt, lessons, left_out })?;
+            run.out.record(&told)?;
         } else {
-            write!(run.out, "{}", block.text)?;
+            write!(run.out, "{}", told.prompt)?;
         }
         Ok(Answer::Yes)
     }
+}
+
+/// The lessons for a coming call, in a turn or that of the snapshot.
+pub(crate) fn inject(
+    repo: &Repository,
+    revision: &str,
+    tool: Option<&str>,
+    turn: Option<u64>,
+) -> Result<json::InjectedLessons> {
+    let (lessons, newest) = lessons_at(repo, revision)?;
+    let now_millis = clock::now()?.micros / 1000;
+    let call = Call { tool, turn: turn.unwrap_or(newest), now_millis };
+    let block = prompt(&select(&lessons, &call));
+    let (prompt, lessons, left_out) = (block.text, block.told, block.left_out);
+    Ok(json::InjectedLessons { prompt, lessons, left_out })
 }
 
 impl Export {

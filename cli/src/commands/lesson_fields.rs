@@ -4,47 +4,47 @@ use clap::Args;
 use turntree::exchange::lessons::{FailedWith, Lesson, LessonKind};
 
 /// What it says.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct LessonFields {
     /// What it is about: semantic, spiral, infrastructure or budget
     #[arg(long = "type", value_name = "KIND", value_parser = kind)]
-    kind: Option<LessonKind>,
+    pub(crate) kind: Option<LessonKind>,
     /// The tool that it is about
     #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
+    pub(crate) tool: Option<String>,
     /// What went wrong
     #[arg(long, value_name = "TEXT")]
-    mistake: Option<String>,
+    pub(crate) mistake: Option<String>,
     /// What to do instead
     #[arg(long, value_name = "TEXT")]
-    correct: Option<String>,
+    pub(crate) correct: Option<String>,
     /// The kind of thing that the tool works on
     #[arg(long, value_name = "NAME")]
-    artifact_type: Option<String>,
+    pub(crate) artifact_type: Option<String>,
     /// The model that failed
     #[arg(long, value_name = "NAME")]
-    from_model: Option<String>,
+    pub(crate) from_model: Option<String>,
     /// The model that took over
     #[arg(long, value_name = "NAME")]
-    to_model: Option<String>,
+    pub(crate) to_model: Option<String>,
     /// How the first one failed: a code, or words
     #[arg(long, value_name = "CODE")]
-    failed_with: Option<String>,
+    pub(crate) failed_with: Option<String>,
     /// Whether what came instead worked
     #[arg(long, value_name = "BOOL")]
-    succeeded: Option<bool>,
+    pub(crate) succeeded: Option<bool>,
     /// The kind of task
     #[arg(long, value_name = "NAME")]
-    task_category: Option<String>,
+    pub(crate) task_category: Option<String>,
     /// How many tokens were left, by an estimate
     #[arg(long, value_name = "N")]
-    tokens_left: Option<i64>,
+    pub(crate) tokens_left: Option<i64>,
     /// For how many turns it counts; for ever by default
     #[arg(long, value_name = "N")]
-    expires_after: Option<u64>,
+    pub(crate) expires_after: Option<u64>,
     /// A word of yours
     #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl LessonFields {

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::ErrorKind;
 use turntree::context::{Context, Selection};
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
@@ -13,6 +12,7 @@ use turntree::repo::{
     Touches, Touching,
 };
 use turntree::store::Gone;
+use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
@@ -117,7 +117,9 @@ impl Log {
     ) -> Result<()> {
         let limit = self.max_count.unwrap_or(usize::MAX);
         if run.out.json {
-            return walk.write_records(&mut run.out, repo, limit, touches);
+            let out = &mut run.out;
+            let each = |record| Ok(out.record(&record)?);
+            return walk.records(repo, None, limit, touches, each).map(drop);
         }
         run.out.page();
         let (paint, now) = (run.out.paint, clock::now()?);
@@ -178,21 +180,28 @@ impl Walk {
         branch
     }
 
-    fn write_records(
+    /// Gives the records of `limit` snapshots to `each`, beginning at the snapshot `from` if one is
+    /// named. Returns where the walk goes on after them, unless it is at its end.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the walk does not come to `from`.
+    pub(crate) fn records(
         mut self,
-        out: &mut crate::output::Output,
         repo: &Repository,
+        mut from: Option<ObjectId>,
         limit: usize,
         mut touches: Option<&mut Touches<'_>>,
-    ) -> Result<()> {
+        mut each: impl FnMut(json::LogLine) -> Result<()>,
+    ) -> Result<Option<ObjectId>> {
         let mut left = limit;
         for entry in repo.history(&self.starts, &self.hide)? {
             if left == 0 {
-                break;
+                return Ok(entry.ok().map(|entry| entry.id));
             }
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
-            if !is_shown(&mut touches, &entry)? {
+            from.take_if(|from| *from == entry.id);
+            if from.is_some() || !is_shown(&mut touches, &entry)? {
                 continue;
             }
             left -= 1;
@@ -201,7 +210,7 @@ impl Walk {
                 Some(word) => (None, Some(word)),
                 None => (Some(messages(repo, &commit.tree)?), None),
             };
-            out.record(&json::LogLine {
+            each(json::LogLine {
                 id: id.to_string(),
                 parents: parents.iter().map(ToString::to_string).collect(),
                 session: commit.session,
@@ -215,7 +224,10 @@ impl Walk {
                 gone,
             })?;
         }
-        Ok(())
+        match from {
+            Some(from) => Err(Error::invalid(format!("{from} is not in this history")).into()),
+            None => Ok(None),
+        }
     }
 
     /// Writes snapshots for people.

@@ -7,9 +7,9 @@ use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
-use turntree::object::{Memory, Trigger};
+use turntree::object::{Memory, ObjectId, Trigger};
 use turntree::repo::vfs::take_over;
-use turntree::repo::{NewPin, Snapshot as Draft};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft};
 use turntree::workspace::workspace_metadata;
 
 use crate::error::{Answer, Hint, Result};
@@ -31,7 +31,7 @@ const TOUCHES: &str = "touches";
 ///
 ///   {"agents": {"main": {"messages": [{"role": "user", "content": "hi"}]}},
 ///    "scratchpad": {"note": {"content": "look at the tests"}}}
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_long_help = "Examples:
   turntree snapshot -m 'before the refactoring' --workspace .
   turntree snapshot -m 'turn 7' --workspace . --time-budget 500ms --max-file-size 10MiB
@@ -41,43 +41,55 @@ const TOUCHES: &str = "touches";
 pub(crate) struct Snapshot {
     /// Why it is taken, in words
     #[arg(short, long, value_name = "TEXT")]
-    message: String,
+    pub(crate) message: String,
     /// Take sections from this JSON document, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     /// Make the section files what this directory holds
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    workspace: Option<PathBuf>,
+    pub(crate) workspace: Option<PathBuf>,
     #[command(flatten)]
-    limits: Limits,
+    pub(crate) limits: Limits,
     /// Put it on a branch of this session; main by default
     #[arg(long, value_name = "NAME")]
-    session: Option<String>,
+    pub(crate) session: Option<String>,
     /// Put it on this branch; HEAD's by default
     #[arg(long, value_name = "NAME")]
-    branch: Option<String>,
+    pub(crate) branch: Option<String>,
     /// Why it is taken: manual, turn, before-tool, threshold, emergency, before-compaction,
     /// compaction, mode-change, before-restore, merge or rollback
     #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger)]
-    trigger: Trigger,
+    pub(crate) trigger: Trigger,
     /// Who acts; TURNTREE_ACTOR or the user by default
     #[arg(long, value_name = "NAME")]
-    agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// The model that spoke
     #[arg(long, value_name = "NAME")]
-    model: Option<String>,
+    pub(crate) model: Option<String>,
     /// The tool that is about to run, with --trigger before-tool
     #[arg(long, value_name = "NAME")]
-    tool: Option<String>,
+    pub(crate) tool: Option<String>,
     /// A file that the tool is to change; may be given several times
     #[arg(long, value_name = "PATH", requires = "tool")]
-    touches: Vec<String>,
+    pub(crate) touches: Vec<String>,
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
     #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
-    check: Vec<(String, &'static str)>,
+    pub(crate) check: Vec<(String, &'static str)>,
     /// Pin it, so that retention never drops it
     #[arg(long)]
-    pin: bool,
+    pub(crate) pin: bool,
+}
+
+/// A snapshot that was taken.
+pub(crate) struct Taken {
+    id: ObjectId,
+    turn: u64,
+    branch: BranchName,
+    /// Whether the branch begins with it, in a session that has others.
+    begins: bool,
+    /// The name of its pin.
+    pin: Option<String>,
+    workspace: Option<Workspace>,
 }
 
 impl Snapshot {
@@ -91,8 +103,27 @@ impl Snapshot {
             self.check(state.as_deref())?;
         }
         let repo = run.open_or_create()?;
+        let taken = self.take(&repo, state.as_deref())?;
+        if run.out.json {
+            run.out.record(&taken.record())?;
+            return Ok(Answer::Yes);
+        }
+        let Taken { id, turn, branch, begins, workspace, .. } = taken;
+        let paint = run.out.paint;
+        let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
+        let begins = if begins { ", which begins with it" } else { "" };
+        let pinned = if self.pin { ", pinned" } else { "" };
+        writeln!(run.out, "{id} turn {turn} of {branch}{begins}{pinned}")?;
+        if let Some(workspace) = &workspace {
+            writeln!(run.out, "{}", workspace.summary())?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    /// Takes the snapshot, with the sections of `state`.
+    pub(crate) fn take(&self, repo: &Repository, state: Option<&[u8]>) -> Result<Taken> {
         let stamp = stamp()?;
-        let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
         let mut change = repo.begin();
         let tip = change.tip(&branch);
         let begins = tip.is_none()
@@ -102,14 +133,14 @@ impl Snapshot {
             None => Context::default(),
         };
         let mut builder = Builder::from(parent.clone());
-        if let Some((path, state)) = self.state.as_ref().zip(state) {
-            apply_state(&mut change, &mut builder, &state)
-                .map_err(|error| error.at(input_name(path)))?;
+        if let Some(state) = state {
+            apply_state(&mut change, &mut builder, state)
+                .map_err(|error| error.at(self.state_name()))?;
         }
         let workspace = match &self.workspace {
             None => None,
             Some(dir) => {
-                Some(self.limits.capture(&repo, &mut change, &parent, &mut builder, dir)?)
+                Some(self.limits.capture(repo, &mut change, &parent, &mut builder, dir)?)
             }
         };
         take_over(&mut change, &mut builder)?;
@@ -137,35 +168,32 @@ impl Snapshot {
             "another process put a snapshot on this branch meanwhile: try again",
         )?;
         if let Some(workspace) = &workspace {
-            workspace.keep(&repo, &tree);
+            workspace.keep(repo, &tree);
         }
-        if run.out.json {
-            let workspace = workspace.as_ref().map(Workspace::record);
-            let moved = json::Moved::new(Some((id, turn)), &branch);
-            run.out.record(&json::Moved { pin, workspace, ..moved })?;
-        } else {
-            let paint = run.out.paint;
-            let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
-            let begins = if begins { ", which begins with it" } else { "" };
-            let pinned = if self.pin { ", pinned" } else { "" };
-            writeln!(run.out, "{id} turn {turn} of {branch}{begins}{pinned}")?;
-            if let Some(workspace) = &workspace {
-                writeln!(run.out, "{}", workspace.summary())?;
-            }
+        Ok(Taken { id, turn, branch, begins, pin, workspace })
+    }
+
+    /// What the state is called in messages.
+    fn state_name(&self) -> String {
+        self.state.as_deref().map_or_else(|| "state".to_owned(), input_name)
+    }
+    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
+    pub(crate) fn check(&self, state: Option<&[u8]>) -> Result<()> {
+        let (mut sink, mut builder) = (Memory::new(), Builder::new());
+        if let Some(state) = state {
+            apply_state(&mut sink, &mut builder, state)
+                .map_err(|error| error.at(self.state_name()))?;
         }
-        Ok(Answer::Yes)
+        Ok(())
     }
 }
 
-impl Snapshot {
-    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
-    fn check(&self, state: Option<&[u8]>) -> Result<()> {
-        let (mut sink, mut builder) = (Memory::new(), Builder::new());
-        if let Some((path, state)) = self.state.as_ref().zip(state) {
-            apply_state(&mut sink, &mut builder, state)
-                .map_err(|error| error.at(input_name(path)))?;
-        }
-        Ok(())
+impl Taken {
+    /// The same for programs.
+    pub(crate) fn record(self) -> json::Moved {
+        let workspace = self.workspace.as_ref().map(Workspace::record);
+        let moved = json::Moved::new(Some((self.id, self.turn)), &self.branch);
+        json::Moved { pin: self.pin, workspace, ..moved }
     }
 }
 

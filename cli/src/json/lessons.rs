@@ -1,6 +1,8 @@
 //! The records of `lesson`. The fields of a lesson are those of open-codesign's proposal.
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use turntree::exchange::lessons::Lesson;
 
 /// `lesson list`.
@@ -14,17 +16,18 @@ pub(crate) struct Lessons {
 }
 
 /// A lesson.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct ListedLesson {
     pub(crate) id: String,
     /// Whether it counts in that turn.
     pub(crate) live: bool,
     #[serde(flatten)]
+    #[schemars(with = "Map<String, Value>")]
     pub(crate) lesson: Lesson,
 }
 
 /// A command that changes lessons.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct LessonsChanged {
     pub(crate) session: String,
     pub(crate) branch: String,
@@ -47,7 +50,7 @@ impl LessonsChanged {
 }
 
 /// `lesson inject`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct InjectedLessons {
     /// The block; empty without lessons.
     pub(crate) prompt: String,

@@ -1,10 +1,11 @@
 //! Records of what comes back: `restore`, `rollback`, and the workspace of an `undo`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::workspace::{Arranged, ChangeKind, FileChange, FileChanges};
 
 /// `restore` without `--to`, and `rollback`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Restoration {
     /// The snapshot that came back, and its turn.
     pub(crate) from: String,
@@ -35,7 +36,7 @@ pub(crate) enum Intent {
 }
 
 /// What becomes of a workspace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceChanges {
     pub(crate) dir: String,
     /// The snapshot that keeps it as it was; `null` when nothing was done.
@@ -53,7 +54,7 @@ pub(crate) struct WorkspaceChanges {
 }
 
 /// One file of a workspace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceFile {
     pub(crate) path: String,
     /// `create`, `overwrite`, `delete` or `leave`.

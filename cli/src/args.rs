@@ -30,7 +30,10 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle"],
+        &[
+            "rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle",
+            "git",
+        ],
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("For agents and programs", &["mcp", "serve"]),
@@ -151,6 +154,7 @@ pub(crate) enum Command {
     Export(commands::export::Export),
     Events(commands::events::Events),
     Bundle(commands::bundle::Bundle),
+    Git(commands::git::Git),
     Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
@@ -182,6 +186,9 @@ impl Command {
             return command.looks_only();
         }
         if let Self::Bundle(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Git(command) = self {
             return command.looks_only();
         }
         if let Self::Lesson(command) = self {
@@ -251,6 +258,7 @@ impl Command {
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
             Self::Bundle(command) => command.run(run),
+            Self::Git(command) => command.run(run),
             Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),

@@ -10,6 +10,7 @@ mod bundles;
 mod collection;
 mod comparison;
 mod damage;
+mod git;
 mod lessons;
 mod merging;
 mod operations;
@@ -38,6 +39,7 @@ pub(crate) use self::bundles::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,

@@ -171,6 +171,11 @@ fn several_agents_on_one_session() {
 }
 
 #[test]
+fn a_session_as_a_git_repository() {
+    play("git.md");
+}
+
+#[test]
 fn going_in_circles() {
     play("circling.md");
 }
@@ -249,6 +254,11 @@ fn pinning_and_keeping() {
 #[test]
 fn offloading_before_summarising() {
     play("offloading.md");
+}
+
+#[test]
+fn exporting() {
+    play("exporting.md");
 }
 
 #[test]

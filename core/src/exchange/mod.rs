@@ -7,6 +7,7 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+mod base64;
 pub mod bundle;
 mod compare;
 mod detect;
@@ -21,8 +22,10 @@ mod json;
 pub mod lessons;
 pub mod lines;
 mod offload;
+mod picture;
 mod piece;
 mod rejoin;
+pub mod render;
 mod search;
 mod shape;
 mod source;
@@ -41,6 +44,7 @@ pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
 pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
+pub use picture::{Picture, PictureContent};
 pub use piece::{Piece, PieceKind, Pieces};
 pub use search::MessageText;
 pub use shape::Shape;

@@ -55,3 +55,5 @@ pub use restore::{Restored, save};
 pub use scratch::Scratch;
 pub use seen::{Mark, Seen};
 pub use stat_cache::StatCache;
+#[cfg(feature = "git")]
+pub(crate) use {layout::is_reserved, target::store_above};

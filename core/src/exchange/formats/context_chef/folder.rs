@@ -20,6 +20,7 @@ use super::super::folder::{FolderNote, StoredFile};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::context::{Builder, Context, MAIN_AGENT, Shape, agent_section};
 use crate::error::{Error, Result};
+use crate::exchange::base64;
 use crate::exchange::import::{ImportOptions, ImportReport};
 use crate::exchange::json::Text;
 use crate::exchange::state::JSON_MEDIA;
@@ -338,20 +339,9 @@ fn envelope(bytes: &Bytes) -> Option<(String, String)> {
     Some((content, meta))
 }
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 /// A key as the name of its file: base64url without padding.
 fn base64_of(key: &str) -> String {
-    let mut name = String::new();
-    for chunk in key.as_bytes().chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        let bits = bits << (8 * (3 - chunk.len()));
-        for digit in 0..=chunk.len() {
-            let value = bits >> (18 - 6 * digit) & 63;
-            name.extend(DIGITS.get(value as usize).map(|digit| char::from(*digit)));
-        }
-    }
-    name
+    base64::unpadded(key.as_bytes(), base64::URL_SAFE)
 }
 
 /// The key in the name of a file, in the one form that [`base64_of`] gives it.
@@ -359,7 +349,7 @@ fn key_of(name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
     for byte in name.bytes() {
-        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        let digit = base64::URL_SAFE.iter().position(|digit| *digit == byte)?;
         bits = bits << 6 | u32::try_from(digit).ok()?;
         count += 6;
         if count >= 8 {

@@ -8,9 +8,12 @@ use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT};
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
+use turntree::exchange::formats::ollm::{
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
+};
 use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree::exchange::{export_messages, export_source};
-use turntree::object::{Commit, ObjectSource};
+use turntree::object::{Commit, ObjectId, ObjectSource};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
@@ -27,14 +30,16 @@ use crate::revision::resolve;
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores. A file is written whole or not at all, with the permissions
+/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or
+/// ollm-intent what OLLM CLI stores. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
   turntree export HEAD --format jsonl --agent reviewer@main
-  turntree export review~2 --format swarm-snapshot -o snapshot.json")]
+  turntree export review~2 --format swarm-snapshot -o snapshot.json
+  turntree export work.modes --format ollm-mode")]
 pub(crate) struct Export {
     /// A session or any other revision
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
@@ -54,6 +59,9 @@ pub(crate) struct Export {
     /// Leave out what has expired of core memory, as the next compile would, for context-chef
     #[arg(long)]
     sweep: bool,
+    /// Which intent, for ollm-intent; the newest by default
+    #[arg(long, value_name = "ID")]
+    intent: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -73,6 +81,14 @@ enum Format {
     SwarmSnapshot,
     /// A snapshot document as ContextChef 4.2 has it
     ContextChef,
+    /// A context snapshot as OLLM CLI has it
+    OllmContext,
+    /// A mode transition as OLLM CLI has it
+    OllmMode,
+    /// An intent as OLLM CLI has it
+    OllmIntent,
+    /// The text of a mode transition that OLLM CLI puts into a prompt
+    OllmState,
 }
 
 impl Export {
@@ -81,10 +97,10 @@ impl Export {
         let id = resolve(&repo, &self.revision)?.commit;
         let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
         let Some(path) = &self.output else {
-            self.write(repo.store(), &context, &commit, &mut run.out)?;
+            self.write(repo.store(), &context, (&id, &commit), &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.write(repo.store(), &context, &commit, out);
+        let write = |out: &mut dyn Write| self.write(repo.store(), &context, (&id, &commit), out);
         let bytes = match special(path) {
             Some(opened) => {
                 let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -108,7 +124,7 @@ impl Export {
         &self,
         source: &dyn ObjectSource,
         context: &Context,
-        commit: &Commit,
+        (id, commit): (&ObjectId, &Commit),
         out: &mut dyn Write,
     ) -> turntree::Result<()> {
         match self.format {
@@ -138,6 +154,24 @@ impl Export {
                     options.swept_at = Some(clock::now()?.micros / 1000);
                 }
                 export_chef(source, context, &options, out)?;
+                0
+            }
+            Format::OllmContext => {
+                export_context(source, context, &SnapshotFacts::of(id, commit), out)?;
+                0
+            }
+            Format::OllmMode => {
+                export_mode(source, context, &TransitionFacts::of(id, commit), out)?;
+                0
+            }
+            Format::OllmIntent => {
+                export_intent(source, context, self.intent.as_deref(), out)?;
+                0
+            }
+            Format::OllmState => {
+                let text = state_snapshot(source, context)?.to_xml();
+                out.write_all(text.as_bytes())
+                    .map_err(|error| Error::io("write the text", error))?;
                 0
             }
         };

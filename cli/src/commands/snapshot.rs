@@ -9,9 +9,11 @@ use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, Trigger};
 use turntree::repo::vfs::take_over;
-use turntree::repo::{NewPin, Snapshot as Draft};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
 use turntree::workspace::workspace_metadata;
 
+use super::transition::{self, Request, Transitions};
+use super::watching::{Due, Watching};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
@@ -32,11 +34,13 @@ use crate::workspace::{Limits, Workspace};
   turntree snapshot -m 'before the refactoring' --workspace .
   turntree snapshot -m 'turn 7' --workspace . --time-budget 500ms --max-file-size 10MiB
   turntree snapshot -m 'turn 12' --state state.json --session nightly
+  turntree snapshot --usage 7000/8192 --state state.json
+  turntree snapshot --transition developer:debugger --task 'Fix the login'
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn")]
 pub(crate) struct Snapshot {
-    /// Why it is taken, in words
-    #[arg(short, long, value_name = "TEXT")]
-    message: String,
+    /// Why it is taken, in words; --usage and --transition have words of their own
+    #[arg(short, long, value_name = "TEXT", required_unless_present_any = ["usage", "transition"])]
+    message: Option<String>,
     /// Take sections from this JSON document, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     state: Option<PathBuf>,
@@ -67,6 +71,10 @@ pub(crate) struct Snapshot {
     /// Pin it, so that retention never drops it
     #[arg(long)]
     pin: bool,
+    #[command(flatten)]
+    watching: Watching,
+    #[command(flatten)]
+    transitions: Transitions,
 }
 
 impl Snapshot {
@@ -82,6 +90,22 @@ impl Snapshot {
         let repo = run.open_or_create()?;
         let stamp = stamp()?;
         let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        if let Some(transition) = self.transitions.asked() {
+            let request = Request {
+                branch: &branch,
+                message: self.message.as_deref(),
+                agent: self.agent.as_deref(),
+                model: self.model.as_deref(),
+                state: state.as_deref(),
+            };
+            transition::take(run, &repo, &transition, &request, &stamp)?;
+            return Ok(Answer::Yes);
+        }
+        let due = self.due(&repo, &branch, state.is_none(), &stamp)?;
+        if let Some(due) = due.as_ref().filter(|due| due.level.is_none()) {
+            due.keep(&repo, &branch, &stamp)?;
+            return not_due(run, &repo, due, &branch);
+        }
         let mut change = repo.begin();
         let tip = change.tip(&branch);
         let begins = tip.is_none()
@@ -103,8 +127,16 @@ impl Snapshot {
         };
         take_over(&mut change, &mut builder)?;
         let tree = builder.write(&mut change)?;
-        let mut draft = Draft::new(tree, &self.message, &stamp);
+        let message = match (&self.message, &due) {
+            (Some(message), _) => message.clone(),
+            (None, Some(due)) => due.words(),
+            (None, None) => String::new(),
+        };
+        let mut draft = Draft::new(tree, &message, &stamp);
         draft.trigger = self.trigger;
+        if let Some(due) = &due {
+            due.apply(&mut change, &branch, &mut draft)?;
+        }
         draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
         if let Some(agent) = &self.agent {
             draft.author.agent.clone_from(agent);
@@ -115,7 +147,7 @@ impl Snapshot {
         }
         let id = change.snapshot(&branch, draft)?;
         let turn = change.commit(&id)?.turn;
-        let new_pin = NewPin { reason: self.message.clone(), ..NewPin::default() };
+        let new_pin = NewPin { reason: message, ..NewPin::default() };
         let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
         change.finish(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
@@ -127,7 +159,8 @@ impl Snapshot {
         if run.out.json {
             let workspace = workspace.as_ref().map(Workspace::record);
             let moved = json::Moved::new(Some((id, turn)), &branch);
-            run.out.record(&json::Moved { pin, workspace, ..moved })?;
+            let watch = due.map(|due| due.told);
+            run.out.record(&json::Moved { pin, workspace, watch, ..moved })?;
         } else {
             let paint = run.out.paint;
             let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
@@ -143,6 +176,21 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// Whether it is due, when that is asked.
+    fn due(
+        &self,
+        repo: &Repository,
+        branch: &BranchName,
+        has_no_state: bool,
+        stamp: &Stamp,
+    ) -> Result<Option<Due>> {
+        let messages = match repo.tip(branch) {
+            Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
+            None => 0,
+        };
+        self.watching.look(repo, branch, messages == 0 && has_no_state, stamp)
+    }
+
     /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
     fn check(&self, state: Option<&[u8]>) -> Result<()> {
         let (mut sink, mut builder) = (Memory::new(), Builder::new());
@@ -152,6 +200,24 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Says why no snapshot was taken, and where the branch is.
+fn not_due(
+    run: &mut Invocation,
+    repo: &Repository,
+    due: &Due,
+    branch: &BranchName,
+) -> Result<Answer> {
+    if run.out.json {
+        let tip = repo.tip(branch);
+        let tip = tip.map(|tip| Ok::<_, turntree::Error>((tip, repo.commit(&tip)?.turn)));
+        let moved = json::Moved::new(tip.transpose()?, branch);
+        run.out.record(&json::Moved { watch: Some(due.told.clone()), ..moved })?;
+    } else {
+        writeln!(run.out, "{}", due.words())?;
+    }
+    Ok(Answer::Yes)
 }
 
 fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {

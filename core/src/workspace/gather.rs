@@ -1,4 +1,4 @@
-//! Reads the directories in which ContextChef keeps what it stores.
+//! Reads the directories in which a framework keeps what it stores.
 //!
 //! Only its own folders are read, no link is followed, and a file that cannot be read is told.
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::exchange::formats::context_chef::{FolderNote, StoredFile, folders_of};
+use crate::exchange::formats::{FolderNote, StoredFile};
 
 /// Largest file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -25,17 +25,20 @@ pub struct Gathered {
     pub odd: Vec<FolderNote>,
 }
 
-/// Reads what lies in the folders of ContextChef in `dir`, or in `dir` itself when it is one of them.
-/// All of it is held in memory.
+/// Which folders of a directory are to be read, by its name and whether it has a folder: all of it is
+/// the folder without a name.
+pub type FoldersOf = fn(&str, &dyn Fn(&str) -> bool) -> Vec<&'static str>;
+
+/// Reads what lies in the folders of `dir` that `folders_of` names. All of it is held in memory.
 ///
 /// # Errors
 /// `Io` when a directory cannot be read.
-pub fn gather_store(dir: &Path) -> Result<Gathered> {
+pub fn gather_store(dir: &Path, folders_of: FoldersOf) -> Result<Gathered> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let has =
         |folder: &str| fs::symlink_metadata(dir.join(folder)).is_ok_and(|found| found.is_dir());
     let mut gathered = Gathered { name: name.clone(), ..Gathered::default() };
-    for folder in folders_of(&name, has) {
+    for folder in folders_of(&name, &has) {
         gathered.folder(&dir.join(folder), folder, 0)?;
     }
     gathered.files.sort_by(|a, b| a.path.cmp(&b.path));

@@ -43,7 +43,7 @@ mod target;
 pub use arrange::Arranged;
 pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
-pub use gather::{Gathered, gather_store};
+pub use gather::{FoldersOf, Gathered, gather_store};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use reads::{Reads, Stale, StaleReason, check_reads};
 pub use restoration::{

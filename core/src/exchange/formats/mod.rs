@@ -36,8 +36,11 @@ mod conversation;
 mod copilot_cli;
 mod editor;
 mod files;
+mod folder;
+pub mod ollm;
 mod opencode;
 mod openhands;
+mod parts;
 mod patch;
 mod pi;
 mod session;
@@ -45,6 +48,9 @@ pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
+mod write;
+
+pub use folder::{FolderNote, StoredFile};
 
 use super::format::Format;
 use super::state::JSON_MEDIA;
@@ -64,6 +70,9 @@ pub static FORMATS: &[Format] = &[
     swe_agent::FORMAT,
     openhands::FORMAT,
     atif::FORMAT,
+    ollm::CONTEXT,
+    ollm::MODE,
+    ollm::INTENT,
     cline_sdk::FORMAT,
     cline::FORMAT,
     cline::WINDOW,

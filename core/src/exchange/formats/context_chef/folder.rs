@@ -16,6 +16,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::super::folder::{FolderNote, StoredFile};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::context::{Builder, Context, MAIN_AGENT, Shape, agent_section};
 use crate::error::{Error, Result};
@@ -31,24 +32,6 @@ const VFS_FOLDER: &str = ".context_vfs";
 const MEMORY_FOLDER: &str = ".context_memory";
 const INDEX: &str = "_index.json";
 const TITLE: &str = "ContextChef store";
-
-/// A file of the folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredFile {
-    /// Its path below the folder, its parts separated by `/`.
-    pub path: String,
-    /// What it holds.
-    pub bytes: Bytes,
-}
-
-/// What is odd about a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderNote {
-    /// The file.
-    pub path: String,
-    /// What, for people.
-    pub what: String,
-}
 
 /// What an import of a folder did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +51,7 @@ pub struct FolderReport {
 /// Which folders in a folder called `name` are to be read: all of it, those of 3.9, or those of 4.2 when
 /// there are none of 3.9 beside them.
 #[must_use]
-pub fn folders_of(name: &str, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     if matches!(name, VFS_FOLDER | MEMORY_FOLDER) {
         return vec![""];
     }

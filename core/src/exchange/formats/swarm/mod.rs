@@ -9,7 +9,6 @@
 //! | `follow` | events become turns of a branch, one after the other |
 //! | `export` | any context becomes a document |
 //! | `restore` | what of a context fits into a configuration |
-//! | `write` | the JSON of documents, key by key |
 //!
 //! What is kept where is a table in `docs/formats/swarmsdk.md`.
 
@@ -20,7 +19,6 @@ mod log;
 mod reconstruct;
 mod restore;
 mod sections;
-mod write;
 
 use std::io::BufRead;
 

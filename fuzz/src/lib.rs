@@ -14,6 +14,7 @@ mod exchange;
 mod model;
 pub mod mutation;
 mod object;
+mod ollm;
 mod pack;
 mod payloads;
 mod refs;
@@ -26,6 +27,7 @@ mod workspace;
 pub use exchange::{state, transcript};
 pub use model::model;
 pub use object::{objects, policies};
+pub use ollm::ollm;
 pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
@@ -66,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "state", run: state },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
+    Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
 ];

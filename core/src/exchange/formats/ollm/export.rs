@@ -269,8 +269,17 @@ fn own(
         _ => return None,
     };
     let tokens = mended("tokenCount").and_then(|json| json.parse().ok());
-    let is_whole = ["id", "role", "content"].iter().all(|name| mended(name).is_some());
-    let needs = !is_whole || moment.is_none() || LINKS.iter().any(|name| mended(name).is_some());
+    let named: Option<String> = mended("role").and_then(|json| serde_json::from_str(json).ok());
+    let role = if named.is_none() && role == Role::Other { Role::User } else { role };
+    // Names that other systems have for a role are none here; one that nobody knows is kept.
+    let is_named = named.is_some_and(|named| role == Role::Other || named == role.name());
+    let is_whole = ["id", "content"].iter().all(|name| mended(name).is_some()) && is_named;
+    let needs = !is_whole
+        || moment.is_none()
+        || LINKS.iter().any(|name| mended(name).is_some());
+    if !is_named {
+        fields.retain(|(name, ..)| name != "role");
+    }
     let json = match (needs, moment) {
         (false, Some(_)) => raw.to_owned(),
         _ => {

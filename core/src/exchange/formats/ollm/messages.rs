@@ -94,6 +94,7 @@ fn join<'a>(checker: &mut Checker<'a>, user: &mut Copy<'a>, other: &Copy<'a>) {
     if value(&user.fields, "content") != value(&other.fields, "content") {
         checker.note(&other.part, "a message says something else in userMessages, which counts");
     }
+    user.role = Role::User;
     let more: Vec<(String, String)> = other
         .fields
         .iter()

@@ -6,8 +6,8 @@ use turntree::context::Builder;
 use turntree::exchange::WholeDocument;
 use turntree::exchange::formats::named;
 use turntree::exchange::formats::ollm::{
-    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, read_state_snapshot,
-    state_snapshot,
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+    read_state_snapshot, state_snapshot,
 };
 use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
 use turntree::repo::watch::WatchState;
@@ -28,7 +28,12 @@ pub fn ollm(bytes: &[u8]) {
         }
         let (second, again) = exported(format, &first).expect("what is exported is a document");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(first == second, "an export of an export is another one: {} {}", text(&first), text(&second));
+        assert!(
+            first == second,
+            "an export of an export is another one: {} {}",
+            text(&first),
+            text(&second)
+        );
         assert_eq!(told.messages, again.messages);
     }
     if let Ok(state) = WatchState::decode(bytes) {

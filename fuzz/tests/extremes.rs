@@ -93,7 +93,10 @@ fn snapshots_and_texts_without_end_are_answered() {
     for value in [deep("[", "]"), deep("{\"a\":", "}")] {
         ollm(value.as_bytes());
         let message = format!(r#"{{"id":"m","role":"user","content":"","metadata":{value}}}"#);
-        ollm(format!(r#"{{"id":"i","sessionId":"s","messages":[{message}],"x":{value}}}"#).as_bytes());
+        ollm(
+            format!(r#"{{"id":"i","sessionId":"s","messages":[{message}],"x":{value}}}"#)
+                .as_bytes(),
+        );
     }
     for word in ["context://", "vfs_", "/", "\n", "\u{1f600}", "context://vfs/vfs_0.txt "] {
         vfs_uri(word.repeat(LEVELS).as_bytes());

@@ -21,6 +21,7 @@ pub mod counting;
 pub mod desk;
 pub mod every_command;
 pub mod mutants;
+pub mod ollm;
 pub mod oracle;
 pub mod proof;
 pub mod sample;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Context, MAIN_AGENT};
+use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree::exchange::formats::ollm::{
     SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
@@ -50,6 +50,10 @@ pub(crate) struct Export {
     /// Whose messages, for jsonl
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
+    /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
+    /// assistant, tool or other
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<(Role, bool)>,
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
@@ -146,7 +150,11 @@ impl Export {
                         format!("there is no agent '{agent}' in this snapshot: it has {agents}");
                     return Err(Error::not_found(missing));
                 }
-                export_messages(source, context, &self.agent, out)?
+                let is_wanted = |role: Role| match self.role {
+                    Some((wanted, is_it)) => (role == wanted) == is_it,
+                    None => true,
+                };
+                export_messages(source, context, &self.agent, &is_wanted, out)?
             }
             Format::ContextChef => {
                 let mut options = ChefOptions::of(commit);
@@ -176,6 +184,17 @@ impl Export {
             }
         };
         Ok(())
+    }
+}
+
+fn role(text: &str) -> turntree::Result<(Role, bool)> {
+    let (name, is_it) = text.strip_prefix('!').map_or((text, true), |name| (name, false));
+    let role = Role::from_name(name);
+    match role.name() == name {
+        true => Ok((role, is_it)),
+        false => Err(Error::invalid(format!(
+            "'{text}': expected system, user, assistant, tool or other, or one of these behind a !"
+        ))),
     }
 }
 

@@ -131,7 +131,7 @@ impl Watch {
         levels.sort_by(|a, b| b.at.total_cmp(&a.at));
         let (over, below): (Vec<&Level>, Vec<&Level>) =
             levels.iter().partition(|level| usage >= level.at);
-        for level in below.iter() {
+        for level in below {
             if let Some(seen) = state.0.get_mut(level.name) {
                 seen.crossed = false;
             }

@@ -218,7 +218,7 @@ fn read_file<'a>(checker: &mut Checker<'a>, fields: &mut Parts<'a>) -> Result<Sn
         checker.note(tokens, "tokenCount: expected a number from 0 on");
     }
     match take(fields, "metadata") {
-        Some(part) => snapshot.metadata = keyed(checker, "metadata", part)?,
+        Some(part) => snapshot.metadata = keyed(checker, "metadata", &part)?,
         None => checker.note_whole("metadata is missing"),
     }
     snapshot.purpose = snapshot
@@ -245,7 +245,7 @@ fn read_migrated<'a>(checker: &mut Checker<'a>, fields: &mut Parts<'a>) -> Resul
     snapshot.checkpoints = checkpoints(checker, "conversationState.checkpoints", Some(found))?;
     let metadata = take(&mut state, "metadata")
         .ok_or_else(|| missing("conversationState.metadata", "an object"))?;
-    snapshot.metadata = keyed(checker, "conversationState.metadata", metadata)?;
+    snapshot.metadata = keyed(checker, "conversationState.metadata", &metadata)?;
     snapshot.goals = take(&mut state, "goals");
     for (name, part) in &state {
         let name = json::plain(name).to_owned();

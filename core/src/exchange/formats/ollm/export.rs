@@ -274,9 +274,7 @@ fn own(
     // Names that other systems have for a role are none here; one that nobody knows is kept.
     let is_named = named.is_some_and(|named| role == Role::Other || named == role.name());
     let is_whole = ["id", "content"].iter().all(|name| mended(name).is_some()) && is_named;
-    let needs = !is_whole
-        || moment.is_none()
-        || LINKS.iter().any(|name| mended(name).is_some());
+    let needs = !is_whole || moment.is_none() || LINKS.iter().any(|name| mended(name).is_some());
     if !is_named {
         fields.retain(|(name, ..)| name != "role");
     }
@@ -357,17 +355,17 @@ fn told(view: &MessageView, role: Role, written: &mut Vec<Written>, clock: &mut 
             metadata.insert("thinking".to_owned(), view.thinking.as_str().into());
         }
         let id = view.id.clone().unwrap_or_else(|| message_id(written.len()));
-        written.push(message(id, role, &view.text, metadata, clock));
+        written.push(message(&id, role, &view.text, metadata, clock));
     }
     for result in &view.tool_results {
         let metadata = Map::from_iter([("toolCallId".to_owned(), result.call_id.as_str().into())]);
         let id = message_id(written.len());
-        written.push(message(id, Role::Tool, &result.text, metadata, clock));
+        written.push(message(&id, Role::Tool, &result.text, metadata, clock));
     }
 }
 
 fn message(
-    id: String,
+    id: &str,
     role: Role,
     said: &str,
     metadata: Map<String, Value>,

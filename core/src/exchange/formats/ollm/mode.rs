@@ -127,7 +127,7 @@ fn read<'a>(
     }
     let findings = take(&mut fields, "findings");
     if let Some(findings) = &findings {
-        keyed(checker, "findings", findings.clone())?;
+        keyed(checker, "findings", findings)?;
     }
     let traces = take(&mut fields, "reasoningTraces");
     if let Some(traces) = &traces {

@@ -81,7 +81,7 @@ impl Sections<'_> {
         self.builder.set(self.sink, META, &format!("{META_ORDER}{section}"), None)?;
         let Some(part) = part else { return self.builder.clear(self.sink, section) };
         match part.json.get().as_bytes().first() {
-            Some(b'{') => self.fields(section, &keyed(checker, section, part.clone())?),
+            Some(b'{') => self.fields(section, &keyed(checker, section, part)?),
             Some(b'[') => self.list(section, &checker.elements(section, part)?),
             _ => {
                 let blob = self.sink.write(Kind::Blob, self.raw(part))?;
@@ -127,8 +127,8 @@ impl Sections<'_> {
 }
 
 /// The fields of an object whose names can be keys of a map.
-pub(super) fn keyed<'a>(checker: &Checker<'a>, place: &str, part: Part<'a>) -> Result<Parts<'a>> {
-    let fields = checker.fields(place, &part)?;
+pub(super) fn keyed<'a>(checker: &Checker<'a>, place: &str, part: &Part<'a>) -> Result<Parts<'a>> {
+    let fields = checker.fields(place, part)?;
     for (key, value) in &fields {
         if !(1..=MAX_KEY_BYTES).contains(&key.len()) {
             let found = key.len();

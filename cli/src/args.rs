@@ -12,7 +12,7 @@ use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 9] = [
-    ("Start", &["demo", "init", "import", "snapshot"]),
+    ("Start", &["demo", "init", "import", "adopt", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
     (
         "Explore",
@@ -117,6 +117,7 @@ pub(crate) enum Command {
     Demo(commands::demo::Demo),
     Init(commands::init::Init),
     Import(commands::import::Import),
+    Adopt(commands::adopt::Adopt),
     Snapshot(commands::snapshot::Snapshot),
     Log(commands::log::Log),
     Show(commands::show::Show),
@@ -209,6 +210,7 @@ impl Command {
             Self::Demo(command) => command.run(run),
             Self::Init(command) => command.run(run),
             Self::Import(command) => command.run(run),
+            Self::Adopt(command) => command.run(run),
             Self::Snapshot(command) => command.run(run),
             Self::Log(command) => command.run(run),
             Self::Show(command) => command.run(run),

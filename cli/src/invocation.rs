@@ -1,7 +1,6 @@
 //! One run of the program: which store, whose name, and where output goes.
 
 use std::cell::OnceCell;
-use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
@@ -365,37 +364,9 @@ fn random_bytes() -> [u8; 16] {
     id
 }
 
-/// A name for a session, from that of a file: what names may not hold becomes `-`.
-pub(crate) fn session_name(path: &Path) -> String {
-    let stem: OsString = path.file_stem().unwrap_or_default().to_owned();
-    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
-    let name: String = stem.to_string_lossy().chars().take(80).map(safe).collect();
-    let name = name.trim_matches('-');
-    if name.is_empty() { "session".to_owned() } else { name.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
-    use turntree::repo::BranchName;
-
     use super::*;
-
-    #[test]
-    fn every_file_name_gives_a_name_that_sessions_may_have() {
-        for (path, expected) in [
-            ("a/b/ironclaw__bdf-1.jsonl", "ironclaw__bdf-1"),
-            ("my chat (2).json", "my-chat--2"),
-            ("..", "session"),
-            ("-", "session"),
-            ("sitzung ä.jsonl", "sitzung-ä"),
-            ("a..b.json", "a--b"),
-            (".hidden", "hidden"),
-        ] {
-            let name = session_name(Path::new(path));
-            assert_eq!(name, expected, "{path}");
-            assert!(BranchName::main(&name).is_ok(), "{path}");
-        }
-    }
 
     #[test]
     fn the_nearest_store_above_wins() {

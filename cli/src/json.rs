@@ -3,6 +3,7 @@
 //! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
 //! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
 
+mod adoption;
 mod bisect;
 mod branches;
 mod collection;
@@ -23,6 +24,7 @@ use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
 
+pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,

@@ -27,7 +27,7 @@
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
 //! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`exchange`],
-//! [`workspace`]: each uses only those before it.
+//! [`workspace`], [`agents`]: each uses only those before it.
 //!
 //! # One turn
 //!
@@ -62,6 +62,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+pub mod agents;
 pub mod context;
 pub mod error;
 pub mod exchange;

@@ -54,6 +54,9 @@ pub const STEPS: &[Step] = &[
     step("turntree snapshot -m checked --check tests=passed"),
     step("turntree compare"),
     step("turntree compare work plan-b --json"),
+    step("turntree adopt --dry-run"),
+    step("turntree adopt session.jsonl"),
+    step("turntree adopt . --json"),
     step("turntree tag first HEAD~1"),
     step("turntree tag"),
     step(

@@ -186,6 +186,11 @@ fn forking_and_comparing() {
 }
 
 #[test]
+fn adopting() {
+    play("adopting.md");
+}
+
+#[test]
 fn asking() {
     play("asking.md");
 }

@@ -90,8 +90,7 @@ fn two_sessions() -> Shell {
 #[test]
 fn every_query_of_upstream_has_its_command() {
     let shell = two_sessions();
-    let long =
-        |line: &str| shell.tokens(format!("log --session long {line}").trim_end());
+    let long = |line: &str| shell.tokens(format!("log --session long {line}").trim_end());
     // findSnapshotById: the first one, or nothing.
     assert_eq!(shell.tokens("log --all --meta ollm/id=long-2 -n 1"), [30]);
     assert_eq!(shell.tokens("log --all --meta ollm/id=nope -n 1"), [0_u64; 0]);

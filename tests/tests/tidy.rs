@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("maintenance", &["object", "tree", "context", "store", "repo"]),
     ("exchange", &["object", "tree", "context", "store", "repo"]),
     ("workspace", &["object", "tree", "context", "store", "repo", "exchange"]),
+    ("agents", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
 ];
 
 /// Crates that shape a format or need care, and the one file that uses each.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Args;
 use tempfile::TempDir;
+use turntree::agents::session_name;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role, diff};
 use turntree::exchange::{ImportOptions, ImportReport, JSON_MEDIA, import};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
@@ -19,7 +20,7 @@ use turntree::{Error, workspace};
 
 use super::log::{Style, Walk};
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, create, open_file, session_name, stamp};
+use crate::invocation::{Invocation, create, open_file, stamp};
 use crate::json;
 use crate::output::{Output, STRONG};
 use crate::render::changes::Changes;

@@ -4,13 +4,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use turntree::agents::session_name;
 use turntree::exchange::formats::{FORMATS, named};
 use turntree::exchange::{Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, detect};
 use turntree::{Error, ErrorKind, exchange};
 
 use super::import_folder::import_folder;
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, input_name, open_file, session_name, stamp};
+use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
 use crate::progress::Progress;
 use crate::render::{count, size};

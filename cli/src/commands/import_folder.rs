@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use turntree::agents::session_name;
 use turntree::exchange::ImportOptions;
 use turntree::exchange::formats::FolderNote;
 use turntree::exchange::formats::context_chef::{self, FolderReport};
@@ -12,7 +13,7 @@ use turntree::{Error, ErrorKind};
 
 use super::import::{MAX_SHOWN_NOTES, print};
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, session_name};
+use crate::invocation::Invocation;
 use crate::json;
 use crate::output::warn;
 use crate::render::count;

@@ -1,5 +1,6 @@
 //! The verbs: one file each, with its arguments, what it does, and how that is shown.
 
+pub(crate) mod adopt;
 pub(crate) mod bisect;
 pub(crate) mod blame;
 pub(crate) mod branch;

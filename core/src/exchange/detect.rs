@@ -38,6 +38,7 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
     }
     let found = match first {
         None => "no JSON object".to_owned(),
+        Some(shape) if shape.fields.is_empty() => "an empty JSON object".to_owned(),
         Some(shape) => {
             let names = shape.fields.iter().map(|(name, _)| json::plain(name));
             let names: Vec<_> = names.take(MAX_SHOWN_FIELDS).collect();

@@ -65,6 +65,13 @@ pub enum Event {
         /// Messages that follow it.
         back: u64,
     },
+    /// A message that was written again: it takes the place of what it was.
+    Again {
+        /// The message as it is now.
+        message: MessageEvent,
+        /// Messages of its agent's conversation that follow it.
+        back: u64,
+    },
     /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
     /// part `keep` of the list as it was before.
     Compact {

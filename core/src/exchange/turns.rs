@@ -173,6 +173,14 @@ impl<'r> TurnWriter<'r> {
                 let at = len.saturating_sub(back);
                 self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
             }
+            Event::Again { message, back } => {
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let len = self.builder.list_len(&self.transaction, &section)?;
+                let end = len.saturating_sub(back);
+                let at = end.saturating_sub(1);
+                self.builder.splice(&mut self.transaction, &section, at..end, vec![item])
+            }
             Event::Compact { agent, summary, keep } => {
                 self.compact(piece, &agent, &summary, keep)?;
                 self.commit(Trigger::Compaction)

@@ -35,6 +35,7 @@ mod restore;
 mod rules;
 mod scan;
 mod scratch;
+mod seen;
 mod stat;
 mod stat_cache;
 mod table;
@@ -52,4 +53,5 @@ pub use restoration::{
 };
 pub use restore::{Restored, save};
 pub use scratch::Scratch;
+pub use seen::{Mark, Seen};
 pub use stat_cache::StatCache;

@@ -29,7 +29,7 @@ const MAX_FILES: usize = 16;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Only the owner of a store reads what is in it.
-const MODE: u32 = 0o600;
+pub(super) const MODE: u32 = 0o600;
 
 /// Hex digits of a file's name.
 const DIGITS: usize = 32;
@@ -145,7 +145,7 @@ fn remove(folder: &Folder, name: &CString) -> io::Result<()> {
 }
 
 /// The folder of caches in a store, made if need be.
-fn open_folder(store: &Path) -> io::Result<Folder> {
+pub(super) fn open_folder(store: &Path) -> io::Result<Folder> {
     let store = Folder::open(store)?;
     let name = OsStr::new(WORKSPACES_DIR);
     match store.enter(name) {
@@ -159,7 +159,7 @@ fn open_folder(store: &Path) -> io::Result<Folder> {
 }
 
 /// The bytes of a file; nothing when there is none, or anything else.
-fn read(folder: &Folder, name: &str) -> Option<Bytes> {
+pub(super) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
     let mut file = folder.read(OsStr::new(name)).ok()?;
     let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
     if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {

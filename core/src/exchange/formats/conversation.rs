@@ -81,10 +81,21 @@ impl Conversations {
         facts: MessageFacts<'_>,
         events: &mut Vec<Event>,
     ) {
+        self.push_with(view, Content::Piece, facts, events);
+    }
+
+    /// Adds the message `view` with its bytes, and the turn that begins with it.
+    pub(super) fn push_with(
+        &mut self,
+        view: &MessageView,
+        content: Content,
+        facts: MessageFacts<'_>,
+        events: &mut Vec<Event>,
+    ) {
         if self.begins_turn(view.role) {
             events.push(Event::Turn);
         }
-        self.push_in_turn(view, facts, events);
+        self.push_content(view, content, facts, events);
     }
 
     /// Adds the message `view`, which is the whole piece, to the current turn.
@@ -94,9 +105,19 @@ impl Conversations {
         facts: MessageFacts<'_>,
         events: &mut Vec<Event>,
     ) {
+        self.push_content(view, Content::Piece, facts, events);
+    }
+
+    fn push_content(
+        &mut self,
+        view: &MessageView,
+        content: Content,
+        facts: MessageFacts<'_>,
+        events: &mut Vec<Event>,
+    ) {
         let time = facts.time.and_then(json::time);
         let agent = self.agent(facts.conversation);
-        let message: MessageEvent = view.event(agent, Content::Piece, time, facts.model);
+        let message: MessageEvent = view.event(agent, content, time, facts.model);
         events.push(Event::Message(message));
     }
 

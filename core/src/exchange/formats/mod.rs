@@ -37,6 +37,7 @@ mod copilot_cli;
 mod editor;
 mod files;
 mod folder;
+mod gemini;
 pub mod ollm;
 mod opencode;
 mod openhands;
@@ -66,6 +67,8 @@ pub static FORMATS: &[Format] = &[
     codex::FORMAT,
     copilot_cli::FORMAT,
     pi::FORMAT,
+    gemini::FORMAT,
+    gemini::LOG,
     opencode::FORMAT,
     swe_agent::FORMAT,
     openhands::FORMAT,

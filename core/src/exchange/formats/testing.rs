@@ -42,6 +42,7 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::File { path, content } => format!("file {path}: {}", entry(content)),
         Event::Scratchpad { key, content } => format!("pad {key}: {}", entry(content)),
         Event::Late { message: event, back } => format!("late {back} {}", message(event)),
+        Event::Again { message: event, back } => format!("again {} {back}", message(event)),
         Event::Entry { section, key, content, .. } => {
             format!("entry {section}/{key}: {}", entry(content))
         }

@@ -1,0 +1,252 @@
+//! `adopt`: the sessions of all agents on this machine go in.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use clap::Args;
+use turntree::Error;
+use turntree::agents::{
+    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, find, places,
+};
+use turntree::repo::Repository;
+use turntree::workspace::Seen;
+
+use crate::commands::import::warn_of_notes;
+use crate::error::{Answer, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::{NAME, Output, STRONG, warn};
+use crate::progress::Meter;
+use crate::render::table::Table;
+use crate::render::{count, size};
+
+/// Most files that are named one by one.
+const MAX_SHOWN: usize = 10;
+
+/// Import the sessions of the agents on this machine
+///
+/// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
+/// sessions, or in PATHs, and imports all of them, several at once. Again and again: only new turns
+/// are added, and what sessions and agents have in common is stored once. Nothing outside the store
+/// is written to.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree adopt --dry-run
+  turntree adopt
+  turntree adopt ~/backup/.claude transcripts/
+  turntree adopt --json | jq '.agents[] | {agent, sessions, bytes_there, bytes_here}'")]
+pub(crate) struct Adopt {
+    /// Directories or files instead of the places of all agents
+    #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// Only show what is there
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What is known of an agent's sessions.
+#[derive(Debug, Default)]
+struct Row {
+    sessions: u64,
+    unchanged: u64,
+    failed: u64,
+    turns: u64,
+    messages: u64,
+    bytes_there: u64,
+    bytes_here: u64,
+}
+
+impl Adopt {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let places = self.places()?;
+        let Found { sessions, others, odd } = find(&places);
+        let mut failures: Vec<(String, String)> = odd.iter().map(failure_of_odd).collect();
+        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        if self.dry_run || sessions.is_empty() {
+            let repo = if run.would_create()? { None } else { Some(run.open()?) };
+            let seen = repo.map(|repo| Seen::peek(repo.store())).unwrap_or_default();
+            for found in &sessions {
+                let row = rows.entry(found.agent.clone()).or_default();
+                row.sessions += 1;
+                row.bytes_there += found.bytes;
+                row.unchanged += u64::from(seen.unchanged(&found.path).is_some());
+            }
+        } else {
+            let repo = run.open_or_create()?;
+            for Adopted { found, outcome } in adopt_all(&repo, sessions)? {
+                let row = rows.entry(found.agent.clone()).or_default();
+                row.add(&found, &outcome);
+                let shown = found.path.display().to_string();
+                match outcome {
+                    Outcome::Imported(report) => warn_of_notes(&shown, &report.notes),
+                    Outcome::Unchanged => {}
+                    Outcome::Failed(error) => failures.push((shown, error.to_string())),
+                }
+            }
+        }
+        for (path, error) in failures.iter().take(MAX_SHOWN) {
+            warn(&format!("{path}: {error}"));
+        }
+        if let Some(more) = failures.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
+            warn(&format!("{} more could not be read", count(more as u64, "file")));
+        }
+        let answer = if failures.is_empty() { Answer::Yes } else { Answer::No };
+        if run.out.json {
+            let agents = rows.into_iter().map(|(agent, row)| row.record(agent)).collect();
+            let failures = failures.into_iter().map(json::AdoptionFailure::from).collect();
+            run.out.record(&json::Adoption { dry_run: self.dry_run, agents, others, failures })?;
+        } else {
+            self.print(&mut run.out, &rows, others, &places)?;
+        }
+        Ok(answer)
+    }
+
+    /// Where to look. A path that is named must be there.
+    fn places(&self) -> Result<Vec<Place>> {
+        if self.paths.is_empty() {
+            return Ok(places(&|name| std::env::var_os(name)));
+        }
+        let mut found = Vec::new();
+        for path in &self.paths {
+            let shown = path.display();
+            let path = path.canonicalize().map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
+                _ => Error::io(format!("open {shown}"), error),
+            })?;
+            found.push(Place { agent: String::new(), path });
+        }
+        Ok(found)
+    }
+
+    fn print(
+        &self,
+        out: &mut Output,
+        rows: &BTreeMap<String, Row>,
+        others: u64,
+        places: &[Place],
+    ) -> Result<()> {
+        if rows.is_empty() {
+            let places = count(places.len() as u64, "place");
+            writeln!(out, "looked in {places} and found no session")?;
+            return Ok(());
+        }
+        let mut table = match self.dry_run {
+            true => Table::new(&["agent", "sessions", "adopted", "there"]),
+            false => Table::new(&[
+                "agent",
+                "sessions",
+                "unchanged",
+                "new turns",
+                "messages",
+                "there",
+                "written here",
+            ]),
+        };
+        let mut total = Row::default();
+        for (agent, row) in rows {
+            table.row(row.cells(out.paint.paint(NAME, agent).to_string(), self.dry_run));
+            total.join(row);
+        }
+        if rows.len() > 1 {
+            table.row(total.cells(out.paint.paint(STRONG, "all").to_string(), self.dry_run));
+        }
+        table.write(out.paint, out)?;
+        if others > 0 {
+            writeln!(out, "{} no session: left alone", hold(others))?;
+        }
+        match self.dry_run {
+            true => writeln!(out, "nothing was done; 'turntree adopt' imports what is new")?,
+            false if total.bytes_here > 0 => {
+                writeln!(out, "'turntree repack' makes what was written several times smaller")?;
+            }
+            false => {}
+        }
+        Ok(())
+    }
+}
+
+fn hold(files: u64) -> String {
+    let verb = if files == 1 { "holds" } else { "hold" };
+    format!("{} {verb}", count(files, "other file"))
+}
+
+/// Adopts with a bar, and keeps what was seen.
+fn adopt_all(repo: &Repository, sessions: Vec<FoundSession>) -> Result<Vec<Adopted>> {
+    let all = sessions.iter().map(|found| found.bytes).sum();
+    let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
+    let passed = |bytes: u64| {
+        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Who shows it now shows enough.
+        if let Ok(mut meter) = meter.try_lock() {
+            meter.show(done.min(all), all);
+        }
+    };
+    let mut seen = Seen::open(repo.store());
+    let options = AdoptOptions { stamp: stamp()?, passed: &passed };
+    let adopted = adopt(repo, sessions, &options, &mut seen);
+    drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
+    if let Err(error) = seen.save() {
+        warn(&format!("the next time reads all files again: {error}"));
+    }
+    Ok(adopted?)
+}
+
+fn failure_of_odd(odd: &Odd) -> (String, String) {
+    (odd.path.display().to_string(), odd.error.to_string())
+}
+
+impl Row {
+    fn add(&mut self, found: &FoundSession, outcome: &Outcome) {
+        self.sessions += 1;
+        self.bytes_there += found.bytes;
+        match outcome {
+            Outcome::Imported(report) => {
+                self.unchanged += u64::from(report.turns == 0);
+                self.turns += report.turns;
+                self.messages += report.messages;
+                self.bytes_here += report.new_bytes;
+            }
+            Outcome::Unchanged => self.unchanged += 1,
+            Outcome::Failed(_) => self.failed += 1,
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.sessions += other.sessions;
+        self.unchanged += other.unchanged;
+        self.failed += other.failed;
+        self.turns += other.turns;
+        self.messages += other.messages;
+        self.bytes_there += other.bytes_there;
+        self.bytes_here += other.bytes_here;
+    }
+
+    fn cells(&self, agent: String, dry_run: bool) -> Vec<String> {
+        let mut cells = vec![agent, self.sessions.to_string(), self.unchanged.to_string()];
+        if !dry_run {
+            cells.extend([self.turns.to_string(), self.messages.to_string()]);
+        }
+        cells.push(size(self.bytes_there));
+        if !dry_run {
+            cells.push(size(self.bytes_here));
+        }
+        cells
+    }
+
+    fn record(self, agent: String) -> json::AdoptedAgent {
+        let Self { sessions, unchanged, failed, turns, messages, bytes_there, bytes_here } = self;
+        json::AdoptedAgent {
+            agent,
+            sessions,
+            unchanged,
+            failed,
+            turns,
+            messages,
+            bytes_there,
+            bytes_here,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The record of `adopt`.
+
+use serde::Serialize;
+
+/// `adopt`.
+#[derive(Serialize)]
+pub(crate) struct Adoption {
+    pub(crate) dry_run: bool,
+    /// Each agent with sessions, by name.
+    pub(crate) agents: Vec<AdoptedAgent>,
+    /// Files that could be transcripts by their names and are none.
+    pub(crate) others: u64,
+    pub(crate) failures: Vec<AdoptionFailure>,
+}
+
+/// The sessions of an agent.
+#[derive(Serialize)]
+pub(crate) struct AdoptedAgent {
+    /// Called as its format is.
+    pub(crate) agent: String,
+    pub(crate) sessions: u64,
+    /// Sessions that the store had already, as they are.
+    pub(crate) unchanged: u64,
+    /// Sessions that could not be imported.
+    pub(crate) failed: u64,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Bytes of all its files.
+    pub(crate) bytes_there: u64,
+    /// Bytes the store grew by.
+    pub(crate) bytes_here: u64,
+}
+
+/// A file that could not be imported, or a directory that could not be read.
+#[derive(Serialize)]
+pub(crate) struct AdoptionFailure {
+    pub(crate) path: String,
+    pub(crate) error: String,
+}
+
+impl From<(String, String)> for AdoptionFailure {
+    fn from((path, error): (String, String)) -> Self {
+        Self { path, error }
+    }
+}

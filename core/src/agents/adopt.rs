@@ -1,0 +1,198 @@
+//! Imports sessions that were found: several at once, and only what is new.
+//!
+//! A file that has not changed since it was last adopted is not read again; any other one is compared
+//! with what its session has, as every import does. Each session is one operation, so a process that
+//! is stopped leaves whole sessions, and the next one goes on.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use rayon::prelude::*;
+
+use super::find::{FoundSession, opencode_format};
+use super::opencode;
+use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::{HEAD_BYTES, ImportOptions, ImportReport, import};
+use crate::repo::{BranchName, Repository, Stamp};
+use crate::workspace::{Mark, Seen};
+
+/// How often a session is tried when other processes are faster.
+const ATTEMPTS: usize = 5;
+
+/// Most sessions that are imported at once. Each takes some MiB, and more do not go faster when the
+/// disk is what they wait for.
+const MAX_THREADS: usize = 8;
+
+/// Who adopts, and who is told how far it has come.
+pub struct AdoptOptions<'a> {
+    /// Who adopts, and when.
+    pub stamp: Stamp,
+    /// Is told how many bytes were read since the last time, from any thread.
+    pub passed: &'a (dyn Fn(u64) + Sync),
+}
+
+/// What became of a session.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The session.
+    pub found: FoundSession,
+    /// What was done with it.
+    pub outcome: Outcome,
+}
+
+/// What was done with a session.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was compared with what is stored, and what was new was imported.
+    Imported(Box<ImportReport>),
+    /// Its file has not changed since the last time.
+    Unchanged,
+    /// It could not be imported, and the store is as it was before it.
+    Failed(Error),
+}
+
+/// Imports `sessions`, in order of agents and names in what comes back. `seen` knows what was adopted
+/// earlier, and knows more afterwards; it is for the caller to keep.
+///
+/// HEAD moves to the session that changed last when it is on a branch without a snapshot.
+/// Memory: some MiB for each session that is imported at the same time, at most eight, and the largest
+/// record of each.
+///
+/// # Errors
+/// What reading the refs reports. What is wrong with a session is its outcome.
+pub fn adopt(
+    repo: &Repository,
+    sessions: Vec<FoundSession>,
+    options: &AdoptOptions<'_>,
+    seen: &mut Seen,
+) -> Result<Vec<Adopted>> {
+    // Files of one session are imported one after the other.
+    let mut groups: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
+    for found in sessions {
+        groups.entry(found.session.clone()).or_default().push(found);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    // What takes longest begins first.
+    groups
+        .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
+
+    let mut adopted = Vec::new();
+    if repo.head()?.commit.is_none() {
+        // The first import moves HEAD, so it is that of the newest session.
+        let newest = |group: &Vec<FoundSession>| group.iter().map(modified).max();
+        let at = (0..groups.len()).max_by_key(|at| groups.get(*at).and_then(newest));
+        if let Some(at) = at {
+            adopted.extend(adopt_group(repo, groups.remove(at), options, seen));
+        }
+    }
+    let known: &Seen = seen;
+    let all = || -> Vec<_> {
+        let each = groups.into_par_iter().with_max_len(1);
+        each.flat_map_iter(|group| adopt_group(repo, group, options, known)).collect()
+    };
+    let threads = rayon::current_num_threads().min(MAX_THREADS);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    adopted.extend(match pool {
+        Ok(pool) => pool.install(all),
+        Err(_) => all(),
+    });
+    for (Adopted { found, outcome }, mark) in &adopted {
+        if let (Outcome::Imported(report), Some(mark)) = (outcome, mark) {
+            seen.insert(&found.path, *mark, &report.branch.to_string());
+        }
+    }
+    let mut adopted: Vec<_> = adopted.into_iter().map(|(adopted, _)| adopted).collect();
+    adopted.sort_by(|a, b| {
+        let key = |it: &Adopted| {
+            (it.found.agent.clone(), it.found.session.clone(), it.found.path.clone())
+        };
+        key(a).cmp(&key(b))
+    });
+    Ok(adopted)
+}
+
+/// A session, and what its file was when it was read.
+type Marked = (Adopted, Option<Mark>);
+
+fn adopt_group(
+    repo: &Repository,
+    group: Vec<FoundSession>,
+    options: &AdoptOptions<'_>,
+    seen: &Seen,
+) -> Vec<Marked> {
+    group
+        .into_iter()
+        .map(|found| {
+            if is_known(repo, &found, seen) {
+                (options.passed)(found.bytes);
+                return (Adopted { found, outcome: Outcome::Unchanged }, None);
+            }
+            // Looked at before it is read: what is written meanwhile shows the next time.
+            let mark = seen.mark(&found.path);
+            let outcome = match adopt_one(repo, &found, options) {
+                Ok(report) => Outcome::Imported(Box::new(report)),
+                Err(error) => Outcome::Failed(error),
+            };
+            (Adopted { found, outcome }, mark)
+        })
+        .collect()
+}
+
+/// Whether the file is as it was, and the branch that has it is still there.
+fn is_known(repo: &Repository, found: &FoundSession, seen: &Seen) -> bool {
+    let branch = seen.unchanged(&found.path).and_then(|name| name.parse::<BranchName>().ok());
+    branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))
+}
+
+fn adopt_one(
+    repo: &Repository,
+    found: &FoundSession,
+    options: &AdoptOptions<'_>,
+) -> Result<ImportReport> {
+    let import_options = ImportOptions {
+        format: Some(found.format),
+        session: found.session.clone(),
+        stamp: options.stamp.clone(),
+        switch: false,
+    };
+    for _ in 1..ATTEMPTS {
+        match import(repo, input(found, options.passed)?, &import_options) {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            done => return done,
+        }
+    }
+    import(repo, input(found, options.passed)?, &import_options)
+}
+
+/// The transcript, counted as it is read.
+fn input<'a>(
+    found: &FoundSession,
+    passed: &'a (dyn Fn(u64) + Sync),
+) -> Result<Box<dyn BufRead + 'a>> {
+    if found.format.name == opencode_format()?.name && opencode::is_part_of_store(&found.path) {
+        let document = opencode::document(&found.path)?;
+        passed(found.bytes);
+        return Ok(Box::new(Cursor::new(document)));
+    }
+    let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
+    Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))
+}
+
+/// A reader that says how much it has read.
+struct Counted<'a, R> {
+    inner: R,
+    passed: &'a (dyn Fn(u64) + Sync),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        (self.passed)(read as u64);
+        Ok(read)
+    }
+}
+
+fn modified(found: &FoundSession) -> Option<std::time::SystemTime> {
+    std::fs::metadata(&found.path).and_then(|found| found.modified()).ok()
+}

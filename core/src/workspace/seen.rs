@@ -1,0 +1,133 @@
+//! Which transcripts were adopted as what, and how their files were then.
+//!
+//! One file among the caches of a store. It is a cache: without it every transcript is read again, and
+//! found to be known. It holds paths, stats and names of branches, and no content.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
+use super::part::Part;
+use super::stat::{Moment, STAT_BYTES, Stat};
+use super::stat_cache::{MODE, open_folder, read};
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::Store;
+
+const NAME: &str = "adopted";
+const VERSION: u32 = 1;
+
+/// What is known of files that were adopted.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// By path.
+    files: BTreeMap<String, Entry>,
+    /// Where it is kept, and the clock of that file system when it was opened.
+    place: Option<(Folder, Moment)>,
+    is_changed: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    /// A [`Stat`], as numbers.
+    stat: Vec<u8>,
+    branch: String,
+}
+
+/// How a file was when it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark(Stat);
+
+#[derive(Serialize, Deserialize)]
+struct Stored<F> {
+    version: u32,
+    files: F,
+}
+
+impl Seen {
+    /// What `store` knows. Nothing, when there is nothing that can be read; and nothing is kept when
+    /// the store cannot be written to.
+    #[must_use]
+    pub fn open(store: &Store) -> Self {
+        let place = open_folder(store.dir()).and_then(|folder| {
+            let moment = Moment::of_change(&Stat::from(&folder.touch()?));
+            Ok((folder, moment))
+        });
+        let Ok((folder, moment)) = place else { return Self::peek(store) };
+        let files = stored(&folder);
+        Self { files, place: Some((folder, moment)), is_changed: false }
+    }
+
+    /// What `store` knows, to look at only: nothing is written.
+    #[must_use]
+    pub fn peek(store: &Store) -> Self {
+        let folder = Folder::open(&store.dir().join(crate::store::WORKSPACES_DIR));
+        let files = folder.map(|folder| stored(&folder)).unwrap_or_default();
+        Self { files, place: None, is_changed: false }
+    }
+
+    /// The branch that has the file at `path`, if that is as it was.
+    #[must_use]
+    pub fn unchanged(&self, path: &Path) -> Option<&str> {
+        let entry = self.files.get(path.to_str()?)?;
+        let stat = Stat::decode(entry.stat.as_slice().try_into().ok()?)?;
+        (stat_of(path)? == stat).then_some(&entry.branch)
+    }
+
+    /// How the file at `path` is now. Nothing when that would not show what is written to it next, as
+    /// of a file that was changed a moment ago.
+    #[must_use]
+    pub fn mark(&self, path: &Path) -> Option<Mark> {
+        let (_, moment) = self.place.as_ref()?;
+        stat_of(path).filter(|stat| stat.lasts(moment)).map(Mark)
+    }
+
+    /// Remembers that `branch` has the file at `path` as it was at `mark`.
+    pub fn insert(&mut self, path: &Path, mark: Mark, branch: &str) {
+        let Some(path) = path.to_str() else { return };
+        let mut stat = Vec::with_capacity(STAT_BYTES);
+        Stat::encode(Some(&mark.0), &mut stat);
+        self.files.insert(path.to_owned(), Entry { stat, branch: branch.to_owned() });
+        self.is_changed = true;
+    }
+
+    /// Keeps it for the next time, without the files that are gone.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be written. What was kept before stays then.
+    pub fn save(mut self) -> Result<()> {
+        let Some((folder, _)) = self.place.as_ref().filter(|_| self.is_changed) else {
+            return Ok(());
+        };
+        self.files.retain(|path, _| Path::new(path).exists());
+        let failed = |error| Error::io("write which transcripts were adopted", error);
+        let stored = Stored { version: VERSION, files: &self.files };
+        let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
+        let name = OsStr::new(NAME);
+        let before = folder.find(name).map_err(failed)?;
+        let written = Part::file(folder, name, MODE).and_then(|(part, mut file)| {
+            file.write_all(&bytes).map_err(failed)?;
+            part.name(name, before.as_ref())
+        });
+        match written {
+            // Another process keeps what it saw, which is as good.
+            Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Conflict) => Ok(()),
+            written => written,
+        }
+    }
+}
+
+fn stored(folder: &Folder) -> BTreeMap<String, Entry> {
+    let stored = read(folder, NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let stored = stored.filter(|stored: &Stored<_>| stored.version == VERSION);
+    stored.map(|stored| stored.files).unwrap_or_default()
+}
+
+fn stat_of(path: &Path) -> Option<Stat> {
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    Some(Stat::from(&rustix::fs::stat(&*name).ok()?))
+}

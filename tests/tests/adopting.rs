@@ -1,0 +1,256 @@
+//! All sessions of a machine at once: found where agents keep them, imported again and again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+use turntree::agents::{AdoptOptions, Adopted, Outcome, Place, adopt, find, places};
+use turntree::repo::Repository;
+use turntree::workspace::Seen;
+use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
+
+/// A home with sessions of some agents.
+struct Home {
+    sandbox: Sandbox,
+    path: PathBuf,
+}
+
+impl Home {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let path = sandbox.folder().join("home");
+        Self { sandbox, path }
+    }
+
+    fn write(&self, path: &str, content: &[u8]) -> PathBuf {
+        let path = self.path.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn adopt(&self) -> Vec<Adopted> {
+        self.adopt_into(&self.sandbox.repo)
+    }
+
+    fn adopt_into(&self, repo: &Repository) -> Vec<Adopted> {
+        let home = self.path.clone().into_os_string();
+        let found = find(&places(&|name| (name == "HOME").then(|| home.clone())));
+        assert!(found.odd.is_empty());
+        let all: u64 = found.sessions.iter().map(|it| it.bytes).sum();
+        let passed = AtomicU64::new(0);
+        let count = |bytes| {
+            passed.fetch_add(bytes, Ordering::Relaxed);
+        };
+        let options = AdoptOptions { stamp: stamp(1), passed: &count };
+        let mut seen = Seen::open(repo.store());
+        let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
+        seen.save().unwrap();
+        let failed = adopted.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)));
+        assert!(failed || passed.into_inner() >= all, "every byte is counted");
+        adopted
+    }
+
+    fn text(&self, session: &str) -> String {
+        let head = self.sandbox.repo.resolve(session).unwrap().commit;
+        String::from_utf8(self.sandbox.source(&head)).unwrap()
+    }
+}
+
+/// Sessions with the turns that were new; `None` for a failure.
+fn turns(adopted: &[Adopted]) -> BTreeMap<&str, Option<u64>> {
+    let turns = |outcome: &Outcome| match outcome {
+        Outcome::Imported(report) => Some(report.turns),
+        Outcome::Unchanged => Some(0),
+        Outcome::Failed(_) => None,
+    };
+    adopted.iter().map(|it| (it.found.session.as_str(), turns(&it.outcome))).collect()
+}
+
+/// Every file below `folder`, with its content and times.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.path().is_dir() {
+            found.extend(tree(&entry.path()));
+        } else {
+            let modified = entry.metadata().unwrap().modified().unwrap();
+            found.insert(entry.path(), (fs::read(entry.path()).unwrap(), modified));
+        }
+    }
+    found
+}
+
+const PROJECT: &str = ".claude/projects/-home-user-p";
+
+#[test]
+fn only_new_turns_come_in_and_nothing_outside_the_store_changes() {
+    let home = Home::new();
+    home.write(&format!("{PROJECT}/a.jsonl"), claude_code(9).as_bytes());
+    home.write(&format!("{PROJECT}/b.jsonl"), claude_code(4).replace("part", "piece").as_bytes());
+    home.write(&format!("{PROJECT}/a/subagents/agent-x.jsonl"), claude_code(2).as_bytes());
+    home.write(&format!("{PROJECT}/notes.json"), b"{\"no\": \"session\"}");
+    home.write(".claude/projects/.git/c.jsonl", claude_code(3).as_bytes());
+    let before = tree(&home.path);
+
+    let first = home.adopt();
+    let expected = [("a", Some(9)), ("a-agent-x", Some(2)), ("b", Some(4))];
+    assert_eq!(turns(&first), BTreeMap::from(expected));
+    assert_eq!(tree(&home.path), before);
+    assert!(home.sandbox.repo.head().unwrap().commit.is_some(), "HEAD is where there is something");
+
+    let longer = claude_code(9) + &claude_code_turn(9).join("\n") + "\n";
+    home.write(&format!("{PROJECT}/a.jsonl"), longer.as_bytes());
+    let again = home.adopt();
+    assert_eq!(
+        turns(&again),
+        BTreeMap::from([("a", Some(1)), ("a-agent-x", Some(0)), ("b", Some(0))])
+    );
+    assert_eq!(home.text("a"), longer);
+}
+
+#[test]
+fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
+    // A file that nobody has touched for some time, unlike all that a test can make.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/swarmsdk/event-log.jsonl");
+    let place = Place { agent: String::new(), path };
+    let sandbox = Sandbox::new();
+    let adopt_again = || {
+        let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+        let mut seen = Seen::open(sandbox.repo.store());
+        let sessions = find(std::slice::from_ref(&place)).sessions;
+        let adopted = adopt(&sandbox.repo, sessions, &options, &mut seen).unwrap().remove(0);
+        seen.save().unwrap();
+        adopted.outcome
+    };
+    let Outcome::Imported(report) = adopt_again() else { panic!("it is new") };
+    assert!(matches!(adopt_again(), Outcome::Unchanged));
+    let mut transaction = sandbox.repo.begin();
+    transaction.delete_branch(&report.branch);
+    transaction.finish(&stamp(2), "delete it").unwrap();
+    let Outcome::Imported(again) = adopt_again() else { panic!("its branch is gone") };
+    assert_eq!((again.turns, again.head), (report.turns, report.head));
+}
+
+#[test]
+fn what_cannot_be_read_does_not_keep_the_rest_out() {
+    let home = Home::new();
+    home.write(&format!("{PROJECT}/good.jsonl"), claude_code(3).as_bytes());
+    let sessions = ".local/share/opencode/storage";
+    home.write(&format!("{sessions}/session/p/ses_1.json"), br#"{"id": "ses_1"}"#);
+    home.write(&format!("{sessions}/message/ses_1/msg_1.json"), b"{\"role\": ");
+    let adopted = home.adopt();
+    assert_eq!(turns(&adopted), BTreeMap::from([("good", Some(3)), ("ses_1", None)]));
+    let failed = adopted.iter().find(|it| it.found.session == "ses_1").unwrap();
+    let Outcome::Failed(error) = &failed.outcome else { panic!("it was imported") };
+    assert!(error.to_string().contains("msg_1.json: expected JSON"), "{error}");
+}
+
+#[test]
+fn the_files_of_an_opencode_session_are_its_export() {
+    let home = Home::new();
+    let storage = ".local/share/opencode/storage";
+    let put = |path: &str, value: &Value| {
+        home.write(&format!("{storage}/{path}.json"), value.to_string().as_bytes());
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    put("project/p", &json!({"id": "p"}));
+    put("session/p/ses_1", &json!({"id": "ses_1", "directory": "/p", "title": "T"}));
+    put("message/ses_1/msg_1", &json!({"id": "msg_1", "role": "user"}));
+    put("part/msg_1/prt_1", &text("hello"));
+    let answer = |time| json!({"id": "msg_2", "role": "assistant", "time": time});
+    put("message/ses_1/msg_2", &answer(json!({"created": 1})));
+    put("part/msg_2/prt_2", &text("he"));
+    assert_eq!(turns(&home.adopt()), BTreeMap::from([("ses_1", Some(1))]), "it is still written");
+
+    put("message/ses_1/msg_2", &answer(json!({"created": 1, "completed": 2})));
+    put("part/msg_2/prt_2", &text("here"));
+    put("part/msg_2/prt_3", &json!({"type": "tool", "callID": "c", "tool": "bash", "state": {}}));
+    let again = home.adopt();
+    let Outcome::Imported(report) = &again[0].outcome else { panic!("it was not imported") };
+    assert_eq!((report.turns, report.branch.branch()), (1, "main"));
+    let document: Value = serde_json::from_str(&home.text("ses_1")).unwrap();
+    assert_eq!(document["info"]["title"], "T");
+    assert_eq!(document["messages"][1]["parts"][0]["text"], "here");
+    assert_eq!(document["messages"][1]["parts"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_session_of_gemini_that_writes_messages_again_has_each_once() {
+    let home = Home::new();
+    let prompt = json!({"id": "1", "type": "user", "content": "go"});
+    let answer = |status: &str| {
+        json!({"id": "2", "type": "gemini", "content": status, "toolCalls": [
+            {"id": "c", "name": "shell", "status": status, "args": {}}]})
+    };
+    let lines = [
+        json!({"sessionId": "s", "projectHash": "h", "startTime": "t", "lastUpdated": "t"}),
+        prompt,
+        answer("executing"),
+        answer("success"),
+        json!({"id": "3", "type": "user", "content": "no, not so"}),
+        json!({"$rewindTo": "3"}),
+    ];
+    let path = ".gemini/tmp/project/chats/session-1.jsonl";
+    for end in 1..=lines.len() {
+        let text: String = lines[..end].iter().map(|line| format!("{line}\n")).collect();
+        home.write(path, text.as_bytes());
+        home.adopt();
+        let head = home.sandbox.repo.resolve("session-1").unwrap().commit;
+        let said = home.sandbox.messages(&head);
+        let expected: Vec<usize> = match end {
+            1 => vec![],
+            2 => vec![1],
+            3 => vec![1, 2],
+            5 => vec![1, 3, 4],
+            _ => vec![1, 3],
+        };
+        let expected: Vec<_> = expected.iter().map(|at| lines[*at].to_string()).collect();
+        assert_eq!(said, expected, "after {end} lines");
+        assert_eq!(home.text("session-1"), text);
+    }
+    assert!(home.sandbox.repo.resolve("session-1/main-2").is_err(), "it only ever grew");
+}
+
+#[test]
+fn processes_that_adopt_at_once_leave_each_session_once() {
+    let home = Home::new();
+    for session in 0..6 {
+        let text = claude_code(8).replace("part", &format!("part {session}"));
+        home.write(&format!("{PROJECT}/s{session}.jsonl"), text.as_bytes());
+    }
+    let others = [home.sandbox.reopened(), home.sandbox.reopened()];
+    std::thread::scope(|scope| {
+        for repo in others.iter().chain([&home.sandbox.repo]) {
+            let home = &home;
+            scope.spawn(move || {
+                let adopted = home.adopt_into(repo);
+                assert!(!turns(&adopted).values().any(Option::is_none));
+            });
+        }
+    });
+    let repo = home.sandbox.reopened();
+    for session in 0..6 {
+        let head = repo.resolve(&format!("s{session}")).unwrap().commit;
+        assert_eq!(repo.commit(&head).unwrap().turn, 8);
+        assert!(repo.resolve(&format!("s{session}/main-2")).is_err());
+    }
+}
+
+#[test]
+fn no_link_is_followed_and_a_file_that_is_named_must_be_a_session() {
+    let home = Home::new();
+    let outside = home.write("outside/a.jsonl", claude_code(2).as_bytes());
+    fs::create_dir_all(home.path.join(PROJECT)).unwrap();
+    std::os::unix::fs::symlink(&outside, home.path.join(PROJECT).join("b.jsonl")).unwrap();
+    std::os::unix::fs::symlink(home.path.join("outside"), home.path.join(PROJECT).join("c"))
+        .unwrap();
+    assert!(home.adopt().is_empty());
+
+    let notes = home.write("notes.json", b"{}");
+    let place = Place { agent: String::new(), path: notes };
+    let found = find(&[place]);
+    assert!(found.odd[0].error.to_string().starts_with("unknown format"));
+}

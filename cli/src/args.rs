@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Go back and move out",
         &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
     ),
-    ("Long outputs", &["offload", "vfs"]),
+    ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -149,6 +149,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
@@ -174,6 +175,9 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Lesson(command) = self {
             return command.looks_only();
         }
         if let Self::Restore(restore) = self {
@@ -239,6 +243,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),

@@ -60,6 +60,8 @@ pub(crate) enum Failure {
         error: Error,
         /// What to do about it.
         hint: Option<String>,
+        /// What `--json` calls it, where others have a name for it; else that of its kind.
+        name: Option<&'static str>,
     },
     /// Stdout did not take what was written.
     Output(io::Error),
@@ -70,7 +72,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Library { error, hint: None }
+        Self::Library { error, hint: None, name: None }
     }
 }
 
@@ -90,8 +92,8 @@ pub(crate) trait Hint<T> {
 impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
     fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T> {
         self.map_err(|failure| match failure.into() {
-            Failure::Library { error, hint: None } if error.kind() == kind => {
-                Failure::Library { error, hint: Some(hint.into()) }
+            Failure::Library { error, hint: None, name } if error.kind() == kind => {
+                Failure::Library { error, hint: Some(hint.into()), name }
             }
             failure => failure,
         })
@@ -113,13 +115,23 @@ struct ErrorRecord<'a> {
 struct Left {
     oldest_available: Option<json::AvailableTurn>,
     pinned: Vec<json::AvailableTurn>,
+    /// The oldest of all, as open-codesign has it.
+    #[serde(rename = "oldestAvailable")]
+    oldest: Option<u64>,
+    /// Whether that one is pinned.
+    #[serde(rename = "oldestAvailablePinned")]
+    is_pinned: bool,
 }
 
 impl From<&Available> for Left {
     fn from(available: &Available) -> Self {
         let record =
             |turn: &AvailableTurn| json::AvailableTurn { turn: turn.turn, id: turn.id.to_string() };
+        let (unpinned, pinned) = (available.oldest, available.pinned.first());
+        let oldest = unpinned.iter().chain(pinned).min();
         Self {
+            oldest: oldest.map(|turn| turn.turn),
+            is_pinned: oldest.is_some() && oldest == pinned,
             oldest_available: available.oldest.as_ref().map(record),
             pinned: available.pinned.iter().map(record).collect(),
         }
@@ -129,7 +141,15 @@ impl From<&Available> for Left {
 impl Failure {
     /// An error, and what to do about it.
     pub(crate) fn hinted(error: Error, hint: impl Into<String>) -> Self {
-        Self::Library { error, hint: Some(hint.into()) }
+        Self::Library { error, hint: Some(hint.into()), name: None }
+    }
+
+    /// The same, with the name that others have for it in `--json`.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        match self {
+            Self::Library { error, hint, .. } => Self::Library { error, hint, name: Some(name) },
+            output => output,
+        }
     }
 
     /// What went wrong and why, on one line.
@@ -160,8 +180,9 @@ impl Failure {
                 Report::new("io", format!("write to stdout: {error}")).print(json);
                 Exit::Internal
             }
-            Self::Library { error, hint } => {
-                Report::of(error, hint.as_deref()).print(json);
+            Self::Library { error, hint, name } => {
+                let report = Report::of(error, hint.as_deref());
+                Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
                 exit_of(error.kind())
             }
         }
@@ -325,7 +346,7 @@ mod tests {
         );
         assert_eq!((report.message.as_str(), report.causes.len()), (message.as_str(), 0));
         let expected = format!(
-            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}]}}"#
+            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}],"oldestAvailable":40,"oldestAvailablePinned":true}}"#
         );
         assert_eq!(report.to_json(), expected);
         let other = Report::of(&Error::not_found("nothing"), None);

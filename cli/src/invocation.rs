@@ -124,9 +124,9 @@ impl Invocation {
     /// Ends the run: writes what is left of the output, waits for the pager, and then lets a process
     /// of its own look after the store, if the command has committed and it is worth it.
     pub(crate) fn finish(self) -> io::Result<()> {
+        let may_maintain = self.may_maintain();
         self.out.finish()?;
-        if self.global.no_maintenance || std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF)
-        {
+        if !may_maintain {
             return Ok(());
         }
         let Some(Opened { repo, dir, sequence }) = self.opened.into_inner() else { return Ok(()) };
@@ -138,6 +138,12 @@ impl Invocation {
             let _ = maintain(&dir);
         }
         Ok(())
+    }
+
+    /// Whether the user lets this look after the store.
+    pub(crate) fn may_maintain(&self) -> bool {
+        let is_off = std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF);
+        !(self.global.no_maintenance || is_off)
     }
 
     /// The directory of the store.

@@ -9,6 +9,7 @@ mod branches;
 mod collection;
 mod comparison;
 mod damage;
+mod lessons;
 mod merging;
 mod operations;
 mod payloads;
@@ -32,6 +33,7 @@ pub(crate) use self::branches::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
@@ -40,7 +42,7 @@ pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
-pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 pub(crate) use self::swarm::{Reads, StaleRead};

@@ -169,9 +169,9 @@ pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
 pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     let place = |error: Error| error.at("the workspace");
     Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
-        Failure::Library { error, hint } => {
-            let elsewhere = "--workspace names where it is now";
-            Failure::Library { error: place(error), hint: hint.or_else(|| Some(elsewhere.into())) }
+        Failure::Library { error, hint, name } => {
+            let hint = hint.or_else(|| Some("--workspace names where it is now".into()));
+            Failure::Library { error: place(error), hint, name }
         }
         failure => failure,
     })?;

@@ -11,6 +11,7 @@
 //! ```
 
 mod exchange;
+mod lessons;
 mod model;
 pub mod mutation;
 mod object;
@@ -25,6 +26,7 @@ pub mod tree;
 mod workspace;
 
 pub use exchange::{state, transcript};
+pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
 pub use ollm::ollm;
@@ -66,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "swarm_snapshot", run: swarm_snapshot },
     Target { name: "swarm_events", run: swarm_events },
     Target { name: "state", run: state },
+    Target { name: "lessons", run: lessons },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
     Target { name: "ollm", run: ollm },

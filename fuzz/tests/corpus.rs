@@ -163,3 +163,8 @@ fn any_text_is_offloaded_and_comes_back() {
 fn any_uri_is_refused_or_stays_in_its_name_space() {
     replay("vfs_uri", 5000);
 }
+
+#[test]
+fn any_file_of_lessons_is_refused_or_changes_what_it_says_once() {
+    replay("lessons", 4000);
+}

@@ -176,6 +176,11 @@ fn going_in_circles() {
 }
 
 #[test]
+fn undoing_from_chat_and_learning() {
+    play("learning.md");
+}
+
+#[test]
 fn strategies_side_by_side() {
     play("comparing.md");
 }

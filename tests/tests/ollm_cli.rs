@@ -219,7 +219,8 @@ fn nothing_is_observed_of_a_context_without_messages() {
 fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
     let shell = two_sessions();
     let take = |clock: &str, modes: &str| {
-        let line = format!("snapshot --session long --transition {modes} --tool grep --task Login");
+        let line =
+            format!("snapshot --session long --transition {modes} --active-tool grep --task Login");
         let (said, code) = shell.at(clock, &line);
         assert_eq!(code, 0, "{said}");
     };

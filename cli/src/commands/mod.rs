@@ -21,6 +21,8 @@ pub(crate) mod hash_object;
 pub(crate) mod import;
 mod import_folder;
 pub(crate) mod init;
+pub(crate) mod lesson;
+pub(crate) mod lesson_fields;
 pub(crate) mod log;
 mod log_filter;
 pub(crate) mod ls;

@@ -22,6 +22,10 @@ use crate::render::ID_DIGITS;
 use crate::revision::branch_of;
 use crate::workspace::{Limits, Workspace};
 
+/// Metadata of a snapshot before a tool runs: its name, and the files that it is to change, a line each.
+const TOOL: &str = "tool";
+const TOUCHES: &str = "touches";
+
 /// Take a snapshot of a context
 ///
 /// The snapshot continues the newest one of the branch: a section that the state names is replaced,
@@ -36,7 +40,8 @@ use crate::workspace::{Limits, Workspace};
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   turntree snapshot --usage 7000/8192 --state state.json
   turntree snapshot --transition developer:debugger --task 'Fix the login'
-  agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn")]
+  agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
+  turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
 pub(crate) struct Snapshot {
     /// Why it is taken, in words; --usage and --transition have words of their own
     #[arg(short, long, value_name = "TEXT", required_unless_present_any = ["usage", "transition"])]
@@ -65,6 +70,12 @@ pub(crate) struct Snapshot {
     /// The model that spoke
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
+    /// The tool that is about to run, with --trigger before-tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// A file that the tool is to change; may be given several times
+    #[arg(long, value_name = "PATH", requires = "tool")]
+    touches: Vec<String>,
     /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
     #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
     check: Vec<(String, &'static str)>,
@@ -142,6 +153,10 @@ impl Snapshot {
             draft.author.agent.clone_from(agent);
         }
         draft.author.model = self.model.clone().unwrap_or_default();
+        draft.metadata.extend(self.tool.clone().map(|tool| (TOOL.to_owned(), tool)));
+        if !self.touches.is_empty() {
+            draft.metadata.insert(TOUCHES.to_owned(), self.touches.join("\n"));
+        }
         for (name, result) in &self.check {
             draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
         }

@@ -25,14 +25,14 @@ pub(super) struct Transitions {
     /// Take a light snapshot of a change of mode, on the session SESSION.modes: the last 5 messages,
     /// findings and reasoning, skills, tools and the task
     #[arg(long, value_name = "FROM:TO", value_parser = modes,
-        conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger"])]
+        conflicts_with_all = ["workspace", "usage", "check", "pin", "trigger", "tool", "touches"])]
     transition: Option<Modes>,
     /// A skill in use, for --transition; those of the context by default
     #[arg(long, value_name = "NAME", requires = "transition")]
-    skill: Vec<String>,
+    active_skill: Vec<String>,
     /// A tool in use, for --transition; those of the context by default
     #[arg(long, value_name = "NAME", requires = "transition")]
-    tool: Vec<String>,
+    active_tool: Vec<String>,
     /// What the agent works on, for --transition; that of the context by default
     #[arg(long, value_name = "TEXT", requires = "transition")]
     task: Option<String>,
@@ -60,7 +60,7 @@ impl Transitions {
     pub(super) fn asked(&self) -> Option<Transition> {
         let Modes { from, to } = self.transition.clone()?;
         let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
-        let (skills, tools) = (list(&self.skill), list(&self.tool));
+        let (skills, tools) = (list(&self.active_skill), list(&self.active_tool));
         Some(Transition { from, to, skills, tools, task: self.task.clone() })
     }
 }

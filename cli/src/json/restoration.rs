@@ -25,6 +25,15 @@ pub(crate) struct Restoration {
     pub(crate) workspace: Option<WorkspaceChanges>,
 }
 
+/// `rollback --said TEXT --parse`; `null` for a message that does not ask to go back. The names are
+/// those of open-codesign.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Intent {
+    Steps { steps: u64 },
+    TurnId { turn_id: u64 },
+}
+
 /// What becomes of a workspace.
 #[derive(Debug, Serialize)]
 pub(crate) struct WorkspaceChanges {

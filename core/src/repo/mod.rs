@@ -69,7 +69,10 @@ pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
-pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
+pub(crate) use rollback::audit_record;
+pub use rollback::{
+    LESSONS, LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref,
+};
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
     GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,

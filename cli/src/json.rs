@@ -151,6 +151,29 @@ pub(crate) struct Moved {
     /// What was captured, for `snapshot --workspace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<Workspace>,
+    /// Whether it was due, for `snapshot --usage`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watched>,
+}
+
+/// Whether a snapshot was due.
+#[derive(Serialize, JsonSchema, Clone)]
+pub(crate) struct Watched {
+    /// Whether it was taken.
+    pub(crate) made: bool,
+    /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
+    pub(crate) reason: &'static str,
+    /// Share of the context that is used.
+    pub(crate) usage: f64,
+    /// What was crossed: `auto`, `before-overflow` or `emergency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) level: Option<&'static str>,
+    /// The share where it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<f64>,
+    /// When it may be taken, while it is cooling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
 }
 
 /// A directory that was captured.
@@ -188,6 +211,7 @@ impl Moved {
             turn: tip.map(|(_, turn)| turn),
             pin: None,
             workspace: None,
+            watch: None,
         }
     }
 }
@@ -214,6 +238,9 @@ pub(crate) struct LogLine {
     /// Messages of all agents in the context; `null` when that is gone.
     pub(crate) messages: Option<u64>,
     pub(crate) author: Author,
+    /// Tokens of the context, where whoever took it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
     /// `expired` or `redacted` when the context is gone.
     pub(crate) gone: Option<&'static str>,
 }

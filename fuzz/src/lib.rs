@@ -17,6 +17,7 @@ mod lessons;
 mod model;
 pub mod mutation;
 mod object;
+mod ollm;
 mod pack;
 mod payloads;
 mod refs;
@@ -33,6 +34,7 @@ pub use exchange::{state, transcript};
 pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
+pub use ollm::ollm;
 pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
@@ -79,6 +81,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codesign_store", run: codesign_store },
     Target { name: "codesign_database", run: codesign_database },
     Target { name: "codesign_session", run: codesign_session },
+    Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
     Target { name: "requests", run: requests },

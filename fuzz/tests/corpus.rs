@@ -155,6 +155,11 @@ fn any_snapshot_of_context_chef_is_refused_or_comes_out_the_same() {
 }
 
 #[test]
+fn any_document_of_ollm_is_refused_or_comes_out_the_same() {
+    replay("ollm", 1500);
+}
+
+#[test]
 fn any_text_is_offloaded_and_comes_back() {
     replay("offload", 600);
 }

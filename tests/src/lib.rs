@@ -27,6 +27,7 @@ pub mod desk;
 pub mod every_command;
 pub mod git;
 pub mod mutants;
+pub mod ollm;
 pub mod oracle;
 pub mod proof;
 pub mod sample;

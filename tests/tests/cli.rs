@@ -252,6 +252,11 @@ fn pinning_and_keeping() {
 }
 
 #[test]
+fn changing_modes() {
+    play("modes.md");
+}
+
+#[test]
 fn offloading_before_summarising() {
     play("offloading.md");
 }

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Context, MAIN_AGENT};
+use turntree::context::{Context, MAIN_AGENT, Role};
 use turntree::exchange::formats::codesign::export_designs;
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
+use turntree::exchange::formats::ollm::{
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
+};
 use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree::exchange::render::{
     Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
@@ -34,10 +37,10 @@ use crate::revision::resolve;
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores; as codesign a design store with the
-/// snapshots that lead there. To read: markdown, and html, one file that needs no network and shows
-/// every branch when REV is a session. For other tools: json, openai, anthropic and atif. A file is
-/// written whole or not at all, with the permissions
+/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
+/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there. To read:
+/// markdown, and html, one file that needs no network and shows every branch when REV is a session.
+/// For other tools: json, openai, anthropic and atif. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -48,7 +51,8 @@ use crate::revision::resolve;
   turntree export plan-a plan-b --format html -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
-  turntree export pricing --format codesign --branches -o design-store.json")]
+  turntree export pricing --format codesign --branches -o design-store.json
+  turntree export work.modes --format ollm-mode")]
 pub(crate) struct Export {
     /// A session or any other revision; several for html
     #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
@@ -59,6 +63,10 @@ pub(crate) struct Export {
     /// Whose messages, for jsonl, openai, anthropic and atif
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
+    /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
+    /// assistant, tool or other
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<(Role, bool)>,
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
@@ -74,6 +82,9 @@ pub(crate) struct Export {
     /// Ids and sizes instead of contents and records, for json
     #[arg(long)]
     no_content: bool,
+    /// Which intent, for ollm-intent; the newest by default
+    #[arg(long, value_name = "ID")]
+    intent: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -93,6 +104,14 @@ enum Format {
     SwarmSnapshot,
     /// A snapshot document as ContextChef 4.2 has it
     ContextChef,
+    /// A context snapshot as OLLM CLI has it
+    OllmContext,
+    /// A mode transition as OLLM CLI has it
+    OllmMode,
+    /// An intent as OLLM CLI has it
+    OllmIntent,
+    /// The text of a mode transition that OLLM CLI puts into a prompt
+    OllmState,
     /// A design store as open-codesign has it
     Codesign,
     /// A transcript to read, turn by turn
@@ -178,7 +197,11 @@ impl Export {
             }
             Format::Jsonl => {
                 self.check_agent(subject)?;
-                export_messages(source, context, &self.agent, out)?
+                let is_wanted = |role: Role| match self.role {
+                    Some((wanted, is_it)) => (role == wanted) == is_it,
+                    None => true,
+                };
+                export_messages(source, context, &self.agent, &is_wanted, out)?
             }
             Format::ContextChef => {
                 let mut options = ChefOptions::of(commit);
@@ -186,6 +209,24 @@ impl Export {
                     options.swept_at = Some(clock::now()?.micros / 1000);
                 }
                 export_chef(source, context, &options, out)?;
+                0
+            }
+            Format::OllmContext => {
+                export_context(source, context, &SnapshotFacts::of(&subject.id, commit), out)?;
+                0
+            }
+            Format::OllmMode => {
+                export_mode(source, context, &TransitionFacts::of(&subject.id, commit), out)?;
+                0
+            }
+            Format::OllmIntent => {
+                export_intent(source, context, self.intent.as_deref(), out)?;
+                0
+            }
+            Format::OllmState => {
+                let text = state_snapshot(source, context)?.to_xml();
+                out.write_all(text.as_bytes())
+                    .map_err(|error| Error::io("write the text", error))?;
                 0
             }
             Format::Codesign => {
@@ -243,6 +284,17 @@ impl Export {
         Err(Error::not_found(format!(
             "there is no agent '{agent}' in this snapshot: it has {agents}"
         )))
+    }
+}
+
+fn role(text: &str) -> turntree::Result<(Role, bool)> {
+    let (name, is_it) = text.strip_prefix('!').map_or((text, true), |name| (name, false));
+    let role = Role::from_name(name);
+    match role.name() == name {
+        true => Ok((role, is_it)),
+        false => Err(Error::invalid(format!(
+            "'{text}': expected system, user, assistant, tool or other, or one of these behind a !"
+        ))),
     }
 }
 

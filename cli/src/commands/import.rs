@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use turntree::agents::session_name;
 use turntree::exchange::formats::codesign::import_designs;
-use turntree::exchange::formats::context_chef::{FolderReport, folders_of, import_folder};
-use turntree::exchange::formats::{FORMATS, FolderNote, named};
+use turntree::exchange::formats::{FORMATS, named};
 use turntree::exchange::{
     Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect,
 };
-use turntree::workspace::{Gathered, gather_store};
+use turntree::workspace::Gathered;
 use turntree::{Error, ErrorKind, exchange};
 
 use super::designs;
+use super::import_folder::{import_folder, warn_of_odd};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
@@ -23,12 +23,10 @@ use crate::render::{count, size};
 use crate::{json, output};
 
 /// Most notes that are printed one by one.
-const MAX_SHOWN_NOTES: usize = 10;
+pub(super) const MAX_SHOWN_NOTES: usize = 10;
 
-/// The format whose directories are imported.
-const FOLDER_FORMAT: &str = "context-chef";
-
-const CONFLICT_HINT: &str = "another process changed this session meanwhile: import again";
+pub(super) const CONFLICT_HINT: &str =
+    "another process changed this session meanwhile: import again";
 
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
@@ -43,9 +41,10 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
   turntree import run.json --format atif --session nightly
   turntree import project/.context_vfs --session build
   turntree import ~/.config/open-codesign --session designs
+  turntree import ~/.ollm
   zcat old.jsonl.gz | turntree import - --session old --switch")]
 pub(crate) struct Import {
-    /// The transcript, or - for standard input; a directory of ContextChef or open-codesign
+    /// The transcript, or - for standard input; a directory of ContextChef, OLLM CLI or open-codesign
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     file: PathBuf,
     /// Read it as this format instead of detecting it
@@ -67,7 +66,8 @@ impl Import {
             return self.import_designs(run, format, &found);
         }
         if self.file.is_dir() {
-            return self.import_folder(run, format);
+            let options = self.options(format)?;
+            return import_folder(run, &self.file, self.session.as_deref(), options);
         }
         let (mut input, total) = self.input()?;
         if format.is_none() && total.is_some() {
@@ -89,53 +89,6 @@ impl Import {
         Ok(Answer::Yes)
     }
 
-    /// Imports a directory in which a framework keeps what it stores.
-    fn import_folder(
-        &self,
-        run: &mut Invocation,
-        format: Option<&'static Format>,
-    ) -> Result<Answer> {
-        let shown = self.file.display().to_string();
-        if let Some(format) = format.filter(|format| format.name != FOLDER_FORMAT) {
-            let message = format!("{shown} is a directory: expected a file of {}", format.name);
-            return Err(Error::invalid(message).into());
-        }
-        let full =
-            self.file.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
-        let Gathered { name, files, mut odd } = gather_store(&full, folders_of)?;
-        if files.is_empty() {
-            let message = format!(
-                "{shown} is a directory without files of ContextChef: expected a transcript, or a directory with .context_vfs, .context_memory, or vfs, archive, memory and notes"
-            );
-            return Err(Error::invalid(message).into());
-        }
-        let repo = run.open_or_create()?;
-        let mut options = self.options(format)?;
-        if self.session.is_none() {
-            options.session = session_name(&full);
-        }
-        let report = import_folder(&repo, &name, &files, &options)
-            .map_err(|error| error.at(&shown))
-            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
-        odd.extend(report.odd);
-        for FolderNote { path, what } in odd.iter().take(MAX_SHOWN_NOTES) {
-            warn(&format!("{shown}/{path}: {what}"));
-        }
-        if let Some(more) = odd.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
-            warn(&format!("{shown}: {} more like these", count(more as u64, "file")));
-        }
-        let FolderReport { report, payloads, memories, notes, .. } = report;
-        let inside = json::ImportedFolder { payloads, memories, notes };
-        print(&mut run.out, &report, Some(inside))?;
-        if !run.out.json {
-            let payloads = count(payloads, "payload");
-            let entry = if memories == 1 { "entry" } else { "entries" };
-            let notes = count(notes, "note");
-            writeln!(run.out, "{payloads}, {memories} {entry} of memory, {notes}")?;
-        }
-        Ok(Answer::Yes)
-    }
-
     /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
     fn import_designs(
         &self,
@@ -152,9 +105,7 @@ impl Import {
         let report = import_designs(&repo, &found.files, &options)
             .map_err(|error| error.at(&shown))
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
-        for FolderNote { path, what } in found.odd.iter().take(MAX_SHOWN_NOTES) {
-            warn(&format!("{shown}/{path}: {what}"));
-        }
+        warn_of_odd(&shown, &found.odd);
         warn_of_notes(&shown, &report.notes);
         print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
@@ -199,7 +150,7 @@ pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     }
 }
 
-fn print(
+pub(super) fn print(
     out: &mut output::Output,
     report: &ImportReport,
     folder: Option<json::ImportedFolder>,

@@ -9,9 +9,11 @@ use turntree::context::{Builder, Context};
 use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, ObjectId, Trigger};
 use turntree::repo::vfs::take_over;
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
 use turntree::workspace::workspace_metadata;
 
+use super::transition::{self, Request, Transitions};
+use super::watching::{Due, Watching};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
@@ -36,12 +38,14 @@ const TOUCHES: &str = "touches";
   turntree snapshot -m 'before the refactoring' --workspace .
   turntree snapshot -m 'turn 7' --workspace . --time-budget 500ms --max-file-size 10MiB
   turntree snapshot -m 'turn 12' --state state.json --session nightly
+  turntree snapshot --usage 7000/8192 --state state.json
+  turntree snapshot --transition developer:debugger --task 'Fix the login'
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
   turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
 pub(crate) struct Snapshot {
-    /// Why it is taken, in words
-    #[arg(short, long, value_name = "TEXT")]
-    pub(crate) message: String,
+    /// Why it is taken, in words; --usage and --transition have words of their own
+    #[arg(short, long, value_name = "TEXT", required_unless_present_any = ["usage", "transition"])]
+    pub(crate) message: Option<String>,
     /// Take sections from this JSON document, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) state: Option<PathBuf>,
@@ -78,6 +82,10 @@ pub(crate) struct Snapshot {
     /// Pin it, so that retention never drops it
     #[arg(long)]
     pub(crate) pin: bool,
+    #[command(flatten)]
+    pub(crate) watching: Watching,
+    #[command(flatten)]
+    pub(crate) transitions: Transitions,
 }
 
 /// A snapshot that was taken.
@@ -90,6 +98,8 @@ pub(crate) struct Taken {
     /// The name of its pin.
     pin: Option<String>,
     workspace: Option<Workspace>,
+    /// Which threshold it was taken for.
+    watch: Option<json::Watched>,
 }
 
 impl Snapshot {
@@ -103,7 +113,25 @@ impl Snapshot {
             self.check(state.as_deref())?;
         }
         let repo = run.open_or_create()?;
-        let taken = self.take(&repo, state.as_deref())?;
+        let branch = branch_of(&repo, self.session.as_deref(), self.branch.as_deref())?;
+        let stamp = stamp()?;
+        if let Some(transition) = self.transitions.asked() {
+            let request = Request {
+                branch: &branch,
+                message: self.message.as_deref(),
+                agent: self.agent.as_deref(),
+                model: self.model.as_deref(),
+                state: state.as_deref(),
+            };
+            transition::take(run, &repo, &transition, &request, &stamp)?;
+            return Ok(Answer::Yes);
+        }
+        let due = self.due(&repo, &branch, state.is_none(), &stamp)?;
+        if let Some(due) = due.as_ref().filter(|due| due.level.is_none()) {
+            due.keep(&repo, &branch, &stamp)?;
+            return not_due(run, &repo, due, &branch);
+        }
+        let taken = self.take(&repo, state.as_deref(), due)?;
         if run.out.json {
             run.out.record(&taken.record())?;
             return Ok(Answer::Yes);
@@ -120,8 +148,13 @@ impl Snapshot {
         Ok(Answer::Yes)
     }
 
-    /// Takes the snapshot, with the sections of `state`.
-    pub(crate) fn take(&self, repo: &Repository, state: Option<&[u8]>) -> Result<Taken> {
+    /// Takes the snapshot, with the sections of `state`, for the threshold that is `due`.
+    pub(crate) fn take(
+        &self,
+        repo: &Repository,
+        state: Option<&[u8]>,
+        due: Option<Due>,
+    ) -> Result<Taken> {
         let stamp = stamp()?;
         let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
         let mut change = repo.begin();
@@ -145,8 +178,16 @@ impl Snapshot {
         };
         take_over(&mut change, &mut builder)?;
         let tree = builder.write(&mut change)?;
-        let mut draft = Draft::new(tree, &self.message, &stamp);
+        let message = match (&self.message, &due) {
+            (Some(message), _) => message.clone(),
+            (None, Some(due)) => due.words(),
+            (None, None) => String::new(),
+        };
+        let mut draft = Draft::new(tree, &message, &stamp);
         draft.trigger = self.trigger;
+        if let Some(due) = &due {
+            due.apply(&mut change, &branch, &mut draft)?;
+        }
         draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
         if let Some(agent) = &self.agent {
             draft.author.agent.clone_from(agent);
@@ -161,7 +202,7 @@ impl Snapshot {
         }
         let id = change.snapshot(&branch, draft)?;
         let turn = change.commit(&id)?.turn;
-        let new_pin = NewPin { reason: self.message.clone(), ..NewPin::default() };
+        let new_pin = NewPin { reason: message, ..NewPin::default() };
         let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
         change.finish(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
@@ -170,13 +211,30 @@ impl Snapshot {
         if let Some(workspace) = &workspace {
             workspace.keep(repo, &tree);
         }
-        Ok(Taken { id, turn, branch, begins, pin, workspace })
+        let watch = due.map(|due| due.told);
+        Ok(Taken { id, turn, branch, begins, pin, workspace, watch })
+    }
+
+    /// Whether it is due, when that is asked.
+    fn due(
+        &self,
+        repo: &Repository,
+        branch: &BranchName,
+        has_no_state: bool,
+        stamp: &Stamp,
+    ) -> Result<Option<Due>> {
+        let messages = match repo.tip(branch) {
+            Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
+            None => 0,
+        };
+        self.watching.look(repo, branch, messages == 0 && has_no_state, stamp)
     }
 
     /// What the state is called in messages.
     fn state_name(&self) -> String {
         self.state.as_deref().map_or_else(|| "state".to_owned(), input_name)
     }
+
     /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
     pub(crate) fn check(&self, state: Option<&[u8]>) -> Result<()> {
         let (mut sink, mut builder) = (Memory::new(), Builder::new());
@@ -193,8 +251,26 @@ impl Taken {
     pub(crate) fn record(self) -> json::Moved {
         let workspace = self.workspace.as_ref().map(Workspace::record);
         let moved = json::Moved::new(Some((self.id, self.turn)), &self.branch);
-        json::Moved { pin: self.pin, workspace, ..moved }
+        json::Moved { pin: self.pin, workspace, watch: self.watch, ..moved }
     }
+}
+
+/// Says why no snapshot was taken, and where the branch is.
+fn not_due(
+    run: &mut Invocation,
+    repo: &Repository,
+    due: &Due,
+    branch: &BranchName,
+) -> Result<Answer> {
+    if run.out.json {
+        let tip = repo.tip(branch);
+        let tip = tip.map(|tip| Ok::<_, turntree::Error>((tip, repo.commit(&tip)?.turn)));
+        let moved = json::Moved::new(tip.transpose()?, branch);
+        run.out.record(&json::Moved { watch: Some(due.told.clone()), ..moved })?;
+    } else {
+        writeln!(run.out, "{}", due.words())?;
+    }
+    Ok(Answer::Yes)
 }
 
 fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
-use turntree::repo::{HEAD, Touching};
+use turntree::repo::{HEAD, LogEntry, Touch, Touching};
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Call, Effect, Request, parse_cursor};
@@ -60,7 +60,11 @@ impl Request for Log {
         let touching = Touching { paths: Selection::parse(&self.paths), text: None };
         let mut touches = (!self.paths.is_empty()).then(|| repo.touches(touching));
         let mut snapshots = Vec::new();
-        let next = walk.records(&repo, cursor, limit, touches.as_mut(), |mut record| {
+        let shows = |entry: &LogEntry| match &mut touches {
+            Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+            None => Ok(true),
+        };
+        let next = walk.records(&repo, cursor, limit, shows, |mut record| {
             record.message = text(&record.message, 0, MESSAGE_BYTES).part.to_owned();
             snapshots.push(record);
             Ok(())

@@ -56,7 +56,7 @@ impl Request for Snapshot {
             return Err(no_workspace());
         }
         let command = Command {
-            message: self.message,
+            message: Some(self.message),
             workspace: workspace.map(ToOwned::to_owned),
             trigger: self.trigger.map(|word| word.parse()).transpose()?.unwrap_or_default(),
             pin: self.pin,
@@ -70,7 +70,7 @@ impl Request for Snapshot {
         let state = state.as_ref().map(String::as_bytes);
         // A first one that fails leaves no new store behind.
         command.check(state)?;
-        let mut moved = command.take(&*call.open_or_create()?, state)?.record();
+        let mut moved = command.take(&*call.open_or_create()?, state, None)?.record();
         if let Some(workspace) = &mut moved.workspace {
             keep_first(&mut workspace.skipped);
         }

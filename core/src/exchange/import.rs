@@ -117,8 +117,8 @@ pub fn import(
     if let Some(import) = format.archive {
         return import(repo, read_all(Cursor::new(head).chain(input))?, options);
     }
-    if let Some(read) = format.whole {
-        return import_whole(repo, read, format, Cursor::new(head).chain(input), options);
+    if format.whole.is_some() {
+        return import_whole(repo, format, Cursor::new(head).chain(input), options);
     }
     let mut input_bytes = 0;
     let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {

@@ -53,6 +53,6 @@ pub use spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
 };
 pub use state::{JSON_MEDIA, apply_state};
-pub use usage::{Usage, usage};
+pub use usage::{TOKENS, Usage, context_tokens, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
 pub use whole::{Archive, Whole, WholeDocument};

@@ -49,6 +49,7 @@ mod tag;
 mod transaction;
 mod undo;
 pub mod vfs;
+pub mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

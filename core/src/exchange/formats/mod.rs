@@ -39,6 +39,7 @@ mod editor;
 mod files;
 mod folder;
 mod gemini;
+pub mod ollm;
 mod opencode;
 mod openhands;
 mod parts;
@@ -74,6 +75,9 @@ pub static FORMATS: &[Format] = &[
     swe_agent::FORMAT,
     openhands::FORMAT,
     atif::FORMAT,
+    ollm::CONTEXT,
+    ollm::MODE,
+    ollm::INTENT,
     cline_sdk::FORMAT,
     cline::FORMAT,
     cline::WINDOW,

@@ -69,6 +69,7 @@ fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
         metadata,
         records,
         notes: import_notes(&snapshot.notes, bytes),
+        ..WholeDocument::default()
     }
 }
 

@@ -92,8 +92,10 @@ fn closes(line: &str, sign: &str) -> bool {
 /// its end is written so that it cannot pair with one on another line.
 fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(at) = rest.find(['`', '<', '!', '\\', '\r']) {
+    // A return ends a line for some readers, and dropping one would join the backticks around it.
+    let line = line.replace('\r', " ");
+    let mut rest = line.as_str();
+    while let Some(at) = rest.find(['`', '<', '!', '\\']) {
         let (before, found) = rest.split_at(at);
         plain.push_str(before);
         let run = found.bytes().take_while(|byte| *byte == b'`').count();
@@ -118,8 +120,7 @@ fn plain(line: &str) -> String {
                 plain.push_str("!\\[");
                 2
             }
-            // What it escapes is looked at by itself, and a return is no line.
-            None if found.starts_with('\r') => 1,
+            // What it escapes is looked at by itself.
             None if found.starts_with("\\<") => 1,
             None => {
                 plain.push_str(found.get(..1).unwrap_or_default());
@@ -190,6 +191,7 @@ mod tests {
         assert_eq!(quoted(text), expected);
         assert_eq!(quoted("~~~rust x\n```\n~~~~\nend"), "> ````rust\n> ```\n> ````\n> end");
         assert_eq!(line_of("a*b\n<c>"), "a\\*b\\<c\\>");
+        assert_eq!(quoted("```~~~```\r````~~~````"), "> ```~~~``` ````~~~````");
     }
 
     proptest! {

@@ -119,6 +119,20 @@ fn damaged_directories_are_read_as_far_as_they_can_be() {
 }
 
 #[test]
+fn a_directory_of_which_nothing_can_be_read_is_refused() {
+    let sandbox = Sandbox::new();
+    let file = |path: &str| StoredFile { path: path.to_owned(), bytes: "{\"torn\":".into() };
+    let files = ["snapshots/session-a/transition-1.json", "snapshots/session-a/transition-2.json"];
+    let error = import_files(&sandbox, ".ollm", &files.map(file), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(
+        error.to_string().starts_with("none of its files can be read: 2 are wrong, "),
+        "{error}"
+    );
+    assert!(sandbox.repo.branches().is_empty());
+}
+
+#[test]
 fn all_that_lies_in_dot_ollm_is_imported_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let ollm = folder.path().join(".ollm");

@@ -65,8 +65,8 @@ pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
 /// `options.session` names the session; nothing takes the names that the documents have.
 ///
 /// # Errors
-/// `NotFound` when nothing in it is of OLLM CLI, `InvalidInput` when the documents of several sessions
-/// are to become one, `Conflict` when another process moved a branch meanwhile. The store is then as it
+/// `NotFound` when nothing in it is of OLLM CLI, `InvalidInput` when no document of it can be read, or
+/// those of several sessions are to become one, `Conflict` when another process moved a branch meanwhile. The store is then as it
 /// was.
 pub fn import_folder(
     repo: &Repository,
@@ -89,6 +89,11 @@ pub fn import_folder(
         let expected =
             "expected context-snapshots, snapshots with transitions, or intent-snapshots";
         return Err(Error::not_found(format!("nothing in it is of OLLM CLI: {expected}")));
+    }
+    if let (true, Some(first)) = (found.documents.is_empty(), found.odd.first()) {
+        let (path, what, files) = (&first.path, &first.what, found.odd.len());
+        let message = format!("none of its files can be read: {files} are wrong, {path}: {what}");
+        return Err(Error::invalid(message));
     }
     let mut lines: BTreeMap<BranchName, Vec<Document>> = BTreeMap::new();
     let names: BTreeSet<&str> =

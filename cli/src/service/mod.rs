@@ -334,7 +334,9 @@ mod tests {
                 let name = operation.name;
                 assert_eq!(schema.get("type"), Some(&Value::from("object")), "{name}");
                 let text = serde_json::to_string(&schema).unwrap();
-                assert!(!text.contains("$ref") && !text.contains("\"format\""), "{name}: {text}");
+                // A property may be called so; as a word of a schema it has a text.
+                let has_format = text.contains("\"format\":\"");
+                assert!(!text.contains("$ref") && !has_format, "{name}: {text}");
             }
             let input = (operation.input)();
             assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)));

@@ -22,6 +22,7 @@ mod pack;
 mod payloads;
 mod refs;
 mod repo;
+#[cfg(feature = "program")]
 mod requests;
 pub mod store;
 mod swarm;
@@ -39,6 +40,7 @@ pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use repo::revision;
+#[cfg(feature = "program")]
 pub use requests::requests;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use swarm::{swarm_events, swarm_snapshot};
@@ -84,5 +86,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
+    #[cfg(feature = "program")]
     Target { name: "requests", run: requests },
 ];

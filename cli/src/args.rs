@@ -11,7 +11,7 @@ use crate::invocation::Invocation;
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Start", &["demo", "init", "import", "adopt", "snapshot"]),
     ("Look", &["log", "show", "ls", "cat", "diff", "grep", "blame", "spiral", "status", "stats"]),
     (
@@ -32,6 +32,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Go back and move out",
         &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
     ),
+    ("Inside an agent", &["hook"]),
     ("Long outputs", &["offload", "vfs"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
@@ -149,6 +150,7 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
+    Hook(commands::hook::Hook),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
     Pin(commands::pin::Pin),
@@ -239,6 +241,7 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
+            Self::Hook(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
             Self::Pin(command) => command.run(run),

@@ -9,6 +9,7 @@ mod branches;
 mod collection;
 mod comparison;
 mod damage;
+mod hooks;
 mod merging;
 mod operations;
 mod payloads;
@@ -32,6 +33,7 @@ pub(crate) use self::branches::{
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::hooks::{HookLog, HookSettings};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };

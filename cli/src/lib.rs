@@ -14,6 +14,7 @@
 //! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `workspace.rs` | the capture of a directory, as commands do it |
+//! | `hook/` | events of agents, and the settings of their clients |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
@@ -24,6 +25,7 @@ mod clock;
 mod commands;
 mod complete;
 mod error;
+mod hook;
 mod invocation;
 mod json;
 mod output;
@@ -43,6 +45,7 @@ use clap::FromArgMatches;
 use turntree::Error;
 
 use crate::args::{Cli, command};
+use crate::commands::hook::Hook;
 use crate::error::{Exit, Failure};
 use crate::invocation::Invocation;
 
@@ -56,7 +59,11 @@ pub fn main() -> ExitCode {
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     let exit = match parsed {
         Ok(cli) => run(cli),
-        Err(error) => error::report_usage(&error, arguments.iter().any(|arg| arg == "--json")),
+        Err(error) => {
+            let exit = error::report_usage(&error, arguments.iter().any(|arg| arg == "--json"));
+            // An agent takes the code for wrong arguments as an order to stop.
+            if Hook::is_event(&arguments) { Exit::Success } else { exit }
+        }
     };
     ExitCode::from(exit as u8)
 }

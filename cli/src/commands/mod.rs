@@ -18,6 +18,7 @@ pub(crate) mod fsck;
 pub(crate) mod gc;
 pub(crate) mod grep;
 pub(crate) mod hash_object;
+pub(crate) mod hook;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod log;

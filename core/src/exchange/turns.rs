@@ -11,8 +11,8 @@ use super::piece::{Piece, PieceKind};
 use super::source::SOURCE;
 use super::state::JSON_MEDIA;
 use crate::context::{
-    Builder, Context, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
-    agent_section,
+    Builder, Context, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry,
+    SourceKind, agent_section,
 };
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};

@@ -69,6 +69,8 @@ impl Place {
             only: Selection::default(),
             workspace: Some(self.dir.clone()),
             is_rollback: false,
+            keep_lessons: false,
+            audit: false,
             message: "bench".into(),
         };
         let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");

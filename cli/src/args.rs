@@ -30,10 +30,13 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ),
     (
         "Go back and move out",
-        &["rollback", "restore", "undo", "redo", "op", "reads", "export", "events"],
+        &[
+            "rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle",
+            "git",
+        ],
     ),
-    ("Inside an agent", &["hook"]),
-    ("Long outputs", &["offload", "vfs"]),
+    ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
+    ("For agents and programs", &["hook", "mcp", "serve"]),
     ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
     ("Keep it sound", &["fsck", "repair", "redact"]),
     (
@@ -150,9 +153,14 @@ pub(crate) enum Command {
     Reads(commands::reads::Reads),
     Export(commands::export::Export),
     Events(commands::events::Events),
-    Hook(commands::hook::Hook),
+    Bundle(commands::bundle::Bundle),
+    Git(commands::git::Git),
+    Lesson(commands::lesson::LessonCommand),
     Offload(commands::offload::Offload),
     Vfs(commands::vfs::Vfs),
+    Hook(commands::hook::Hook),
+    Mcp(commands::mcp::Mcp),
+    Serve(commands::serve::Serve),
     Pin(commands::pin::Pin),
     Unpin(commands::unpin::Unpin),
     Pins(commands::pins::Pins),
@@ -176,6 +184,15 @@ impl Command {
     /// Whether it only reads what refs lead to, so that it can look at the past.
     pub(crate) fn looks_only(&self) -> bool {
         if let Self::Vfs(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Bundle(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Git(command) = self {
+            return command.looks_only();
+        }
+        if let Self::Lesson(command) = self {
             return command.looks_only();
         }
         if let Self::Restore(restore) = self {
@@ -241,9 +258,14 @@ impl Command {
             Self::Reads(command) => command.run(run),
             Self::Export(command) => command.run(run),
             Self::Events(command) => command.run(run),
-            Self::Hook(command) => command.run(run),
+            Self::Bundle(command) => command.run(run),
+            Self::Git(command) => command.run(run),
+            Self::Lesson(command) => command.run(run),
             Self::Offload(command) => command.run(run),
             Self::Vfs(command) => command.run(run),
+            Self::Hook(command) => command.run(run),
+            Self::Mcp(command) => command.run(run),
+            Self::Serve(command) => command.run(run),
             Self::Pin(command) => command.run(run),
             Self::Unpin(command) => command.run(run),
             Self::Pins(command) => command.run(run),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
 use turntree::context::open_conflicts;
+use turntree::exchange::lessons::{Lesson, Lessons};
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
@@ -80,6 +81,19 @@ pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
     });
     let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
     paths.map(CompletionCandidate::new).collect()
+}
+
+/// Ids of the lessons of HEAD's branch.
+pub(crate) fn lessons() -> Vec<CompletionCandidate> {
+    let read = |repo: Repository| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        Lessons::read(repo.store(), &context).ok()
+    };
+    let found = repository().and_then(read).unwrap_or_default();
+    let candidate = |(key, lesson): (&str, &Lesson)| {
+        CompletionCandidate::new(key).help(lesson.mistake_pattern.clone().map(Into::into))
+    };
+    found.iter().map(candidate).collect()
 }
 
 /// Names of pins.

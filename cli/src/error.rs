@@ -11,6 +11,9 @@ use turntree::{Error, ErrorKind};
 use crate::json;
 use crate::output::stderr_line;
 
+/// Characters of a message that programs are told.
+const MESSAGE_CHARS: usize = 2000;
+
 /// How the program ends. The numbers are a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -60,6 +63,8 @@ pub(crate) enum Failure {
         error: Error,
         /// What to do about it.
         hint: Option<String>,
+        /// What `--json` calls it, where others have a name for it; else that of its kind.
+        name: Option<&'static str>,
     },
     /// Stdout did not take what was written.
     Output(io::Error),
@@ -70,7 +75,7 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Library { error, hint: None }
+        Self::Library { error, hint: None, name: None }
     }
 }
 
@@ -90,8 +95,8 @@ pub(crate) trait Hint<T> {
 impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
     fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T> {
         self.map_err(|failure| match failure.into() {
-            Failure::Library { error, hint: None } if error.kind() == kind => {
-                Failure::Library { error, hint: Some(hint.into()) }
+            Failure::Library { error, hint: None, name } if error.kind() == kind => {
+                Failure::Library { error, hint: Some(hint.into()), name }
             }
             failure => failure,
         })
@@ -113,13 +118,23 @@ struct ErrorRecord<'a> {
 struct Left {
     oldest_available: Option<json::AvailableTurn>,
     pinned: Vec<json::AvailableTurn>,
+    /// The oldest of all, as open-codesign has it.
+    #[serde(rename = "oldestAvailable")]
+    oldest: Option<u64>,
+    /// Whether that one is pinned.
+    #[serde(rename = "oldestAvailablePinned")]
+    is_pinned: bool,
 }
 
 impl From<&Available> for Left {
     fn from(available: &Available) -> Self {
         let record =
             |turn: &AvailableTurn| json::AvailableTurn { turn: turn.turn, id: turn.id.to_string() };
+        let (unpinned, pinned) = (available.oldest, available.pinned.first());
+        let oldest = unpinned.iter().chain(pinned).min();
         Self {
+            oldest: oldest.map(|turn| turn.turn),
+            is_pinned: oldest.is_some() && oldest == pinned,
             oldest_available: available.oldest.as_ref().map(record),
             pinned: available.pinned.iter().map(record).collect(),
         }
@@ -129,7 +144,15 @@ impl From<&Available> for Left {
 impl Failure {
     /// An error, and what to do about it.
     pub(crate) fn hinted(error: Error, hint: impl Into<String>) -> Self {
-        Self::Library { error, hint: Some(hint.into()) }
+        Self::Library { error, hint: Some(hint.into()), name: None }
+    }
+
+    /// The same, with the name that others have for it in `--json`.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        match self {
+            Self::Library { error, hint, .. } => Self::Library { error, hint, name: Some(name) },
+            output => output,
+        }
     }
 
     /// What went wrong and why, on one line.
@@ -141,6 +164,44 @@ impl Failure {
                 [&[message], &*causes].concat().join(": ")
             }
         }
+    }
+
+    /// The error as one JSON object, as `--json` prints it, with the hint at the end of the message. It
+    /// is short even if what was asked for is not.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Self::Output(_) => Report::new("io", self.message()).to_json(),
+            Self::Library { error, hint, name } => {
+                let mut report = Report::of(error, None);
+                report.kind = name.unwrap_or(report.kind);
+                if let Some((cut, _)) = report.message.char_indices().nth(MESSAGE_CHARS) {
+                    report.message.truncate(cut);
+                    report.message.push('…');
+                }
+                if let Some(hint) = hint {
+                    report.message = format!("{} ({hint})", report.message);
+                }
+                report.to_json()
+            }
+        }
+    }
+
+    /// How the program would end.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Output(_) => Exit::Internal,
+            Self::Library { error, .. } => exit_of(error.kind()),
+        }
+    }
+
+    /// Whether the caller has to ask for something else.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.exit() == Exit::Usage
+    }
+
+    /// Whether what was asked for is not there, or not any more.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.exit() == Exit::NotFound
     }
 
     /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
@@ -156,13 +217,14 @@ impl Failure {
     pub(crate) fn report(&self, json: bool) -> Exit {
         match self {
             failure if failure.is_closed_pipe() => Exit::Success,
-            Self::Output(error) => {
-                Report::new("io", format!("write to stdout: {error}")).print(json);
-                Exit::Internal
+            Self::Output(_) => {
+                Report::new("io", self.message()).print(json);
+                self.exit()
             }
-            Self::Library { error, hint } => {
-                Report::of(error, hint.as_deref()).print(json);
-                exit_of(error.kind())
+            Self::Library { error, hint, name } => {
+                let report = Report::of(error, hint.as_deref());
+                Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
+                self.exit()
             }
         }
     }
@@ -325,7 +387,7 @@ mod tests {
         );
         assert_eq!((report.message.as_str(), report.causes.len()), (message.as_str(), 0));
         let expected = format!(
-            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}]}}"#
+            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}],"oldestAvailable":40,"oldestAvailablePinned":true}}"#
         );
         assert_eq!(report.to_json(), expected);
         let other = Report::of(&Error::not_found("nothing"), None);

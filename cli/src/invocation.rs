@@ -49,8 +49,8 @@ pub(crate) struct Invocation {
 
 /// A store as it was when it was opened.
 #[derive(Debug)]
-struct Opened {
-    repo: Arc<Repository>,
+pub(crate) struct Opened {
+    pub(crate) repo: Arc<Repository>,
     dir: PathBuf,
     /// The number of its last operation.
     sequence: u64,
@@ -58,10 +58,10 @@ struct Opened {
 
 /// Where the store is, and how it was found.
 #[derive(Debug, PartialEq, Eq)]
-struct Location {
-    dir: PathBuf,
+pub(crate) struct Location {
+    pub(crate) dir: PathBuf,
     /// What to call it in a message.
-    found: &'static str,
+    pub(crate) found: &'static str,
 }
 
 impl Invocation {
@@ -114,30 +114,28 @@ impl Invocation {
     }
 
     fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
-        let sequence = repo.refs().sequence;
-        let repo = Arc::new(repo);
+        let opened = Opened::new(repo, dir);
+        let repo = Arc::clone(&opened.repo);
         // A command that opens the store twice has committed with either.
-        let _ = self.opened.set(Opened { repo: Arc::clone(&repo), dir, sequence });
+        let _ = self.opened.set(opened);
         repo
     }
 
     /// Ends the run: writes what is left of the output, waits for the pager, and then lets a process
     /// of its own look after the store, if the command has committed and it is worth it.
     pub(crate) fn finish(self) -> io::Result<()> {
+        let may_maintain = self.may_maintain();
         self.out.finish()?;
-        if self.global.no_maintenance || std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF)
-        {
-            return Ok(());
-        }
-        let Some(Opened { repo, dir, sequence }) = self.opened.into_inner() else { return Ok(()) };
-        let is_due = repo.refs().sequence > sequence && auto::is_due(&repo).unwrap_or(false);
-        // Closed first: what this process wrote is then for the other one to look after.
-        drop(repo);
-        if is_due {
-            // Who takes a snapshot is not told when this fails: the next one tries again.
-            let _ = maintain(&dir);
+        if let Some(opened) = self.opened.into_inner().filter(|_| may_maintain) {
+            opened.look_after();
         }
         Ok(())
+    }
+
+    /// Whether the user lets this look after the store.
+    pub(crate) fn may_maintain(&self) -> bool {
+        let is_off = std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF);
+        !(self.global.no_maintenance || is_off)
     }
 
     /// The directory of the store.
@@ -152,7 +150,7 @@ impl Invocation {
 
     /// The store that options and environment name, else the nearest one above the working
     /// directory, else the user's.
-    fn locate(&self) -> Result<Location> {
+    pub(crate) fn locate(&self) -> Result<Location> {
         if let Some(dir) = self.named_store() {
             return Ok(Location {
                 dir: dir.to_owned(),
@@ -160,6 +158,27 @@ impl Invocation {
             });
         }
         default_location()
+    }
+}
+
+impl Opened {
+    /// A store that was opened just now.
+    pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
+        let sequence = repo.refs().sequence;
+        Self { repo: Arc::new(repo), dir, sequence }
+    }
+
+    /// Closes it, and lets a process of its own look after it if something was committed since it was
+    /// opened and it is worth it.
+    pub(crate) fn look_after(self) {
+        let Self { repo, dir, sequence } = self;
+        let is_due = repo.refs().sequence > sequence && auto::is_due(&repo).unwrap_or(false);
+        // Closed first: what this process wrote is then for the other one to look after.
+        drop(repo);
+        if is_due {
+            // Who takes a snapshot is not told when this fails: the next one tries again.
+            let _ = maintain(&dir);
+        }
     }
 }
 
@@ -308,7 +327,8 @@ fn nearest(from: &Path) -> Option<PathBuf> {
     from.ancestors().map(|folder| folder.join(STORE_DIR)).find(|dir| dir.is_dir())
 }
 
-fn open(location: &Location) -> Result<Repository> {
+/// Opens the store at a place, which must be there.
+pub(crate) fn open(location: &Location) -> Result<Repository> {
     let repo = open_quietly(location)?;
     // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
     let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
@@ -331,7 +351,7 @@ fn open_quietly(location: &Location) -> Result<Repository> {
 
 /// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
 /// store can be made there.
-fn is_absent(dir: &Path) -> Result<bool> {
+pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
     let unfinished = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {
             let name = entry.file_name();
@@ -354,7 +374,7 @@ pub(crate) fn open_options() -> OpenOptions {
 }
 
 /// Bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
-fn random_bytes() -> [u8; 16] {
+pub(crate) fn random_bytes() -> [u8; 16] {
     let [high, low] =
         [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
     let mut id = [0; 16];

@@ -6,10 +6,13 @@
 mod adoption;
 mod bisect;
 mod branches;
+mod bundles;
 mod collection;
 mod comparison;
 mod damage;
+mod git;
 mod hooks;
+mod lessons;
 mod merging;
 mod operations;
 mod payloads;
@@ -21,6 +24,7 @@ mod swarm;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
@@ -30,10 +34,15 @@ pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, Bis
 pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
+pub(crate) use self::bundles::{
+    BundleRef, BundleShown, BundleVerified, BundleWritten, UnbundlePlan,
+};
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef};
 pub(crate) use self::hooks::{HookLog, HookSettings};
+pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
@@ -42,7 +51,7 @@ pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
-pub(crate) use self::restoration::{LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 pub(crate) use self::swarm::{Reads, StaleRead};
@@ -102,6 +111,22 @@ pub(crate) struct Imported {
     /// What was in a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
+    /// Further branches that got something, for a file that holds several histories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<ImportedBranch>,
+}
+
+/// A branch that `import` put turns on.
+#[derive(Serialize)]
+pub(crate) struct ImportedBranch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
 }
 
 /// `import` of a directory.
@@ -113,7 +138,7 @@ pub(crate) struct ImportedFolder {
 }
 
 /// `snapshot`, `fork`, `switch`: where a branch is now.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Moved {
     /// The commit; `null` on a branch without one.
     pub(crate) id: Option<String>,
@@ -128,10 +153,33 @@ pub(crate) struct Moved {
     /// What was captured, for `snapshot --workspace`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<Workspace>,
+    /// Whether it was due, for `snapshot --usage`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watched>,
+}
+
+/// Whether a snapshot was due.
+#[derive(Serialize, JsonSchema, Clone)]
+pub(crate) struct Watched {
+    /// Whether it was taken.
+    pub(crate) made: bool,
+    /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
+    pub(crate) reason: &'static str,
+    /// Share of the context that is used.
+    pub(crate) usage: f64,
+    /// What was crossed: `auto`, `before-overflow` or `emergency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) level: Option<&'static str>,
+    /// The share where it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<f64>,
+    /// When it may be taken, while it is cooling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
 }
 
 /// A directory that was captured.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Workspace {
     /// Files and links that the snapshot has as they are there.
     pub(crate) files: u64,
@@ -148,7 +196,7 @@ pub(crate) struct Workspace {
 }
 
 /// What was left out of a capture.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// Below the directory.
     pub(crate) path: String,
@@ -165,19 +213,20 @@ impl Moved {
             turn: tip.map(|(_, turn)| turn),
             pin: None,
             workspace: None,
+            watch: None,
         }
     }
 }
 
 /// Who made a snapshot.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Author {
     pub(crate) agent: String,
     pub(crate) model: String,
 }
 
 /// One line of `log`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct LogLine {
     pub(crate) id: String,
     pub(crate) parents: Vec<String>,
@@ -191,12 +240,15 @@ pub(crate) struct LogLine {
     /// Messages of all agents in the context; `null` when that is gone.
     pub(crate) messages: Option<u64>,
     pub(crate) author: Author,
+    /// Tokens of the context, where whoever took it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
     /// `expired` or `redacted` when the context is gone.
     pub(crate) gone: Option<&'static str>,
 }
 
 /// `show` of a revision.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Overview {
     pub(crate) id: String,
     pub(crate) session: String,
@@ -212,13 +264,13 @@ pub(crate) struct Overview {
 }
 
 /// An agent of a context.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Agent {
     pub(crate) messages: u64,
 }
 
 /// `show` of one entry.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Entry {
     /// Commit it was read from.
     pub(crate) commit: String,
@@ -239,7 +291,7 @@ pub(crate) struct Entry {
 }
 
 /// `ls`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Listing {
     /// Commit it was read from.
     pub(crate) commit: String,
@@ -248,7 +300,7 @@ pub(crate) struct Listing {
 }
 
 /// One thing in a folder or section.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Listed {
     /// Name below the path; for items of a list the index.
     pub(crate) name: String,
@@ -272,7 +324,7 @@ pub(crate) struct Listed {
 }
 
 /// One section of `diff`, whose record maps names of sections to these.
-#[derive(Serialize, Default)]
+#[derive(Serialize, Default, JsonSchema)]
 pub(crate) struct SectionDiff {
     pub(crate) added: Vec<Changed>,
     pub(crate) removed: Vec<Changed>,
@@ -280,7 +332,7 @@ pub(crate) struct SectionDiff {
 }
 
 /// What changed: an entry by its key, an item of a list by index and blob.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Changed {
     Key(String),
@@ -289,7 +341,7 @@ pub(crate) enum Changed {
 }
 
 /// `status`.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Status {
     pub(crate) store: String,
     pub(crate) session: String,

@@ -16,6 +16,8 @@
 //! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `hook/` | events of agents, and the settings of their clients |
 //! | `error.rs` | failures, hints and exit codes |
+//! | `service/` | what programs ask for: one file an operation, with its schemas |
+//! | `mcp.rs`, `rpc.rs` | the protocols in which they ask |
 //! | `json.rs` | the records of `--json` |
 //! | `render/` | text for people: graph, diff, one-liners |
 //! | `commands/` | one file a verb |
@@ -28,13 +30,17 @@ mod error;
 mod hook;
 mod invocation;
 mod json;
+mod mcp;
 mod output;
 mod progress;
 mod quantity;
 mod render;
 mod restoration;
 mod revision;
+mod rpc;
+mod sealing;
 mod search;
+mod service;
 mod trial;
 mod workspace;
 
@@ -66,6 +72,20 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit as u8)
+}
+
+/// What `serve --stdio --read-only` answers to the lines of `input`, on the store in `dir`.
+///
+/// # Errors
+/// None of `input` has one; `output` may fail.
+#[doc(hidden)]
+pub fn answer_lines(
+    dir: &std::path::Path,
+    mut input: &[u8],
+    output: &mut dyn std::io::Write,
+) -> Result<(), String> {
+    let service = service::Service::looking(dir);
+    rpc::serve(&service, &mut input, output).map_err(|failure| failure.message())
 }
 
 fn run(cli: Cli) -> Exit {

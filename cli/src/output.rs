@@ -48,7 +48,12 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Sink {
     Stdout(BufWriter<StdoutLock<'static>>),
-    Pager { child: Child, stdin: BufWriter<ChildStdin> },
+    Pager {
+        child: Child,
+        stdin: BufWriter<ChildStdin>,
+    },
+    /// Somebody else writes to stdout, and nothing may come between.
+    HandedOver,
 }
 
 impl Output {
@@ -92,6 +97,11 @@ impl Output {
         }
     }
 
+    /// Leaves stdout to another writer of this process: what is written here goes nowhere.
+    pub(crate) fn hand_over(&mut self) {
+        self.sink = Sink::HandedOver;
+    }
+
     /// Writes a record as one line of JSON.
     pub(crate) fn record<T: Serialize>(&mut self, record: &T) -> io::Result<()> {
         serde_json::to_writer(&mut *self, record)?;
@@ -107,6 +117,7 @@ impl Output {
                 child.wait()?;
                 flushed
             }
+            Sink::HandedOver => Ok(()),
         }
     }
 }
@@ -116,6 +127,7 @@ impl Write for Output {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.write(bytes),
             Sink::Pager { stdin, .. } => stdin.write(bytes),
+            Sink::HandedOver => Ok(bytes.len()),
         }
     }
 
@@ -123,6 +135,7 @@ impl Write for Output {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.flush(),
             Sink::Pager { stdin, .. } => stdin.flush(),
+            Sink::HandedOver => Ok(()),
         }
     }
 }

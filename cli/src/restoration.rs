@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::repo::{BranchName, Repository};
+use turntree::repo::{BranchName, Repository, Stamp};
 use turntree::workspace::{
-    Arranged, CaptureOptions, FileChanges, Kept, Restoration, Restore, StatCache, prepare,
+    Arranged, CaptureOptions, Done, FileChanges, Kept, Prepared, Restoration, Restore, StatCache,
+    prepare,
 };
 use turntree::{Error, ErrorKind};
 
@@ -68,31 +69,88 @@ pub(crate) struct BringBack {
     pub(crate) dry_run: bool,
 }
 
+/// A state that is planned to come back.
+pub(crate) struct Looked<'r> {
+    prepared: Prepared<'r>,
+    cache: Option<StatCache>,
+    stamp: Stamp,
+}
+
+impl Looked<'_> {
+    /// What would be done.
+    pub(crate) fn plan(&self) -> &Restoration {
+        self.prepared.plan()
+    }
+}
+
 /// What came of it, with the number of the operation.
-type Made<'a> = Option<(u64, Option<&'a Arranged>)>;
+pub(crate) type Made<'a> = Option<(u64, Option<&'a Arranged>)>;
 
 impl BringBack {
     /// Plans it, does it unless nothing is to be done, and shows it.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let looked = self.look(repo)?;
+        // A rollback says where the branch stands, even if that looks the same.
+        let is_idle = !self.restore.is_rollback && !looked.plan().changes_anything();
+        if self.dry_run || is_idle {
+            self.show(run, repo, looked.plan(), None)?;
+            return Ok(Answer::Yes);
+        }
+        let done = self.apply(repo, looked)?;
+        let arranged = done.arranged.as_ref();
+        self.show(run, repo, &done.plan, Some((done.committed.sequence, arranged)))?;
+        end(done.plan.files.as_ref(), arranged)
+    }
+
+    /// Plans it.
+    pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<Looked<'r>> {
         let (restore, stamp) = (&self.restore, stamp()?);
         let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
             prepare(repo, restore, options, &stamp)
         })?;
-        // A rollback says where the branch stands, even if that looks the same.
-        let is_idle = !restore.is_rollback && !prepared.plan().changes_anything();
-        if self.dry_run || is_idle {
-            self.show(run, repo, prepared.plan(), None)?;
-            return Ok(Answer::Yes);
-        }
-        let reason = format!("{} {}", self.verb, restore.branch);
+        Ok(Looked { prepared, cache, stamp })
+    }
+
+    /// Does what was planned.
+    pub(crate) fn apply(&self, repo: &Repository, looked: Looked<'_>) -> Result<Done> {
+        let Looked { prepared, cache, stamp } = looked;
+        let reason = format!("{} {}", self.verb, self.restore.branch);
         let done = prepared.apply(&stamp, &reason).hint(
             ErrorKind::Conflict,
             "another process changed the branch meanwhile, and nothing was done: try again",
         )?;
         remember(repo, cache.as_ref(), done.plan.before.as_ref());
-        let arranged = done.arranged.as_ref();
-        self.show(run, repo, &done.plan, Some((done.committed.sequence, arranged)))?;
-        end(done.plan.files.as_ref(), arranged)
+        Ok(done)
+    }
+
+    /// What is planned, and what came of it, for programs.
+    pub(crate) fn record(
+        &self,
+        repo: &Repository,
+        plan: &Restoration,
+        made: Made<'_>,
+    ) -> Result<json::Restoration> {
+        let Restore { branch, from, .. } = &self.restore;
+        let from_turn = repo.commit(from)?.turn;
+        let (state, arranged) = (format!("turn {from_turn}"), made.and_then(|(_, done)| done));
+        let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
+        let before = plan.before.as_ref().filter(|_| made.is_some());
+        let before = before.map(|kept| kept.commit.to_string());
+        let workspace = plan.files.as_ref();
+        Ok(json::Restoration {
+            from: from.to_string(),
+            from_turn,
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            dry_run: self.dry_run,
+            commit: made.map(|_| plan.commit.to_string()),
+            turn,
+            message: plan.message.clone(),
+            sections: plan.sections.clone(),
+            operation: made.map(|(operation, _)| operation),
+            workspace: workspace
+                .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
+        })
     }
 
     fn show(
@@ -102,31 +160,14 @@ impl BringBack {
         plan: &Restoration,
         made: Made<'_>,
     ) -> Result<()> {
-        let Restore { branch, from, .. } = &self.restore;
-        let from_turn = repo.commit(from)?.turn;
-        let (state, arranged) = (format!("turn {from_turn}"), made.and_then(|(_, done)| done));
-        let commit = made.map(|_| plan.commit.to_string());
-        let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
+        let record = self.record(repo, plan, made)?;
         if run.out.json {
-            let before = plan.before.as_ref().filter(|_| made.is_some());
-            let before = before.map(|kept| kept.commit.to_string());
-            let workspace = plan.files.as_ref();
-            run.out.record(&json::Restoration {
-                from: from.to_string(),
-                from_turn,
-                session: branch.session().to_owned(),
-                branch: branch.branch().to_owned(),
-                dry_run: self.dry_run,
-                commit,
-                turn,
-                message: plan.message.clone(),
-                sections: plan.sections.clone(),
-                operation: made.map(|(operation, _)| operation),
-                workspace: workspace
-                    .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
-            })?;
+            run.out.record(&record)?;
             return Ok(());
         }
+        let branch = &self.restore.branch;
+        let (state, arranged) =
+            (format!("turn {}", record.from_turn), made.and_then(|(_, done)| done));
         if let Some(files) = &plan.files {
             write_files(&mut run.out, files, &state, arranged)?;
         }
@@ -136,7 +177,7 @@ impl BringBack {
             names => format!("sections: {}", harmless(&names.join(", "))),
         };
         let branch = out.paint.paint(NAME, branch);
-        match turn {
+        match record.turn {
             Some(turn) => {
                 let id = out.paint.paint(ID, plan.commit.short(ID_DIGITS));
                 writeln!(out, "{id} turn {turn} of {branch}: {}", harmless(&plan.message))?;
@@ -169,9 +210,9 @@ pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
 pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     let place = |error: Error| error.at("the workspace");
     Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
-        Failure::Library { error, hint } => {
-            let elsewhere = "--workspace names where it is now";
-            Failure::Library { error: place(error), hint: hint.or_else(|| Some(elsewhere.into())) }
+        Failure::Library { error, hint, name } => {
+            let hint = hint.or_else(|| Some("--workspace names where it is now".into()));
+            Failure::Library { error: place(error), hint, name }
         }
         failure => failure,
     })?;

@@ -27,7 +27,8 @@
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
 //! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`exchange`],
-//! [`workspace`], [`agents`]: each uses only those before it.
+//! [`workspace`], [`agents`]: each uses only those before it. With the feature `git`, the module `git`
+//! comes last.
 //!
 //! # One turn
 //!
@@ -66,6 +67,8 @@ pub mod agents;
 pub mod context;
 pub mod error;
 pub mod exchange;
+#[cfg(feature = "git")]
+pub mod git;
 pub mod maintenance;
 pub mod object;
 pub mod repo;

@@ -74,7 +74,10 @@ fn read_messages(repo: &Repository, context: &Context, agent: &str) {
         let _ = view(&entry.media, &bytes);
     }
     let mut out = Vec::new();
-    assert_eq!(export_messages(repo.store(), context, agent, &mut out).unwrap(), list.len());
+    assert_eq!(
+        export_messages(repo.store(), context, agent, &|_| true, &mut out).unwrap(),
+        list.len()
+    );
 }
 
 /// Applies `bytes` as a state document to an empty context and to one with every kind of section.
@@ -128,7 +131,7 @@ pub(crate) fn read_back(objects: &dyn ObjectSource, tree: &ObjectId) -> Context 
         export_source(objects, &context, &mut Vec::new()).unwrap();
     }
     for agent in context.agents(objects).unwrap() {
-        export_messages(objects, &context, &agent, &mut Vec::new()).unwrap();
+        export_messages(objects, &context, &agent, &|_| true, &mut Vec::new()).unwrap();
     }
     context
 }

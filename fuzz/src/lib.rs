@@ -10,26 +10,36 @@
 //! (target.run)(b"work/main~2:files/src/a.rs");
 //! ```
 
+mod bundle;
+mod codesign;
 mod exchange;
+mod lessons;
 mod model;
 pub mod mutation;
 mod object;
+mod ollm;
 mod pack;
 mod payloads;
 mod refs;
 mod repo;
+mod requests;
 pub mod store;
 mod swarm;
 pub mod tree;
 mod workspace;
 
+pub use bundle::bundle;
+pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
+pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
+pub use ollm::ollm;
 pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
 pub use repo::revision;
+pub use requests::requests;
 pub use store::{active_segment, manifest, sealed_segment, superblock};
 pub use swarm::{swarm_events, swarm_snapshot};
 pub use tree::{edits, nodes};
@@ -55,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sealed_segment", run: sealed_segment },
     Target { name: "pack", run: pack },
     Target { name: "mended_pack", run: mended_pack },
+    Target { name: "bundle", run: bundle },
     Target { name: "model", run: model },
     Target { name: "refs", run: refs },
     Target { name: "patterns", run: patterns },
@@ -64,8 +75,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "swarm_snapshot", run: swarm_snapshot },
     Target { name: "swarm_events", run: swarm_events },
     Target { name: "state", run: state },
+    Target { name: "lessons", run: lessons },
     Target { name: "layout", run: layout },
     Target { name: "context_chef", run: context_chef },
+    Target { name: "codesign_store", run: codesign_store },
+    Target { name: "codesign_database", run: codesign_database },
+    Target { name: "codesign_session", run: codesign_session },
+    Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
+    Target { name: "requests", run: requests },
 ];

@@ -65,7 +65,8 @@ fn use_store(sample: &Sample, disk: &SimDisk) -> bool {
     !report.is_ok()
 }
 
-fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
+/// What four-byte changes make of a file.
+pub(crate) fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut changed = good.to_vec();
     for change in changes.chunks_exact(4) {
         apply(change, &mut changed);

@@ -90,6 +90,11 @@ fn a_store_lives_with_any_pack() {
 }
 
 #[test]
+fn a_store_lives_with_any_bundle() {
+    replay("bundle", 150);
+}
+
+#[test]
 fn policies_are_accepted_in_one_form_only() {
     replay("policies", 30_000);
 }
@@ -150,6 +155,11 @@ fn any_snapshot_of_context_chef_is_refused_or_comes_out_the_same() {
 }
 
 #[test]
+fn any_document_of_ollm_is_refused_or_comes_out_the_same() {
+    replay("ollm", 1500);
+}
+
+#[test]
 fn any_text_is_offloaded_and_comes_back() {
     replay("offload", 600);
 }
@@ -157,4 +167,29 @@ fn any_text_is_offloaded_and_comes_back() {
 #[test]
 fn any_uri_is_refused_or_stays_in_its_name_space() {
     replay("vfs_uri", 5000);
+}
+
+#[test]
+fn every_line_that_wants_one_gets_one_answer() {
+    replay("requests", 300);
+}
+
+#[test]
+fn any_design_store_is_refused_or_stable() {
+    replay("codesign_store", 300);
+}
+
+#[test]
+fn any_database_is_refused_or_read() {
+    replay("codesign_database", 400);
+}
+
+#[test]
+fn any_chat_of_a_design_is_taken_in_both_ways() {
+    replay("codesign_session", 300);
+}
+
+#[test]
+fn any_file_of_lessons_is_refused_or_changes_what_it_says_once() {
+    replay("lessons", 4000);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use turntree_fuzz::{
-    context_chef, objects, offload, policies, revision, state, transcript, vfs_uri,
+    context_chef, objects, offload, ollm, policies, revision, state, transcript, vfs_uri,
 };
 
 /// Deeper than any stack would bear.
@@ -88,6 +88,14 @@ fn snapshots_and_texts_without_end_are_answered() {
                 "modules":{{"janitor":{{"x":{value}}},"memory":{{"entries":{{"k":{entry}}}}},"pruner":{{}}}}}}"#
             )
             .as_bytes(),
+        );
+    }
+    for value in [deep("[", "]"), deep("{\"a\":", "}")] {
+        ollm(value.as_bytes());
+        let message = format!(r#"{{"id":"m","role":"user","content":"","metadata":{value}}}"#);
+        ollm(
+            format!(r#"{{"id":"i","sessionId":"s","messages":[{message}],"x":{value}}}"#)
+                .as_bytes(),
         );
     }
     for word in ["context://", "vfs_", "/", "\n", "\u{1f600}", "context://vfs/vfs_0.txt "] {

@@ -12,6 +12,7 @@ const SEGMENT_HEADER_BYTES: usize = 80;
 const RECORD_HEADER_BYTES: usize = 120;
 const PACK_HEADER_BYTES: usize = 128;
 const PACK_FOOTER_BYTES: usize = 216;
+const BUNDLE_FOOTER_BYTES: usize = 192;
 const FRAME_HEADER_BYTES: usize = 120;
 const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 const CHECKSUM_BYTES: usize = 32;
@@ -81,6 +82,39 @@ pub fn mend_pack(pack: &mut [u8]) -> Option<String> {
     mend_end(pack.get_mut(footer..)?, "turntree v1 pack footer");
     let name = pack.get(pack.len() - CHECKSUM_BYTES..)?;
     Some(name.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Makes every checksum of a bundle good, as far as its numbers lead, and the salt of its frames.
+/// `None` when the numbers lead out of the file.
+#[must_use]
+pub fn mend_bundle(bundle: &mut [u8]) -> Option<()> {
+    let footer = bundle.len().checked_sub(BUNDLE_FOOTER_BYTES)?;
+    let (text, table) = (long(bundle, footer + 32)?, long(bundle, footer + 48)?);
+    let outside = word(bundle, footer + 16)?.checked_mul(34)?;
+    let mut at = text.checked_add(outside)?;
+    let front = checksum("turntree v1 bundle front", bundle.get(..at)?);
+    put(bundle, footer + 64, front)?;
+    let mut sums = Checksum::new("turntree v1 pack frames");
+    while bundle.get(at..footer)?.starts_with(&FRAME_MAGIC) {
+        let stored_at = at + FRAME_HEADER_BYTES;
+        let end = stored_at.checked_add(word(bundle, at + 48)?)?;
+        let Some(stored) = bundle.get(..footer).and_then(|it| it.get(stored_at..end)) else {
+            break;
+        };
+        let stored = checksum("turntree v1 pack frame", stored);
+        bundle.get_mut(at + 8..at + 24)?.copy_from_slice(&front[..16]);
+        put(bundle, at + 56, stored)?;
+        mend_end(bundle.get_mut(at..stored_at)?, "turntree v1 pack frame header");
+        sums.update(bundle.get(at + 88..stored_at)?);
+        at = end;
+    }
+    put(bundle, footer + 128, sums.finish())?;
+    if let Some(table) = bundle.get(table..footer) {
+        let table = checksum("turntree v1 pack table", table);
+        put(bundle, footer + 96, table)?;
+    }
+    mend_end(bundle.get_mut(footer..)?, "turntree v1 bundle footer");
+    Some(())
 }
 
 /// Puts a changed pack in the place of another: under the name of its content, which manifests list
@@ -157,6 +191,11 @@ fn put(bytes: &mut [u8], at: usize, digest: [u8; CHECKSUM_BYTES]) -> Option<()> 
 
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
     let word = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+    usize::try_from(word).ok()
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
     usize::try_from(word).ok()
 }
 

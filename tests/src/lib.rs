@@ -11,22 +11,31 @@
 //! | [`checksums`] | makes the checksums of changed files good |
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
+//! | [`browser`] | a headless Chromium to look at pages with |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
+//! | [`git`] | git itself, as a judge |
+//! | [`talk`] | servers that are talked to in lines |
+//! | [`schema`] | JSON against a schema |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
+pub mod browser;
 pub mod checksums;
 pub mod counting;
 pub mod desk;
 pub mod every_command;
+pub mod git;
 pub mod mutants;
+pub mod ollm;
 pub mod oracle;
 pub mod proof;
 pub mod sample;
 mod sandbox;
 pub mod schedule;
+pub mod schema;
 pub mod sim;
+pub mod talk;
 pub mod tangle;
 mod transcripts;
 

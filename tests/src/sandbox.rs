@@ -102,7 +102,8 @@ impl Sandbox {
     pub fn messages(&self, commit: &ObjectId) -> Vec<String> {
         let mut out = Vec::new();
         let context = self.repo.context(commit).expect("the context");
-        export_messages(self.repo.store(), &context, "main", &mut out).expect("the messages");
+        export_messages(self.repo.store(), &context, "main", &|_| true, &mut out)
+            .expect("the messages");
         String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
     }
 }

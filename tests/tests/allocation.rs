@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
+use turntree::agents::{AdoptOptions, Outcome, Place, adopt, find};
 use turntree::exchange::{ImportOptions, export_source, formats, import};
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
 use turntree::repo::Repository;
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree::workspace::Seen;
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
 use turntree_tests::sample::{Sample, try_open, used};
 use turntree_tests::sim::SimDisk;
@@ -128,4 +130,35 @@ fn an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it() {
         println!("{what}: {} bytes, {memory} bytes of memory", text.len());
         assert!(memory < limit, "{what}: {memory} bytes of memory of {limit}");
     }
+}
+
+#[test]
+fn adopting_more_sessions_takes_memory_for_their_index_only() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("sessions");
+    std::fs::create_dir(&home).unwrap();
+    let mut peaks = Vec::new();
+    let mut written = 0;
+    for sessions in [8, 48] {
+        while written < sessions {
+            let text = turntree_tests::claude_code(300).replace("part", &format!("p{written}"));
+            std::fs::write(home.join(format!("{written}.jsonl")), text).unwrap();
+            written += 1;
+        }
+        let dir = folder.path().join(format!("store-{sessions}"));
+        let (new, options) = (NewStore { id: [7; 16] }, OpenOptions::new([1; 16]));
+        let repo = Repository::init(Arc::new(RealIo), &dir, &new, options).unwrap();
+        let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+        let place = Place { agent: String::new(), path: home.clone() };
+        let (adopted, memory) = peak(|| {
+            let found = find(std::slice::from_ref(&place)).sessions;
+            adopt(&repo, found, &options, &mut Seen::default()).unwrap()
+        });
+        assert!(adopted.iter().all(|it| matches!(it.outcome, Outcome::Imported(_))));
+        peaks.push(memory);
+    }
+    println!("8 sessions {}, 48 sessions {} bytes of memory", peaks[0], peaks[1]);
+    // What is known of the journal is all that grows: some 300 bytes an object. Batches bound that.
+    assert!(peaks[1] < peaks[0] + 32 * MEGABYTE, "{peaks:?}");
 }

@@ -171,8 +171,18 @@ fn several_agents_on_one_session() {
 }
 
 #[test]
+fn a_session_as_a_git_repository() {
+    play("git.md");
+}
+
+#[test]
 fn going_in_circles() {
     play("circling.md");
+}
+
+#[test]
+fn undoing_from_chat_and_learning() {
+    play("learning.md");
 }
 
 #[test]
@@ -229,8 +239,21 @@ fn a_swarm_goes_on() {
 }
 
 #[test]
+fn designs_come_in() {
+    let (shell, page) = (Shell::new(), stories().join("designs.md"));
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/open-codesign");
+    symlink(documents, shell.work().join("open-codesign")).unwrap();
+    check(&page, &replay(&fs::read_to_string(&page).unwrap(), &shell));
+}
+
+#[test]
 fn pinning_and_keeping() {
     play("keeping.md");
+}
+
+#[test]
+fn changing_modes() {
+    play("modes.md");
 }
 
 #[test]
@@ -239,8 +262,18 @@ fn offloading_before_summarising() {
 }
 
 #[test]
+fn exporting() {
+    play("exporting.md");
+}
+
+#[test]
 fn redacting() {
     play("redacting.md");
+}
+
+#[test]
+fn sessions_in_a_file() {
+    play("bundling.md");
 }
 
 #[test]

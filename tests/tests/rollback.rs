@@ -78,6 +78,8 @@ impl Place {
             only: Selection::parse(&only),
             workspace: Some(self.dir.clone()),
             is_rollback,
+            keep_lessons: false,
+            audit: false,
             message: "back".to_owned(),
         }
     }

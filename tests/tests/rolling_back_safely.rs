@@ -77,6 +77,8 @@ impl Place {
             only: Selection::default(),
             workspace: Some(self.dir.clone()),
             is_rollback: false,
+            keep_lessons: false,
+            audit: false,
             message: "back".into(),
         };
         prepare(&self.sandbox.repo, &restore, options, &stamp(2)).unwrap()

@@ -14,22 +14,27 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("exchange", &["object", "tree", "context", "store", "repo"]),
     ("workspace", &["object", "tree", "context", "store", "repo", "exchange"]),
     ("agents", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
+    ("git", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
 ];
 
-/// Crates that shape a format or need care, and the one file that uses each.
+/// Crates that shape a format or need care, and the one file or folder that uses each.
 const FENCES: &[(&str, &str)] = &[
     ("blake3", "object/id.rs"),
     ("ciborium_ll", "object/codec.rs"),
     ("zstd", "store/codec.rs"),
+    ("rusqlite", "exchange/formats/codesign/sqlite.rs"),
     ("memmap2", "store/io.rs"),
     ("ignore", "workspace/rules.rs"),
     ("imara_diff", "context/merge/align.rs"),
+    ("gix", "git/"),
+    ("gix_pack", "git/pack.rs"),
 ];
 
 const MAX_LINES: usize = 700;
 
-/// Packages in the lock file: every new one is a decision.
-const MAX_PACKAGES: usize = 260;
+/// Packages in the lock file: every new one is a decision. A hundred are for git, fifty for encrypted
+/// bundles, thirty for the Model Context Protocol; a third are for other systems.
+const MAX_PACKAGES: usize = 400;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -91,7 +96,8 @@ fn crates_that_shape_a_format_have_one_user() {
         let code = code(&text);
         for (name, user) in FENCES {
             let uses = code.contains(&format!("{name}::"));
-            assert!(!uses || path.ends_with(user), "{path} uses {name}, which belongs to {user}");
+            let is_user = path.ends_with(user) || path.starts_with(&format!("core/src/{user}"));
+            assert!(!uses || is_user, "{path} uses {name}, which belongs to {user}");
         }
     }
 }

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use turntree::Error;
 use turntree::agents::{
-    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, find, places,
+    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
 };
-use turntree::repo::Repository;
+use turntree::maintenance::auto;
 use turntree::workspace::Seen;
 
 use crate::commands::import::warn_of_notes;
@@ -75,8 +75,7 @@ impl Adopt {
                 row.unchanged += u64::from(seen.unchanged(&found.path).is_some());
             }
         } else {
-            let repo = run.open_or_create()?;
-            for Adopted { found, outcome } in adopt_all(&repo, sessions)? {
+            for Adopted { found, outcome } in adopt_all(run, sessions)? {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.add(&found, &outcome);
                 let shown = found.path.display().to_string();
@@ -174,7 +173,10 @@ fn hold(files: u64) -> String {
 }
 
 /// Adopts with a bar, and keeps what was seen.
-fn adopt_all(repo: &Repository, sessions: Vec<FoundSession>) -> Result<Vec<Adopted>> {
+///
+/// What an open store knows of its journal takes memory. So after each batch the journal is packed,
+/// and the store is opened again.
+fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopted>> {
     let all = sessions.iter().map(|found| found.bytes).sum();
     let (meter, done) = (Mutex::new(Meter::new("adopt")), AtomicU64::new(0));
     let passed = |bytes: u64| {
@@ -184,14 +186,25 @@ fn adopt_all(repo: &Repository, sessions: Vec<FoundSession>) -> Result<Vec<Adopt
             meter.show(done.min(all), all);
         }
     };
-    let mut seen = Seen::open(repo.store());
     let options = AdoptOptions { stamp: stamp()?, passed: &passed };
-    let adopted = adopt(repo, sessions, &options, &mut seen);
-    drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
-    if let Err(error) = seen.save() {
-        warn(&format!("the next time reads all files again: {error}"));
+    let mut adopted = Vec::new();
+    let mut batches = batches(sessions).into_iter().peekable();
+    while let Some(batch) = batches.next() {
+        let repo = run.open_or_create()?;
+        let mut seen = Seen::open(repo.store());
+        let outcomes = adopt(&repo, batch, &options, &mut seen);
+        if let Err(error) = seen.save() {
+            warn(&format!("the next time reads all files again: {error}"));
+        }
+        adopted.extend(outcomes?);
+        drop(repo);
+        if batches.peek().is_some() && run.may_maintain() {
+            let repo = run.open()?;
+            while auto::step(&repo, &options.stamp)?.is_some() {}
+        }
     }
-    Ok(adopted?)
+    drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
+    Ok(adopted)
 }
 
 fn failure_of_odd(odd: &Odd) -> (String, String) {

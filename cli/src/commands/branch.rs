@@ -55,31 +55,19 @@ impl Branch {
     }
 
     fn list(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        if run.out.json {
+            let branches = records(repo, branches_of(repo, self.session.as_deref()))?;
+            run.out.record(&json::Branches { branches })?;
+            return Ok(Answer::Yes);
+        }
         let (head, now) = (repo.head()?.branch, clock::now()?);
-        let mut branches = repo.branches();
-        branches
-            .retain(|(name, _)| self.session.as_deref().is_none_or(|only| only == name.session()));
+        let branches = branches_of(repo, self.session.as_deref());
         let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
         let width = width.unwrap_or(0);
         let mut lines = Lines { repo, by_session: HashMap::new() };
-        let mut records = Vec::new();
         for (name, id) in branches {
             let commit = repo.commit(&id)?;
             let divergence = lines.divergence(&name, &id)?;
-            if run.out.json {
-                records.push(json::Branch {
-                    session: name.session().to_owned(),
-                    branch: name.branch().to_owned(),
-                    id: id.to_string(),
-                    turn: commit.turn,
-                    time: clock::rfc3339(commit.time),
-                    message: commit.message,
-                    head: name == head,
-                    fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
-                    own_turns: divergence.map(|d| d.own),
-                });
-                continue;
-            }
             let paint = run.out.paint;
             writeln!(
                 run.out,
@@ -94,11 +82,40 @@ impl Branch {
                 one_line(&commit.message, 60),
             )?;
         }
-        if run.out.json {
-            run.out.record(&json::Branches { branches: records })?;
-        }
         Ok(Answer::Yes)
     }
+}
+
+/// The branches of a session, or all.
+pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(BranchName, ObjectId)> {
+    let mut branches = repo.branches();
+    branches.retain(|(name, _)| session.is_none_or(|only| only == name.session()));
+    branches
+}
+
+/// The records of branches.
+pub(crate) fn records(
+    repo: &Repository,
+    branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
+) -> Result<Vec<json::Branch>> {
+    let head = repo.head()?.branch;
+    let mut lines = Lines { repo, by_session: HashMap::new() };
+    let record = |(name, id): (BranchName, ObjectId)| {
+        let commit = repo.commit(&id)?;
+        let divergence = lines.divergence(&name, &id)?;
+        Ok(json::Branch {
+            session: name.session().to_owned(),
+            branch: name.branch().to_owned(),
+            id: id.to_string(),
+            turn: commit.turn,
+            time: clock::rfc3339(commit.time),
+            message: commit.message,
+            head: name == head,
+            fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
+            own_turns: divergence.map(|d| d.own),
+        })
+    };
+    branches.into_iter().map(record).collect()
 }
 
 /// The main lines of sessions, to compare other branches with.

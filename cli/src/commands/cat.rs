@@ -65,7 +65,7 @@ fn write_section(
     match (section.shape, agent) {
         (Shape::Blob, _) => out.write_all(&source.read_as(Kind::Blob, &section.id)?)?,
         (Shape::List, Some(agent)) => {
-            export_messages(source, context, agent, out)?;
+            export_messages(source, context, agent, &|_| true, out)?;
         }
         (Shape::List, None) if name == "source" => {
             export_source(source, context, out)?;

@@ -13,7 +13,7 @@ use turntree::repo::{BranchName, Repository};
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, warn};
+use crate::output::{FAINT, ID, Palette, warn};
 use crate::render::changes::Changes;
 use crate::render::table::Table;
 use crate::render::{ID_DIGITS, count};
@@ -43,10 +43,10 @@ pub(crate) struct Compare {
 }
 
 /// A line to compare: what people call it, its branch if it is one, and its newest snapshot.
-struct Line {
-    name: String,
-    branch: Option<BranchName>,
-    tip: ObjectId,
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) branch: Option<BranchName>,
+    pub(super) tip: ObjectId,
 }
 
 /// Lines added to and removed from files.
@@ -62,9 +62,7 @@ impl Compare {
         let lines = self.lines(&repo)?;
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
         let comparison = compare(&repo, &asked)?;
-        let changes = Changes { source: repo.store(), paint: run.out.paint };
-        let counted = comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy));
-        let counted = counted.collect::<Result<Vec<Lines>>>()?;
+        let counted = count_all_lines(&repo, run.out.paint, &comparison)?;
         if run.out.json {
             run.out.record(&record(&lines, &comparison, &counted))?;
         } else {
@@ -82,27 +80,51 @@ impl Compare {
     fn lines(&self, repo: &Repository) -> Result<Vec<Line>> {
         if self.revisions.is_empty() {
             let session = repo.head()?.branch.session().to_owned();
-            let mut branches = repo.branches();
-            branches.retain(|(branch, _)| branch.session() == session);
-            if branches.is_empty() {
+            let lines = lines_of(repo, &session);
+            if lines.is_empty() {
                 let none = Error::not_found(format!("session {session} has no branch"));
                 return Err(Failure::hinted(none, "'turntree branch' lists all there are"));
             }
-            let line = |(branch, tip): (BranchName, ObjectId)| Line {
-                name: branch.branch().to_owned(),
-                branch: Some(branch),
-                tip,
-            };
-            return Ok(branches.into_iter().map(line).collect());
+            return Ok(lines);
         }
-        let line = |name: &String| {
-            let revision = resolve(repo, name)?;
-            // What a branch was some turns ago is not the branch.
-            let branch = revision.branch.filter(|branch| repo.tip(branch) == Some(revision.commit));
-            Ok(Line { name: name.clone(), branch, tip: revision.commit })
-        };
-        self.revisions.iter().map(line).collect()
+        self.revisions.iter().map(|name| Line::named(repo, name)).collect()
     }
+}
+
+impl Line {
+    /// The line that ends in a revision.
+    pub(super) fn named(repo: &Repository, name: &str) -> Result<Self> {
+        let revision = resolve(repo, name)?;
+        // What a branch was some turns ago is not the branch.
+        let branch = revision.branch.filter(|branch| repo.tip(branch) == Some(revision.commit));
+        Ok(Self { name: name.to_owned(), branch, tip: revision.commit })
+    }
+}
+
+/// All branches of a session.
+pub(super) fn lines_of(repo: &Repository, session: &str) -> Vec<Line> {
+    let line = |(branch, tip): (BranchName, ObjectId)| {
+        let name = branch.branch().to_owned();
+        (branch.session() == session).then_some(Line { name, branch: Some(branch), tip })
+    };
+    repo.branches().into_iter().filter_map(line).collect()
+}
+
+/// The record of lines side by side.
+pub(super) fn compared(repo: &Repository, lines: &[Line]) -> Result<json::Comparison> {
+    let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
+    let comparison = compare(repo, &asked)?;
+    let counted = count_all_lines(repo, Palette::default(), &comparison)?;
+    Ok(record(lines, &comparison, &counted))
+}
+
+fn count_all_lines(
+    repo: &Repository,
+    paint: Palette,
+    comparison: &Comparison,
+) -> Result<Vec<Lines>> {
+    let changes = Changes { source: repo.store(), paint };
+    comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy)).collect()
 }
 
 fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<Lines> {

@@ -161,7 +161,7 @@ impl Show<'_> {
     }
 
     fn style(&self, graph: bool) -> Style {
-        Style { paint: self.out.paint, now: self.stamp.time, graph, oneline: true }
+        Style { paint: self.out.paint, now: self.stamp.time, graph, oneline: true, reverse: false }
     }
 
     fn log(&mut self) -> Result<()> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff};
+use turntree::object::ObjectId;
 use turntree::repo::{HEAD, Repository};
 use turntree::tree::Item;
 
@@ -45,8 +46,7 @@ impl Diff {
         let repo = run.open()?;
         let (old, new) = self.old.split_once("..").unwrap_or((&self.old, &self.new));
         let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
-        let mut changed = diff(repo.store(), &repo.context(&old)?, &repo.context(&new)?)?;
-        self.keep_wanted(&mut changed);
+        let changed = changes(&repo, &old, &new, &self.paths)?;
         if run.out.json {
             run.out.record(&records(&changed))?;
         } else {
@@ -54,19 +54,6 @@ impl Diff {
             self.write_text(run, &repo, &changed)?;
         }
         Ok(if self.exit_code && !changed.is_empty() { Answer::No } else { Answer::Yes })
-    }
-
-    fn keep_wanted(&self, changed: &mut ContextDiff) {
-        if self.paths.is_empty() {
-            return;
-        }
-        for (section, diff) in changed.iter_mut() {
-            diff.changes.retain(|change| {
-                let path = path_of(section, &change.key);
-                self.paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
-            });
-        }
-        changed.retain(|_, diff| !diff.changes.is_empty());
     }
 
     fn write_text(
@@ -92,6 +79,26 @@ impl Diff {
     }
 }
 
+/// What changed at or below some paths, or anywhere.
+pub(crate) fn changes(
+    repo: &Repository,
+    old: &ObjectId,
+    new: &ObjectId,
+    paths: &[String],
+) -> Result<ContextDiff> {
+    let mut changed = diff(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
+    if !paths.is_empty() {
+        for (section, diff) in &mut changed {
+            diff.changes.retain(|change| {
+                let path = path_of(section, &change.key);
+                paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
+            });
+        }
+        changed.retain(|_, diff| !diff.changes.is_empty());
+    }
+    Ok(changed)
+}
+
 fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -100,7 +107,7 @@ fn is_below(path: &str, folder: &str) -> bool {
 const ALWAYS: [&str; 5] = ["files", "memory", "messages", "scratchpad", "state"];
 
 /// Conversations and states of all agents are one section each.
-fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
+pub(crate) fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
     let mut records = BTreeMap::from(ALWAYS.map(|name| (name, json::SectionDiff::default())));
     for (section, diff) in changed {
         let (name, agent) = match agent_part(section) {

@@ -6,15 +6,25 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Context, MAIN_AGENT};
+use turntree::context::{Context, MAIN_AGENT, Role};
+use turntree::exchange::formats::codesign::export_designs;
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
+use turntree::exchange::formats::ollm::{
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
+};
 use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
+use turntree::exchange::render::{
+    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
+    export_openai,
+};
 use turntree::exchange::{export_messages, export_source};
-use turntree::object::{Commit, ObjectSource};
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::Repository;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
 use super::events::Compat;
+use super::export_page::Prepared;
 use crate::clock;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
@@ -27,33 +37,54 @@ use crate::revision::resolve;
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
-/// for; as context-chef a snapshot that its library restores. A file is written whole or not at all, with the permissions
+/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
+/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there. To read:
+/// markdown, and html, one file that needs no network and shows every branch when REV is a session.
+/// For other tools: json, openai, anthropic and atif. A file is written whole or not at all, with the permissions
 /// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
   turntree export nightly~10 --format jsonl | jq -r .type
   turntree export HEAD --format jsonl --agent reviewer@main
-  turntree export review~2 --format swarm-snapshot -o snapshot.json")]
+  turntree export nightly --format html -o nightly.html
+  turntree export plan-a plan-b --format html -o plans.html
+  turntree export nightly --format anthropic | jq '.messages | length'
+  turntree export review~2 --format swarm-snapshot -o snapshot.json
+  turntree export pricing --format codesign --branches -o design-store.json
+  turntree export work.modes --format ollm-mode")]
 pub(crate) struct Export {
-    /// A session or any other revision
-    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
-    revision: String,
+    /// A session or any other revision; several for html
+    #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
     /// What to write
     #[arg(long, value_enum)]
     format: Format,
-    /// Whose messages, for jsonl
+    /// Whose messages, for jsonl, openai, anthropic and atif
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
+    /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
+    /// assistant, tool or other
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<(Role, bool)>,
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
     /// Do as the system of the format does, where it is wrong
     #[arg(long, value_enum)]
     compat: Option<Compat>,
+    /// Every branch of the session and not only what leads to the revision, for codesign
+    #[arg(long)]
+    branches: bool,
     /// Leave out what has expired of core memory, as the next compile would, for context-chef
     #[arg(long)]
     sweep: bool,
+    /// Ids and sizes instead of contents and records, for json
+    #[arg(long)]
+    no_content: bool,
+    /// Which intent, for ollm-intent; the newest by default
+    #[arg(long, value_name = "ID")]
+    intent: Option<String>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
@@ -73,18 +104,49 @@ enum Format {
     SwarmSnapshot,
     /// A snapshot document as ContextChef 4.2 has it
     ContextChef,
+    /// A context snapshot as OLLM CLI has it
+    OllmContext,
+    /// A mode transition as OLLM CLI has it
+    OllmMode,
+    /// An intent as OLLM CLI has it
+    OllmIntent,
+    /// The text of a mode transition that OLLM CLI puts into a prompt
+    OllmState,
+    /// A design store as open-codesign has it
+    Codesign,
+    /// A transcript to read, turn by turn
+    Markdown,
+    /// One self-contained page: branches, turns, diffs, search, compare
+    Html,
+    /// The whole context of a snapshot
+    Json,
+    /// Messages of one agent for the chat completions of OpenAI
+    Openai,
+    /// Messages of one agent for the messages of Anthropic
+    Anthropic,
+    /// The conversation of one agent as an ATIF trajectory
+    Atif,
+}
+
+/// What is exported.
+struct Subject<'r> {
+    repo: &'r Repository,
+    id: ObjectId,
+    context: Context,
+    commit: Commit,
+    /// For html.
+    page: Option<Prepared>,
 }
 
 impl Export {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let id = resolve(&repo, &self.revision)?.commit;
-        let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
+        let subject = self.subject(&repo)?;
         let Some(path) = &self.output else {
-            self.write(repo.store(), &context, &commit, &mut run.out)?;
+            self.write(&subject, &mut run.out)?;
             return Ok(Answer::Yes);
         };
-        let write = |out: &mut dyn Write| self.write(repo.store(), &context, &commit, out);
+        let write = |out: &mut dyn Write| self.write(&subject, out);
         let bytes = match special(path) {
             Some(opened) => {
                 let failed = |error| Error::io(format!("write {}", path.display()), error);
@@ -97,20 +159,31 @@ impl Export {
         };
         let file = path.display().to_string();
         if run.out.json {
-            run.out.record(&json::Exported { commit: id.to_string(), file, bytes })?;
+            run.out.record(&json::Exported { commit: subject.id.to_string(), file, bytes })?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }
         Ok(Answer::Yes)
     }
 
-    fn write(
-        &self,
-        source: &dyn ObjectSource,
-        context: &Context,
-        commit: &Commit,
-        out: &mut dyn Write,
-    ) -> turntree::Result<()> {
+    fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {
+        let several = self.revisions.len() > 1;
+        let Some(first) = self.revisions.first() else {
+            return Err(Error::invalid("nothing to export").into());
+        };
+        if several && !matches!(self.format, Format::Html) {
+            return Err(Error::invalid("this format takes one REV: several are for html").into());
+        }
+        let id = resolve(repo, first)?.commit;
+        let page = match self.format {
+            Format::Html => Some(Prepared::of(repo, &self.revisions)?),
+            _ => None,
+        };
+        Ok(Subject { repo, id, context: repo.context(&id)?, commit: repo.commit(&id)?, page })
+    }
+
+    fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
+        let (source, context, commit) = (subject.repo.store(), &subject.context, &subject.commit);
         match self.format {
             Format::Source => export_source(source, context, out)?,
             Format::SwarmSnapshot => {
@@ -123,14 +196,12 @@ impl Export {
                 0
             }
             Format::Jsonl => {
-                let agents = context.agents(source)?;
-                if self.agent != MAIN_AGENT && !agents.contains(&self.agent) {
-                    let (agent, agents) = (&self.agent, agents.join(", "));
-                    let missing =
-                        format!("there is no agent '{agent}' in this snapshot: it has {agents}");
-                    return Err(Error::not_found(missing));
-                }
-                export_messages(source, context, &self.agent, out)?
+                self.check_agent(subject)?;
+                let is_wanted = |role: Role| match self.role {
+                    Some((wanted, is_it)) => (role == wanted) == is_it,
+                    None => true,
+                };
+                export_messages(source, context, &self.agent, &is_wanted, out)?
             }
             Format::ContextChef => {
                 let mut options = ChefOptions::of(commit);
@@ -140,8 +211,90 @@ impl Export {
                 export_chef(source, context, &options, out)?;
                 0
             }
+            Format::OllmContext => {
+                export_context(source, context, &SnapshotFacts::of(&subject.id, commit), out)?;
+                0
+            }
+            Format::OllmMode => {
+                export_mode(source, context, &TransitionFacts::of(&subject.id, commit), out)?;
+                0
+            }
+            Format::OllmIntent => {
+                export_intent(source, context, self.intent.as_deref(), out)?;
+                0
+            }
+            Format::OllmState => {
+                let text = state_snapshot(source, context)?.to_xml();
+                out.write_all(text.as_bytes())
+                    .map_err(|error| Error::io("write the text", error))?;
+                0
+            }
+            Format::Codesign => {
+                let branches = if self.branches { subject.repo.branches() } else { Vec::new() };
+                let ours = branches.iter().filter(|(name, _)| name.session() == commit.session);
+                let tips: Vec<ObjectId> =
+                    std::iter::once(subject.id).chain(ours.map(|(_, tip)| *tip)).collect();
+                export_designs(subject.repo, &tips, out)?;
+                0
+            }
+            Format::Markdown => {
+                export_markdown(subject.repo, &subject.id, &clock::rfc3339, out)?;
+                0
+            }
+            Format::Json => {
+                let contents = if self.no_content { Contents::Ids } else { Contents::Whole };
+                let snapshot = (&subject.id, commit);
+                export_document(source, snapshot, context, contents, &clock::rfc3339, out)?;
+                0
+            }
+            Format::Openai => {
+                self.check_agent(subject)?;
+                export_openai(source, context, &self.agent, out)?;
+                0
+            }
+            Format::Anthropic => {
+                self.check_agent(subject)?;
+                export_anthropic(source, context, &self.agent, out)?;
+                0
+            }
+            Format::Atif => {
+                self.check_agent(subject)?;
+                let (agent, show_time) = (self.agent.as_str(), &clock::rfc3339);
+                let trajectory = Trajectory { commit, agent, show_time };
+                export_atif(source, context, &trajectory, out)?;
+                0
+            }
+            Format::Html => {
+                if let Some(page) = &subject.page {
+                    page.write(subject.repo, out)?;
+                }
+                0
+            }
         };
         Ok(())
+    }
+
+    /// That the snapshot has the agent whose messages are asked for.
+    fn check_agent(&self, subject: &Subject<'_>) -> turntree::Result<()> {
+        let agents = subject.context.agents(subject.repo.store())?;
+        if self.agent == MAIN_AGENT || agents.contains(&self.agent) {
+            return Ok(());
+        }
+        let (agent, agents) = (&self.agent, agents.join(", "));
+        Err(Error::not_found(format!(
+            "there is no agent '{agent}' in this snapshot: it has {agents}"
+        )))
+    }
+}
+
+fn role(text: &str) -> turntree::Result<(Role, bool)> {
+    let (name, is_it) = text.strip_prefix('!').map_or((text, true), |name| (name, false));
+    let role = Role::from_name(name);
+    match role.name() == name {
+        true => Ok((role, is_it)),
+        false => Err(Error::invalid(format!(
+            "'{text}': expected system, user, assistant, tool or other, or one of these behind a !"
+        ))),
     }
 }
 

@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
-use turntree::repo::BranchName;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
@@ -43,31 +44,46 @@ impl Fork {
             check_may_switch()?;
         }
         let repo = run.open()?;
-        let revision = resolve(&repo, &self.revision)?;
-        let id = revision.commit;
-        let commit = repo.commit(&id)?;
-        // A branch begins where there is something to go on from.
-        repo.context(&id)?;
-        let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
-        let branch = BranchName::new(self.session.as_deref().unwrap_or(named), &self.name)?;
-        if repo.tip(&branch).is_some() {
-            let taken = Error::invalid(format!("branch {branch} exists already"));
-            let hint = "choose another name, or 'turntree switch' to it";
-            return Err(Failure::hinted(taken, hint));
-        }
-        let mut change = repo.begin();
-        change.move_branch(&branch, Some(id));
-        if self.switch {
-            change.switch(&branch);
-        }
-        change.finish(&stamp()?, &format!("fork {branch}"))?;
+        let session = self.session.as_deref();
+        let (branch, id) = fork(&repo, &self.revision, session, &self.name, self.switch)?;
+        let turn = repo.commit(&id)?.turn;
         if run.out.json {
-            run.out.record(&json::Moved::new(Some((id, commit.turn)), &branch))?;
+            run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
         } else {
             let paint = run.out.paint;
             let (branch, id) = (paint.paint(NAME, &branch), paint.paint(ID, id.short(ID_DIGITS)));
-            writeln!(run.out, "{branch} begins at {id}, turn {}", commit.turn)?;
+            writeln!(run.out, "{branch} begins at {id}, turn {turn}")?;
         }
         Ok(Answer::Yes)
     }
+}
+
+/// Begins a branch called `name` at a revision, in the session of that or another, and points HEAD at
+/// it if it is to `switch`. Returns where it begins.
+pub(crate) fn fork(
+    repo: &Repository,
+    revision: &str,
+    session: Option<&str>,
+    name: &str,
+    switch: bool,
+) -> Result<(BranchName, ObjectId)> {
+    let revision = resolve(repo, revision)?;
+    let id = revision.commit;
+    let commit = repo.commit(&id)?;
+    // A branch begins where there is something to go on from.
+    repo.context(&id)?;
+    let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
+    let branch = BranchName::new(session.unwrap_or(named), name)?;
+    if repo.tip(&branch).is_some() {
+        let taken = Error::invalid(format!("branch {branch} exists already"));
+        let hint = "choose another name, or 'turntree switch' to it";
+        return Err(Failure::hinted(taken, hint));
+    }
+    let mut change = repo.begin();
+    change.move_branch(&branch, Some(id));
+    if switch {
+        change.switch(&branch);
+    }
+    change.finish(&stamp()?, &format!("fork {branch}"))?;
+    Ok((branch, id))
 }

@@ -5,6 +5,8 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use turntree::context::{Role, Selection};
 use turntree::repo::{
     BranchName, Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions,
@@ -85,8 +87,9 @@ pub(crate) struct Grep {
 }
 
 /// Who speaks.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum RoleName {
+#[derive(Debug, Clone, Copy, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RoleName {
     User,
     Assistant,
     Tool,
@@ -95,7 +98,7 @@ enum RoleName {
 }
 
 impl RoleName {
-    const fn role(self) -> Role {
+    pub(crate) const fn role(self) -> Role {
         match self {
             Self::User => Role::User,
             Self::Assistant => Role::Assistant,
@@ -115,7 +118,7 @@ impl Grep {
         };
         let pattern = LinePattern::new(&self.pattern, options)?;
         let repo = run.open()?;
-        let scopes = self.scopes(&repo)?;
+        let scopes = scopes(&repo, &self.revisions, self.session.as_deref(), self.all)?;
         let messages = messages_with(&pattern);
         let working = Working::new("looking at the turns");
         let progress = |done: u64, all: u64| {
@@ -143,35 +146,6 @@ impl Grep {
         warn_of_gaps(answered.gaps());
         complain(answered.damage())?;
         Ok(if answered.places().is_empty() { Answer::No } else { Answer::Yes })
-    }
-
-    fn scopes(&self, repo: &Repository) -> Result<Vec<SearchScope>> {
-        if !self.revisions.is_empty() {
-            let mut scope = SearchScope::default();
-            for revision in &self.revisions {
-                let range = Walk::range(repo, revision)?.into_scope();
-                scope.starts.extend(range.starts);
-                scope.hide.extend(range.hide);
-            }
-            return Ok(vec![scope]);
-        }
-        let head = repo.head()?.branch;
-        let mut branches: BTreeMap<String, Vec<_>> = BTreeMap::new();
-        for (name, tip) in repo.branches() {
-            branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
-        }
-        let own = self.session.as_deref().unwrap_or(head.session());
-        let first = branches.remove(own);
-        if first.is_none() && !self.all {
-            let missing = Error::not_found(format!("session {own} has no snapshot"));
-            return Err(Failure::hinted(missing, "--all searches every session"));
-        }
-        let others = branches.into_values().filter(|_| self.all);
-        let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
-            starts.sort_by_key(|(_, name)| name.as_ref() != Some(&head));
-            SearchScope { starts, hide: Vec::new() }
-        };
-        Ok(first.into_iter().chain(others).map(scope).collect())
     }
 
     fn write(&self, out: &mut Output, answered: &Answered<'_>, place: &GrepPlace) -> Result<()> {
@@ -225,6 +199,42 @@ impl Grep {
     }
 }
 
+/// Where to search: the history of revisions, else every branch of a session, HEAD's by default, and
+/// then perhaps all others.
+pub(crate) fn scopes(
+    repo: &Repository,
+    revisions: &[String],
+    session: Option<&str>,
+    all: bool,
+) -> Result<Vec<SearchScope>> {
+    if !revisions.is_empty() {
+        let mut scope = SearchScope::default();
+        for revision in revisions {
+            let range = Walk::range(repo, revision)?.into_scope();
+            scope.starts.extend(range.starts);
+            scope.hide.extend(range.hide);
+        }
+        return Ok(vec![scope]);
+    }
+    let head = repo.head()?.branch;
+    let mut branches: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    for (name, tip) in repo.branches() {
+        branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
+    }
+    let own = session.unwrap_or(head.session());
+    let first = branches.remove(own);
+    if first.is_none() && !all {
+        let missing = Error::not_found(format!("session {own} has no snapshot"));
+        return Err(Failure::hinted(missing, "--all searches every session"));
+    }
+    let others = branches.into_values().filter(|_| all);
+    let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
+        starts.sort_by_key(|(_, name)| name.as_ref() != Some(&head));
+        SearchScope { starts, hide: Vec::new() }
+    };
+    Ok(first.into_iter().chain(others).map(scope).collect())
+}
+
 /// Says what could not be searched.
 fn complain(damage: &[String]) -> Result<()> {
     let distinct: BTreeSet<&String> = damage.iter().collect();
@@ -243,7 +253,8 @@ fn complain(damage: &[String]) -> Result<()> {
     }
 }
 
-fn record(place: &GrepPlace, found: &Found, shows_lines: bool) -> json::GrepPlace {
+/// A place for programs, with what was found there if lines are shown.
+pub(crate) fn record(place: &GrepPlace, found: &Found, shows_lines: bool) -> json::GrepPlace {
     let line = |line: &turntree::repo::MatchedLine| json::GrepLine {
         line: line.number,
         is_match: line.matches,

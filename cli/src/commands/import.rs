@@ -5,12 +5,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::agents::session_name;
-use turntree::exchange::formats::context_chef::{FolderNote, FolderReport, import_folder};
+use turntree::exchange::formats::codesign::import_designs;
 use turntree::exchange::formats::{FORMATS, named};
-use turntree::exchange::{Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, detect};
-use turntree::workspace::{Gathered, gather_store};
+use turntree::exchange::{
+    Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect,
+};
+use turntree::workspace::Gathered;
 use turntree::{Error, ErrorKind, exchange};
 
+use super::designs;
+use super::import_folder::{import_folder, warn_of_odd};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{NAME, STRONG, warn};
@@ -19,10 +23,10 @@ use crate::render::{count, size};
 use crate::{json, output};
 
 /// Most notes that are printed one by one.
-const MAX_SHOWN_NOTES: usize = 10;
+pub(super) const MAX_SHOWN_NOTES: usize = 10;
 
-/// The format whose directories are imported.
-const FOLDER_FORMAT: &str = "context-chef";
+pub(super) const CONFLICT_HINT: &str =
+    "another process changed this session meanwhile: import again";
 
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
@@ -36,9 +40,11 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
   turntree import ~/.claude/projects/-work/3f2a91c0.jsonl
   turntree import run.json --format atif --session nightly
   turntree import project/.context_vfs --session build
+  turntree import ~/.config/open-codesign --session designs
+  turntree import ~/.ollm
   zcat old.jsonl.gz | turntree import - --session old --switch")]
 pub(crate) struct Import {
-    /// The transcript, or - for standard input; a directory of ContextChef
+    /// The transcript, or - for standard input; a directory of ContextChef, OLLM CLI or open-codesign
     #[arg(value_hint = clap::ValueHint::AnyPath)]
     file: PathBuf,
     /// Read it as this format instead of detecting it
@@ -56,8 +62,12 @@ impl Import {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
+        if let Some(found) = designs::gather(&self.file, format)? {
+            return self.import_designs(run, format, &found);
+        }
         if self.file.is_dir() {
-            return self.import_folder(run, format);
+            let options = self.options(format)?;
+            return import_folder(run, &self.file, self.session.as_deref(), options);
         }
         let (mut input, total) = self.input()?;
         if format.is_none() && total.is_some() {
@@ -73,61 +83,31 @@ impl Import {
         let report = exchange::import(&repo, Progress::new(input, &name, total), &options)
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
-            .hint(
-                ErrorKind::Conflict,
-                "another process changed this session meanwhile: import again",
-            )?;
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
         warn_of_notes(&name, &report.notes);
         print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
     }
 
-    /// Imports a directory in which a framework keeps what it stores.
-    fn import_folder(
+    /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
+    fn import_designs(
         &self,
         run: &mut Invocation,
         format: Option<&'static Format>,
+        found: &Gathered,
     ) -> Result<Answer> {
         let shown = self.file.display().to_string();
-        if let Some(format) = format.filter(|format| format.name != FOLDER_FORMAT) {
-            let message = format!("{shown} is a directory: expected a file of {}", format.name);
-            return Err(Error::invalid(message).into());
-        }
-        let full =
-            self.file.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
-        let Gathered { name, files, mut odd } = gather_store(&full)?;
-        if files.is_empty() {
-            let message = format!(
-                "{shown} is a directory without files of ContextChef: expected a transcript, or a directory with .context_vfs, .context_memory, or vfs, archive, memory and notes"
-            );
-            return Err(Error::invalid(message).into());
-        }
         let repo = run.open_or_create()?;
         let mut options = self.options(format)?;
-        if self.session.is_none() {
-            options.session = session_name(&full);
+        if self.session.is_none() && self.file.is_dir() {
+            options.session = session_name(&designs::full(&self.file)?);
         }
-        let report =
-            import_folder(&repo, &name, &files, &options).map_err(|error| error.at(&shown)).hint(
-                ErrorKind::Conflict,
-                "another process changed this session meanwhile: import again",
-            )?;
-        odd.extend(report.odd);
-        for FolderNote { path, what } in odd.iter().take(MAX_SHOWN_NOTES) {
-            warn(&format!("{shown}/{path}: {what}"));
-        }
-        if let Some(more) = odd.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
-            warn(&format!("{shown}: {} more like these", count(more as u64, "file")));
-        }
-        let FolderReport { report, payloads, memories, notes, .. } = report;
-        let inside = json::ImportedFolder { payloads, memories, notes };
-        print(&mut run.out, &report, Some(inside))?;
-        if !run.out.json {
-            let payloads = count(payloads, "payload");
-            let entry = if memories == 1 { "entry" } else { "entries" };
-            let notes = count(notes, "note");
-            writeln!(run.out, "{payloads}, {memories} {entry} of memory, {notes}")?;
-        }
+        let report = import_designs(&repo, &found.files, &options)
+            .map_err(|error| error.at(&shown))
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+        warn_of_odd(&shown, &found.odd);
+        warn_of_notes(&shown, &report.notes);
+        print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
     }
 
@@ -170,7 +150,7 @@ pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
     }
 }
 
-fn print(
+pub(super) fn print(
     out: &mut output::Output,
     report: &ImportReport,
     folder: Option<json::ImportedFolder>,
@@ -186,11 +166,12 @@ fn print(
             input_bytes: report.input_bytes,
             new_bytes: report.new_bytes,
             folder,
+            others: report.others.iter().map(imported_branch).collect(),
         })?;
         return Ok(());
     }
     let branch = out.paint.paint(NAME, &report.branch);
-    if report.turns == 0 {
+    if report.turns == 0 && report.others.is_empty() {
         writeln!(out, "{branch} has all of this already")?;
         return Ok(());
     }
@@ -204,5 +185,20 @@ fn print(
         size(report.input_bytes),
         size(report.new_bytes),
     )?;
+    for ImportedBranch { branch, turns, messages, .. } in &report.others {
+        let branch = out.paint.paint(NAME, branch);
+        let turns = out.paint.paint(STRONG, count(*turns, "turn"));
+        writeln!(out, "{branch}: {turns} with {}", count(*messages, "message"))?;
+    }
     Ok(())
+}
+
+fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
+    json::ImportedBranch {
+        session: made.branch.session().to_owned(),
+        branch: made.branch.branch().to_owned(),
+        turns: made.turns,
+        messages: made.messages,
+        head: made.head.to_string(),
+    }
 }

@@ -5,19 +5,20 @@ use std::io::{self, Write};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::ErrorKind;
 use turntree::context::{Context, Selection};
+use turntree::exchange::context_tokens;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
-    BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, SearchScope, Touch,
-    Touches, Touching,
+    BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, SearchScope, Touching,
 };
 use turntree::store::Gone;
+use turntree::{Error, ErrorKind};
 
-use crate::complete::revisions;
+use super::log_filter::{Filter, Wanted};
+use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME, Palette, STRONG};
+use crate::output::{FAINT, ID, NAME, Output, Palette, STRONG};
 use crate::render::graph::{Graph, Row};
 use crate::render::{ID_DIGITS, count, one_line};
 use crate::revision::{resolve, with_resolver};
@@ -43,6 +44,8 @@ const MIN_WIDTH: usize = 30;
   turntree log nightly~10..nightly --oneline
   turntree log --path files/src --path scratchpad/plan
   turntree log -S 'fn parse' --graph
+  turntree log --session nightly --since yesterday --trigger threshold
+  turntree log --all --tokens-above 100000 --reverse -n 5
   turntree log nightly --json | jq -r .message")]
 pub(crate) struct Log {
     /// Begin here, or A..B for what B has and A has not; HEAD by default
@@ -60,6 +63,15 @@ pub(crate) struct Log {
     /// Begin at every branch
     #[arg(long, conflicts_with = "revision")]
     all: bool,
+    /// Begin at every branch of this session
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "all"],
+        add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Oldest first; -n counts from there
+    #[arg(long, conflicts_with = "graph")]
+    reverse: bool,
+    #[command(flatten)]
+    filter: Filter,
     /// Only turns that changed something at or below PATH; may be given several times
     #[arg(long, value_name = "PATH")]
     path: Vec<String>,
@@ -82,14 +94,17 @@ pub(crate) struct Style {
     pub(crate) now: Time,
     pub(crate) graph: bool,
     pub(crate) oneline: bool,
+    /// Oldest first.
+    pub(crate) reverse: bool,
 }
 
 impl Log {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let walk = match &self.revision {
-            None if self.all => Walk::all(&repo)?,
-            revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
+        let walk = match (&self.revision, &self.session) {
+            (None, Some(session)) => Walk::of_session(&repo, session)?,
+            (None, None) if self.all => Walk::all(&repo)?,
+            (revision, _) => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
         let occurring = self.occurring.as_deref().map(Occurring::new).transpose()?;
         let count = |text: &[u8]| occurring.as_ref().map_or(0, |occurring| occurring.count(text));
@@ -100,9 +115,10 @@ impl Log {
         let text: Option<(Count<'_>, ReadMessage<'_>)> =
             occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
         let touching = Touching { paths: Selection::parse(&self.path), text };
-        let mut touches = is_wanted.then(|| repo.touches(touching));
-        self.write(run, &repo, walk, touches.as_mut())?;
-        if let Some(touches) = touches {
+        let touches = is_wanted.then(|| repo.touches(touching));
+        let mut wanted = Wanted { filter: &self.filter, touches };
+        self.write(run, &repo, walk, &mut wanted)?;
+        if let Some(touches) = wanted.touches {
             warn_of_gaps(touches.gaps());
         }
         Ok(Answer::Yes)
@@ -113,16 +129,42 @@ impl Log {
         run: &mut Invocation,
         repo: &Repository,
         walk: Walk,
-        touches: Option<&mut Touches<'_>>,
+        wanted: &mut Wanted<'_, '_>,
     ) -> Result<()> {
         let limit = self.max_count.unwrap_or(usize::MAX);
         if run.out.json {
-            return walk.write_records(&mut run.out, repo, limit, touches);
+            return self.write_records(&mut run.out, repo, walk, wanted);
         }
         run.out.page();
         let (paint, now) = (run.out.paint, clock::now()?);
-        let style = Style { paint, now, graph: self.graph, oneline: self.oneline };
-        walk.write_text(&mut run.out, repo, limit, &style, touches)
+        let (graph, oneline, reverse) = (self.graph, self.oneline, self.reverse);
+        let style = Style { paint, now, graph, oneline, reverse };
+        walk.write_text(&mut run.out, repo, limit, &style, Some(wanted))
+    }
+
+    fn write_records(
+        &self,
+        out: &mut Output,
+        repo: &Repository,
+        walk: Walk,
+        wanted: &mut Wanted<'_, '_>,
+    ) -> Result<()> {
+        let limit = self.max_count.unwrap_or(usize::MAX);
+        let shows = |entry: &LogEntry| wanted.shows(entry);
+        if !self.reverse {
+            let each = |record| Ok(out.record(&record)?);
+            return walk.records(repo, None, limit, shows, each).map(drop);
+        }
+        let mut waiting = Vec::new();
+        let each = |record| {
+            waiting.push(record);
+            Ok(())
+        };
+        walk.records(repo, None, usize::MAX, shows, each)?;
+        for record in waiting.into_iter().rev().take(limit) {
+            out.record(&record)?;
+        }
+        Ok(())
     }
 }
 
@@ -155,6 +197,17 @@ impl Walk {
         Ok(Self { starts, hide: Vec::new(), along })
     }
 
+    /// Everything that the branches of one session have.
+    fn of_session(repo: &Repository, session: &str) -> Result<Self> {
+        let mut walk = Self::all(repo)?;
+        walk.keep_session(session);
+        if walk.starts.is_empty() {
+            let message = format!("there is no session {session}");
+            return Err(Failure::from(turntree::Error::not_found(message)));
+        }
+        Ok(walk)
+    }
+
     /// Only branches of one session.
     pub(crate) fn keep_session(&mut self, session: &str) {
         self.along.retain(|_, name| name.session() == session);
@@ -178,44 +231,37 @@ impl Walk {
         branch
     }
 
-    fn write_records(
+    /// Gives the records of `limit` snapshots to `each`, beginning at the snapshot `from` if one is
+    /// named. Returns where the walk goes on after them, unless it is at its end.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the walk does not come to `from`.
+    pub(crate) fn records(
         mut self,
-        out: &mut crate::output::Output,
         repo: &Repository,
+        mut from: Option<ObjectId>,
         limit: usize,
-        mut touches: Option<&mut Touches<'_>>,
-    ) -> Result<()> {
+        mut shows: impl FnMut(&LogEntry) -> Result<bool>,
+        mut each: impl FnMut(json::LogLine) -> Result<()>,
+    ) -> Result<Option<ObjectId>> {
         let mut left = limit;
         for entry in repo.history(&self.starts, &self.hide)? {
             if left == 0 {
-                break;
+                return Ok(entry.ok().map(|entry| entry.id));
             }
             let entry = entry?;
             let branch = self.pass(&entry).map(|name| name.branch().to_owned());
-            if !is_shown(&mut touches, &entry)? {
+            from.take_if(|from| *from == entry.id);
+            if from.is_some() || !shows(&entry)? {
                 continue;
             }
             left -= 1;
-            let LogEntry { id, commit, parents } = entry;
-            let (messages, gone) = match gone(repo, &commit.tree) {
-                Some(word) => (None, Some(word)),
-                None => (Some(messages(repo, &commit.tree)?), None),
-            };
-            out.record(&json::LogLine {
-                id: id.to_string(),
-                parents: parents.iter().map(ToString::to_string).collect(),
-                session: commit.session,
-                branch,
-                turn: commit.turn,
-                time: clock::rfc3339(commit.time),
-                trigger: commit.trigger.name(),
-                message: commit.message,
-                messages,
-                author: json::Author { agent: commit.author.agent, model: commit.author.model },
-                gone,
-            })?;
+            each(record(repo, entry, branch)?)?;
         }
-        Ok(())
+        match from {
+            Some(from) => Err(Error::invalid(format!("{from} is not in this history")).into()),
+            None => Ok(None),
+        }
     }
 
     /// Writes snapshots for people.
@@ -225,22 +271,27 @@ impl Walk {
         repo: &Repository,
         limit: usize,
         style: &Style,
-        mut touches: Option<&mut Touches<'_>>,
+        wanted: Option<&mut Wanted<'_, '_>>,
     ) -> Result<()> {
         let names = names_by_commit(repo)?;
         let mut graph = Graph::new();
         let history = repo.history(&self.starts, &self.hide)?;
-        let shown: Box<dyn Iterator<Item = Result<LogEntry>>> = match touches.as_mut() {
+        let shown: Box<dyn Iterator<Item = Result<LogEntry>>> = match wanted {
             // The lines of a graph lead to what is shown, which nobody knows before all is looked at.
-            Some(touches) if style.graph => {
-                Box::new(only_shown(history, touches)?.into_iter().map(Ok))
+            Some(wanted) if style.graph && wanted.is_any() => {
+                Box::new(only_shown(history, wanted)?.into_iter().map(Ok))
             }
-            _ => Box::new(history.filter_map(|entry| {
+            Some(wanted) => Box::new(history.filter_map(move |entry| {
                 let shown = entry
                     .map_err(Failure::from)
-                    .and_then(|entry| Ok(is_shown(&mut touches, &entry)?.then_some(entry)));
+                    .and_then(|entry| Ok(wanted.shows(&entry)?.then_some(entry)));
                 shown.transpose()
             })),
+            None => Box::new(history.map(|entry| Ok(entry?))),
+        };
+        let shown: Box<dyn Iterator<Item = Result<LogEntry>>> = match style.reverse {
+            true => Box::new(shown.collect::<Vec<_>>().into_iter().rev()),
+            false => shown,
         };
         for entry in shown.take(limit) {
             let entry = entry?;
@@ -258,16 +309,31 @@ impl Walk {
     }
 }
 
-/// Whether a turn did what is asked for, if anything is.
-fn is_shown(touches: &mut Option<&mut Touches<'_>>, entry: &LogEntry) -> Result<bool> {
-    match touches {
-        Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
-        None => Ok(true),
-    }
+/// One line of JSON.
+fn record(repo: &Repository, entry: LogEntry, branch: Option<String>) -> Result<json::LogLine> {
+    let LogEntry { id, commit, parents } = entry;
+    let (messages, gone) = match gone(repo, &commit.tree) {
+        Some(word) => (None, Some(word)),
+        None => (Some(messages(repo, &commit.tree)?), None),
+    };
+    Ok(json::LogLine {
+        id: id.to_string(),
+        parents: parents.iter().map(ToString::to_string).collect(),
+        tokens: context_tokens(&commit),
+        session: commit.session,
+        branch,
+        turn: commit.turn,
+        time: clock::rfc3339(commit.time),
+        trigger: commit.trigger.name(),
+        message: commit.message,
+        messages,
+        author: json::Author { agent: commit.author.agent, model: commit.author.model },
+        gone,
+    })
 }
 
 /// The turns that did what is asked for, each with the next of them before it as its parents.
-fn only_shown(history: History<'_>, touches: &mut Touches<'_>) -> Result<Vec<LogEntry>> {
+fn only_shown(history: History<'_>, wanted: &mut Wanted<'_, '_>) -> Result<Vec<LogEntry>> {
     let entries = history.collect::<turntree::Result<Vec<_>>>()?;
     let mut nearest: HashMap<ObjectId, Vec<ObjectId>> = HashMap::new();
     let mut shown = Vec::new();
@@ -278,7 +344,7 @@ fn only_shown(history: History<'_>, touches: &mut Touches<'_>) -> Result<Vec<Log
                 parents.push(*parent);
             }
         }
-        if touches.of(&entry)? == Touch::Yes {
+        if wanted.shows(&entry)? {
             nearest.insert(entry.id, vec![entry.id]);
             entry.parents = parents;
             shown.push(entry);

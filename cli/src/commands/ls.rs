@@ -93,11 +93,36 @@ pub(crate) fn list(
     context: &Context,
     path: &str,
 ) -> Result<Vec<Listed>> {
+    list_part(source, context, path, 0, usize::MAX)
+}
+
+/// The same, `limit` of it from the place `offset` on. Only their contents are read.
+pub(crate) fn list_part(
+    source: &dyn ObjectSource,
+    context: &Context,
+    path: &str,
+    offset: u64,
+    limit: usize,
+) -> Result<Vec<Listed>> {
+    let (section, _) = split(path);
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let found = below(source, context, path)?.into_iter().skip(offset).take(limit);
+    let listed = found.map(|(listed, item)| match item {
+        Some(item) => entry(source, section, listed, &item),
+        None => Ok(listed),
+    });
+    listed.collect()
+}
+
+/// What is directly below a path, with the item of each that has a content to look at.
+type Below = Vec<(Listed, Option<Item>)>;
+
+fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Below> {
     let (name, rest) = split(path);
     match context.lookup(source, path)? {
         Place::Entry(item) => {
             let shown = rest.rsplit('/').next().unwrap_or(rest);
-            Ok(vec![entry(source, name, shown.to_owned(), &item)?])
+            Ok(vec![found(shown.to_owned(), item)])
         }
         Place::Section(section) => section_entries(source, name, &section, ""),
         Place::Folder if rest.is_empty() => sections_below(source, context, name),
@@ -109,22 +134,21 @@ pub(crate) fn list(
 }
 
 /// Sections and folders of sections below a folder.
-fn sections_below(
-    source: &dyn ObjectSource,
-    context: &Context,
-    folder: &str,
-) -> Result<Vec<Listed>> {
+fn sections_below(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<Below> {
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
-    let mut entries: Vec<Listed> = Vec::new();
+    let mut entries = Below::new();
     for (name, section) in context.sections(source)? {
         let Some(below) = name.strip_prefix(&prefix) else { continue };
         match below.split_once('/') {
             Some((first, _)) => push_folder(&mut entries, first),
-            None => entries.push(Listed {
-                id: Some(section.id.to_string()),
-                count: Some(section.len(source)?),
-                ..Listed::new(below.to_owned(), "section")
-            }),
+            None => {
+                let listed = Listed {
+                    id: Some(section.id.to_string()),
+                    count: Some(section.len(source)?),
+                    ..Listed::new(below.to_owned(), "section")
+                };
+                entries.push((listed, None));
+            }
         }
     }
     Ok(entries)
@@ -136,27 +160,27 @@ fn section_entries(
     name: &str,
     section: &Section,
     prefix: &str,
-) -> Result<Vec<Listed>> {
-    let mut entries = Vec::new();
+) -> Result<Below> {
+    let mut entries = Below::new();
     match section.shape {
         Shape::Blob => {
             let item = Item::new(Kind::Blob, section.id);
             let shown = name.rsplit('/').next().unwrap_or(name);
-            entries.push(entry(source, name, shown.to_owned(), &item)?);
+            entries.push(found(shown.to_owned(), item));
         }
         Shape::List => {
             let list = List::open(source, &section.id)?;
             for (index, item) in list.iter(source, 0..list.len()).enumerate() {
-                entries.push(entry(source, name, index.to_string(), &item?)?);
+                entries.push(found(index.to_string(), item?));
             }
         }
         Shape::Map => {
-            for found in Map::open(source, &section.id)?.prefix(source, prefix.as_bytes()) {
-                let (key, item) = found?;
+            for entry in Map::open(source, &section.id)?.prefix(source, prefix.as_bytes()) {
+                let (key, item) = entry?;
                 let below = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
                 match below.split_once('/') {
                     Some((first, _)) => push_folder(&mut entries, first),
-                    None => entries.push(entry(source, name, below.into_owned(), &item)?),
+                    None => entries.push(found(below.into_owned(), item)),
                 }
             }
         }
@@ -165,16 +189,25 @@ fn section_entries(
 }
 
 /// Adds a folder, unless it was just added: what is below it comes in a row.
-fn push_folder(entries: &mut Vec<Listed>, name: &str) {
+fn push_folder(entries: &mut Below, name: &str) {
     let name = format!("{name}/");
-    if entries.last().is_none_or(|last| last.name != name) {
-        entries.push(Listed::new(name, "folder"));
+    if entries.last().is_none_or(|(last, _)| last.name != name) {
+        entries.push((Listed::new(name, "folder"), None));
     }
 }
 
-fn entry(source: &dyn ObjectSource, section: &str, name: String, item: &Item) -> Result<Listed> {
-    let mut listed = Listed::new(name, "entry");
-    listed.id = Some(item.link.id.to_string());
+fn found(name: String, item: Item) -> (Listed, Option<Item>) {
+    let id = Some(item.link.id.to_string());
+    (Listed { id, ..Listed::new(name, "entry") }, Some(item))
+}
+
+/// With what its content says.
+fn entry(
+    source: &dyn ObjectSource,
+    section: &str,
+    mut listed: Listed,
+    item: &Item,
+) -> Result<Listed> {
     if section.ends_with("/messages") {
         let entry = MessageEntry::from_item(item)?;
         listed.kind = "message";

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
 use turntree::exchange::formats::tool_use;
 use turntree::object::ObjectId;
@@ -48,35 +50,56 @@ pub(crate) struct Merge {
     how: How,
 }
 
+/// Merges a revision. Returns what was asked for, what came of it, and the turn of the merge.
+pub(crate) fn merge(
+    repo: &Repository,
+    revision: &str,
+    how: &How,
+) -> Result<(MergeRequest<'static>, Staged, u64)> {
+    let (theirs, label) = snapshot_of(repo, revision)?;
+    let request = how.request(repo, theirs, label)?;
+    let stamp = stamp()?;
+    let mut change = repo.begin();
+    let staged = change.merge(&request, &stamp).hint(
+        ErrorKind::NotFound,
+        "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
+    )?;
+    let turn = change.commit(&staged.commit)?.turn;
+    let reason = format!("merge {} into {}", request.label, request.into);
+    how.finish(change, staged.kind != MergeKind::UpToDate, &reason)?;
+    Ok((request, staged, turn))
+}
+
 /// How a merge or a cherry-pick is done.
-#[derive(Debug, Args)]
-pub(super) struct How {
+#[derive(Debug, Default, Args)]
+pub(crate) struct How {
     /// Into this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
-    into: Option<String>,
+    pub(crate) into: Option<String>,
     /// What becomes of a conversation that both sides continued
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
-    messages: Messages,
+    pub(crate) messages: Messages,
     /// What theirs said, in short, for --messages summary
     #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
-    summary: Option<String>,
+    pub(crate) summary: Option<String>,
     /// The same from a file, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
-    summary_file: Option<PathBuf>,
+    pub(crate) summary_file: Option<PathBuf>,
     /// Take only this: files, conversation, another section, or a path; may be given several times
     #[arg(long, value_name = "PATH")]
-    only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// What the snapshot says
     #[arg(short, long, value_name = "TEXT")]
-    message: Option<String>,
+    pub(crate) message: Option<String>,
     /// Print what would come of it, and do nothing
     #[arg(short = 'n', long)]
-    dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 /// What becomes of a conversation that both sides continued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Messages {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Messages {
     /// Messages of both in the order of time, those of theirs with their origin
     #[default]
     Append,
@@ -91,17 +114,7 @@ enum Messages {
 impl Merge {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let (theirs, label) = snapshot_of(&repo, &self.revision)?;
-        let request = self.how.request(&repo, theirs, label)?;
-        let stamp = stamp()?;
-        let mut change = repo.begin();
-        let staged = change.merge(&request, &stamp).hint(
-            ErrorKind::NotFound,
-            "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
-        )?;
-        let turn = change.commit(&staged.commit)?.turn;
-        let reason = format!("merge {} into {}", request.label, request.into);
-        self.how.finish(change, staged.kind != MergeKind::UpToDate, &reason)?;
+        let (request, staged, turn) = merge(&repo, &self.revision, &self.how)?;
         let shown = Shown { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };
         if run.out.json {
             run.out.record(&shown.record())?;
@@ -202,15 +215,15 @@ pub(super) fn answer<'s>(staged: impl IntoIterator<Item = &'s Staged>) -> Answer
 }
 
 /// A merge or a pick, to be shown.
-pub(super) struct Shown<'a> {
-    pub(super) staged: &'a Staged,
-    pub(super) request: &'a MergeRequest<'a>,
-    pub(super) turn: u64,
-    pub(super) dry_run: bool,
+pub(crate) struct Shown<'a> {
+    pub(crate) staged: &'a Staged,
+    pub(crate) request: &'a MergeRequest<'a>,
+    pub(crate) turn: u64,
+    pub(crate) dry_run: bool,
 }
 
 impl Shown<'_> {
-    pub(super) fn record(&self) -> json::Merged {
+    pub(crate) fn record(&self) -> json::Merged {
         let Self { staged, request, turn, dry_run } = *self;
         let section = |section: &SectionMerge| json::MergedSection {
             taken: section.taken,

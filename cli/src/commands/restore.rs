@@ -108,7 +108,16 @@ impl Restore {
         }
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
         let message = format!("restored turn {turn} ({short}){}", part(&self.only));
-        let restore = Wanted { branch, from, only, workspace, is_rollback: false, message };
+        let restore = Wanted {
+            branch,
+            from,
+            only,
+            workspace,
+            is_rollback: false,
+            keep_lessons: false,
+            audit: false,
+            message,
+        };
         BringBack { restore, verb: "restore", dry_run: self.dry_run }.run(run, repo)
     }
 

@@ -51,7 +51,7 @@ enum Action {
 struct Set {
     #[command(flatten)]
     target: Target,
-    /// Keep the newest turns of each branch
+    /// Keep the newest turns of each branch; pinned ones do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_last: Option<u64>,
     /// Keep what is no older, such as 12h or 30d

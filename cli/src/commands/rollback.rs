@@ -1,14 +1,25 @@
 //! `rollback`: goes back by turns, the context and the files of the workspace together.
 
-use clap::Args;
-use turntree::Error;
-use turntree::context::Selection;
-use turntree::workspace::Restore;
+use std::io::Write;
 
-use crate::error::{Answer, Result};
+use clap::Args;
+use turntree::context::Selection;
+use turntree::exchange::{RollbackIntent, rollback_intent};
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+use turntree::workspace::Restore;
+use turntree::{Error, ErrorKind};
+
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
+use crate::json;
 use crate::render::{ID_DIGITS, count};
 use crate::restoration::{BringBack, Place, part, unknown_workspace};
+
+/// What open-codesign calls failures to go back.
+const NO_SNAPSHOT: &str = "no_snapshot";
+const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
+const INVALID_ARGS: &str = "invalid_args";
 
 /// Go back by turns: the conversation, everything else, and the files of the workspace
 ///
@@ -17,24 +28,43 @@ use crate::restoration::{BringBack, Place, part, unknown_workspace};
 /// workspace is saved: 'turntree undo' brings back files and branch as they were. Files that are
 /// ignored, too large or otherwise not captured are never touched.
 ///
-/// Two rollbacks by one turn are one by two. When a turn was dropped by retention the exit code is 6,
-/// and the answer says which is the oldest one available; nothing is changed then.
+/// Two rollbacks by one turn are one by two. A snapshot that was taken before a tool ran counts as the
+/// turn that the tool changed: where it is the newest, one turn back is that snapshot. Changes of
+/// lessons alone are no turns.
+///
+/// When a turn was dropped by retention the exit code is 6, and the answer says which is the oldest one
+/// available; nothing is changed then.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree rollback
   turntree rollback 3 --dry-run
   turntree rollback --to-turn 40 --only conversation
-  turntree rollback 0 --only files    back to the newest snapshot")]
+  turntree rollback 0 --only files    back to the newest snapshot
+  turntree rollback --said 'undo that' --audit --keep-lessons
+  turntree rollback --said '/rollback to 42' --parse --json")]
 pub(crate) struct Rollback {
-    /// How many turns
-    #[arg(value_name = "N", default_value_t = 1, conflicts_with = "to_turn")]
-    turns: u64,
+    /// How many turns; 1 by default
+    #[arg(value_name = "N", conflicts_with_all = ["to_turn", "said"], allow_negative_numbers = true)]
+    turns: Option<String>,
     /// Back to this turn of the branch
-    #[arg(long, value_name = "TURN")]
-    to_turn: Option<u64>,
+    #[arg(long, value_name = "TURN", conflicts_with = "said", allow_negative_numbers = true)]
+    to_turn: Option<String>,
+    /// As a message in chat asks for: 'undo that', 'revert the last 3', '/rollback', '/rollback 2',
+    /// '/rollback to 42'
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    said: Option<String>,
+    /// Only print what the message asks for; null in --json when it does not ask to go back
+    #[arg(long, requires = "said")]
+    parse: bool,
     /// Only this: files, conversation, another section, or a path; may be given several times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
+    /// Leave the lessons as they are now: what was learned from the turns that go
+    #[arg(long)]
+    keep_lessons: bool,
+    /// End the conversation with a record of it, of the type rollback
+    #[arg(long)]
+    audit: bool,
     #[command(flatten)]
     place: Place,
     /// Print what would be done, and do nothing
@@ -42,30 +72,115 @@ pub(crate) struct Rollback {
     dry_run: bool,
 }
 
+/// Where to.
+#[derive(Debug, Clone, Copy)]
+enum Target {
+    Steps(u64),
+    Turn(u64),
+}
+
 impl Rollback {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if let Some(said) = self.said.as_deref().filter(|_| self.parse) {
+            return write_intent(run, rollback_intent(said));
+        }
+        let target = self.target()?;
         let repo = run.open()?;
         let branch = self.place.branch(&repo)?;
         let only = Selection::parse(&self.only);
         let Some(tip) = repo.tip(&branch) else {
-            return Err(Error::not_found(format!("{branch} has no snapshot yet")).into());
+            let error = Error::not_found(format!("{branch} has no snapshot yet"));
+            return Err(Failure::from(error).named(NO_SNAPSHOT));
         };
-        let from = match self.to_turn {
-            Some(turn) => repo.find_turn(&tip, turn)?,
-            None => repo.turns_before(&tip, self.turns, &only)?,
-        };
+        let from = find(&repo, &tip, target, &only)?;
         let workspace = self.place.directory(&repo, &branch)?;
         let asked = !only.is_all() && only.reaches_files();
         if workspace.is_none() && asked {
             return Err(unknown_workspace(&branch));
         }
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
-        let by = match self.to_turn {
-            Some(_) => String::new(),
-            None => format!(" {}", count(self.turns, "turn")),
+        let by = match target {
+            Target::Turn(_) => String::new(),
+            Target::Steps(steps) => format!(" {}", count(steps, "turn")),
         };
         let message = format!("rolled back{by} to turn {turn} ({short}){}", part(&self.only));
-        let restore = Restore { branch, from, only, workspace, is_rollback: true, message };
+        let (keep_lessons, audit) = (self.keep_lessons, self.audit);
+        let restore = Restore {
+            branch,
+            from,
+            only,
+            workspace,
+            is_rollback: true,
+            keep_lessons,
+            audit,
+            message,
+        };
         BringBack { restore, verb: "rollback", dry_run: self.dry_run }.run(run, &repo)
     }
+
+    /// Where the arguments lead to.
+    fn target(&self) -> Result<Target> {
+        let number = |text: &str, least: u64| {
+            let number = text.parse().ok().filter(|number| *number >= least);
+            number.ok_or_else(|| {
+                invalid(format!("'{text}': expected a number from {least} on"), None)
+            })
+        };
+        match (&self.said, &self.to_turn, &self.turns) {
+            (Some(said), ..) => match rollback_intent(said) {
+                Some(RollbackIntent::Steps(steps)) => Ok(Target::Steps(steps)),
+                Some(RollbackIntent::Turn(turn)) => Ok(Target::Turn(turn)),
+                None => {
+                    let hint = "'undo that', '/rollback 3' and '/rollback to 42' do";
+                    Err(invalid("what was said does not ask to go back".to_owned(), Some(hint)))
+                }
+            },
+            (None, Some(turn), _) => Ok(Target::Turn(number(turn, 1)?)),
+            (None, None, Some(turns)) => Ok(Target::Steps(number(turns, 0)?)),
+            (None, None, None) => Ok(Target::Steps(1)),
+        }
+    }
+}
+
+fn invalid(message: String, hint: Option<&str>) -> Failure {
+    let error = Error::invalid(message);
+    let failure = match hint {
+        Some(hint) => Failure::hinted(error, hint),
+        None => error.into(),
+    };
+    failure.named(INVALID_ARGS)
+}
+
+/// The snapshot to go back to. Whatever cannot be gone back to is an expired one in the words of
+/// open-codesign, with the oldest that can; the message says more.
+fn find(repo: &Repository, tip: &ObjectId, target: Target, only: &Selection) -> Result<ObjectId> {
+    let found = match target {
+        Target::Steps(steps) => repo.turns_before(tip, steps, only),
+        Target::Turn(turn) => match repo.find_turn(tip, turn) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Err(error.with_source(repo.oldest_available(&repo.commit(tip)?.session)?))
+            }
+            found => found,
+        },
+    };
+    found.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::from(error).named(SNAPSHOT_EXPIRED),
+        _ => error.into(),
+    })
+}
+
+fn write_intent(run: &mut Invocation, intent: Option<RollbackIntent>) -> Result<Answer> {
+    if run.out.json {
+        run.out.record(&intent.map(|intent| match intent {
+            RollbackIntent::Steps(steps) => json::Intent::Steps { steps },
+            RollbackIntent::Turn(turn_id) => json::Intent::TurnId { turn_id },
+        }))?;
+        return Ok(Answer::Yes);
+    }
+    match intent {
+        Some(RollbackIntent::Steps(steps)) => writeln!(run.out, "{} back", count(steps, "turn"))?,
+        Some(RollbackIntent::Turn(turn)) => writeln!(run.out, "back to turn {turn}")?,
+        None => writeln!(run.out, "does not ask to go back")?,
+    }
+    Ok(Answer::Yes)
 }

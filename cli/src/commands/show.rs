@@ -54,7 +54,8 @@ impl Show {
     }
 }
 
-fn overview(
+/// A snapshot at a glance.
+pub(crate) fn overview(
     id: &ObjectId,
     commit: &Commit,
     context: &Context,
@@ -149,15 +150,40 @@ fn show_path(
     path: &str,
 ) -> Result<()> {
     let source = repo.store();
+    let Some(record) = entry(source, &commit, context, path)? else {
+        return ls::print(out, commit, path.to_owned(), ls::list(source, context, path)?);
+    };
+    if out.json {
+        out.record(&record)?;
+        return Ok(());
+    }
+    let role = record.role.map(|role| format!(", {role}")).unwrap_or_default();
+    let origin = record.origin.map(|origin| format!(", from {}", harmless(&origin)));
+    let role = format!("{role}{}", origin.unwrap_or_default());
+    let id = record.id.get(..ID_DIGITS).unwrap_or_default();
+    let about = format!("{path}{role}, {}, {id}", size(record.size));
+    writeln!(out, "{}\n", out.paint.paint(FAINT, about))?;
+    match record.text {
+        Some(text) => writeln!(out, "{}", harmless(&text).trim_end_matches('\n'))?,
+        None => writeln!(out, "(not text: 'turntree cat' prints the bytes)")?,
+    }
+    Ok(())
+}
+
+/// What is at a path, unless that is a folder or a section of entries.
+pub(crate) fn entry(
+    source: &dyn ObjectSource,
+    commit: &ObjectId,
+    context: &Context,
+    path: &str,
+) -> Result<Option<json::Entry>> {
     let (section, _) = split(path);
     let item = match context.lookup(source, path)? {
         Place::Entry(item) => item,
         Place::Section(found) if found.shape == turntree::context::Shape::Blob => {
             Item::new(Kind::Blob, found.id)
         }
-        Place::Section(_) | Place::Folder => {
-            return ls::print(out, commit, path.to_owned(), ls::list(source, context, path)?);
-        }
+        Place::Section(_) | Place::Folder => return Ok(None),
     };
     let bytes = source.read_as(Kind::Blob, &item.link.id)?;
     let mut record = json::Entry {
@@ -177,18 +203,5 @@ fn show_path(
         record.format = Some(entry.media);
         record.origin = entry.origin;
     }
-    if out.json {
-        out.record(&record)?;
-        return Ok(());
-    }
-    let role = record.role.map(|role| format!(", {role}")).unwrap_or_default();
-    let origin = record.origin.map(|origin| format!(", from {}", harmless(&origin)));
-    let role = format!("{role}{}", origin.unwrap_or_default());
-    let about = format!("{path}{role}, {}, {}", size(record.size), item.link.id.short(ID_DIGITS));
-    writeln!(out, "{}\n", out.paint.paint(FAINT, about))?;
-    match record.text {
-        Some(text) => writeln!(out, "{}", harmless(&text).trim_end_matches('\n'))?,
-        None => writeln!(out, "(not text: 'turntree cat' prints the bytes)")?,
-    }
-    Ok(())
+    Ok(Some(record))
 }

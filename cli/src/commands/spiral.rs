@@ -92,7 +92,8 @@ fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
     Ok(turns.into_iter().map(step).collect())
 }
 
-fn record(found: &Found) -> json::Spiral {
+/// What was found, for programs.
+pub(crate) fn record(found: &Found) -> json::Spiral {
     json::Spiral {
         verdict: found.verdict.name(),
         streak: found.streak.as_ref().map(|streak| json::Streak {

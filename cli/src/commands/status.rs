@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::Path;
 
 use clap::Args;
 use turntree::context::open_conflicts;
+use turntree::repo::Repository;
 
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -22,34 +24,15 @@ pub(crate) struct Status {}
 impl Status {
     pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
-        let (head, store) = (repo.head()?, run.store_dir()?.display().to_string());
-        let branches = repo.branches();
-        let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
-        let (n_sessions, n_branches) = (sessions.len() as u64, branches.len() as u64);
-        let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
-        let (messages, conflicts) = match &head.commit {
-            Some(id) => {
-                let context = repo.context(id)?;
-                let open = open_conflicts(repo.store(), &context)?.len() as u64;
-                (context.message_count(repo.store())?, open)
-            }
-            None => (0, 0),
-        };
+        let store = run.store_dir()?;
         if run.out.json {
-            run.out.record(&json::Status {
-                store,
-                session: head.branch.session().to_owned(),
-                branch: head.branch.branch().to_owned(),
-                head: head.commit.map(|id| id.to_string()),
-                turn: commit.as_ref().map(|commit| commit.turn),
-                time: commit.as_ref().map(|commit| clock::rfc3339(commit.time)),
-                messages,
-                sessions: n_sessions,
-                branches: n_branches,
-                conflicts,
-            })?;
+            run.out.record(&record(&repo, &store)?)?;
             return Ok(Answer::Yes);
         }
+        let json::Status { store, messages, conflicts, sessions, branches, .. } =
+            record(&repo, &store)?;
+        let head = repo.head()?;
+        let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
         let paint = run.out.paint;
         writeln!(run.out, "HEAD is at {}", paint.paint(NAME, &head.branch))?;
         match head.commit.zip(commit) {
@@ -71,8 +54,35 @@ impl Status {
             );
             writeln!(run.out, "{}", paint.paint(REMOVED, open))?;
         }
-        let held = format!("{} of {}", count(n_branches, "branch"), count(n_sessions, "session"));
+        let held = format!("{} of {}", count(branches, "branch"), count(sessions, "session"));
         writeln!(run.out, "{}", paint.paint(FAINT, format_args!("{held} in {store}")))?;
         Ok(Answer::Yes)
     }
+}
+
+/// Where HEAD is.
+pub(crate) fn record(repo: &Repository, store: &Path) -> Result<json::Status> {
+    let (head, branches) = (repo.head()?, repo.branches());
+    let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
+    let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
+    let (messages, conflicts) = match &head.commit {
+        Some(id) => {
+            let context = repo.context(id)?;
+            let open = open_conflicts(repo.store(), &context)?.len() as u64;
+            (context.message_count(repo.store())?, open)
+        }
+        None => (0, 0),
+    };
+    Ok(json::Status {
+        store: store.display().to_string(),
+        session: head.branch.session().to_owned(),
+        branch: head.branch.branch().to_owned(),
+        head: head.commit.map(|id| id.to_string()),
+        turn: commit.as_ref().map(|commit| commit.turn),
+        time: commit.as_ref().map(|commit| clock::rfc3339(commit.time)),
+        messages,
+        sessions: sessions.len() as u64,
+        branches: branches.len() as u64,
+        conflicts,
+    })
 }

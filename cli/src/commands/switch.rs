@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
+use turntree::repo::{BranchName, Repository};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
@@ -32,17 +33,27 @@ impl Switch {
         let repo = run.open()?;
         let name = if self.branch == "-" { "@{-1}" } else { &self.branch };
         let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;
-        let mut change = repo.begin();
-        change.switch(&branch);
-        change.finish(&stamp()?, &format!("switch {branch}"))?;
-        let tip =
-            repo.tip(&branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
+        switch(&repo, &branch)?;
         if run.out.json {
-            run.out.record(&json::Moved::new(tip.transpose()?, &branch))?;
+            run.out.record(&whereabouts(&repo, &branch)?)?;
         } else {
             let branch = run.out.paint.paint(NAME, &branch);
             writeln!(run.out, "HEAD is at {branch}")?;
         }
         Ok(Answer::Yes)
     }
+}
+
+/// Points HEAD at a branch.
+pub(crate) fn switch(repo: &Repository, branch: &BranchName) -> Result<()> {
+    let mut change = repo.begin();
+    change.switch(branch);
+    change.finish(&stamp()?, &format!("switch {branch}"))?;
+    Ok(())
+}
+
+/// Where a branch is now.
+pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json::Moved> {
+    let tip = repo.tip(branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
+    Ok(json::Moved::new(tip.transpose()?, branch))
 }

@@ -1,5 +1,6 @@
 //! Records of branches and tags.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `branch`.
@@ -9,7 +10,7 @@ pub(crate) struct Branches {
 }
 
 /// One branch.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Branch {
     pub(crate) session: String,
     pub(crate) branch: String,

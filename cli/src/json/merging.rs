@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `merge`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Merged {
     /// `up-to-date`, `fast-forward` or `merged`.
     pub(crate) kind: &'static str,
@@ -27,7 +28,7 @@ pub(crate) struct Merged {
 }
 
 /// What changed in a section.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergedSection {
     /// Entries that are as in theirs now; of lists, items that came in.
     pub(crate) taken: u64,
@@ -37,7 +38,7 @@ pub(crate) struct MergedSection {
 }
 
 /// What both changed to something else.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergeConflict {
     pub(crate) path: String,
     pub(crate) kind: &'static str,

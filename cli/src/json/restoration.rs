@@ -1,10 +1,11 @@
 //! Records of what comes back: `restore`, `rollback`, and the workspace of an `undo`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use turntree::workspace::{Arranged, ChangeKind, FileChange, FileChanges};
 
 /// `restore` without `--to`, and `rollback`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Restoration {
     /// The snapshot that came back, and its turn.
     pub(crate) from: String,
@@ -25,8 +26,17 @@ pub(crate) struct Restoration {
     pub(crate) workspace: Option<WorkspaceChanges>,
 }
 
-/// What becomes of a workspace.
+/// `rollback --said TEXT --parse`; `null` for a message that does not ask to go back. The names are
+/// those of open-codesign.
 #[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Intent {
+    Steps { steps: u64 },
+    TurnId { turn_id: u64 },
+}
+
+/// What becomes of a workspace.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceChanges {
     pub(crate) dir: String,
     /// The snapshot that keeps it as it was; `null` when nothing was done.
@@ -44,7 +54,7 @@ pub(crate) struct WorkspaceChanges {
 }
 
 /// One file of a workspace.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceFile {
     pub(crate) path: String,
     /// `create`, `overwrite`, `delete` or `leave`.

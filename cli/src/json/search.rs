@@ -1,9 +1,10 @@
 //! The records of `grep` and `blame`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One line of `grep`: an entry in which something was found.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct GrepPlace {
     pub(crate) session: String,
     /// Branch that leads to the turn; `null` when none was named.
@@ -30,7 +31,7 @@ pub(crate) struct GrepPlace {
 }
 
 /// A line of an entry.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct GrepLine {
     /// From 1.
     pub(crate) line: u64,

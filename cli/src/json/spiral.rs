@@ -1,9 +1,10 @@
 //! Records of what is made of the last turns.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `spiral`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Spiral {
     pub(crate) verdict: &'static str,
     /// The newest equal calls in a row.
@@ -15,7 +16,7 @@ pub(crate) struct Spiral {
 }
 
 /// Equal calls in a row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Streak {
     pub(crate) verdict: &'static str,
     pub(crate) tool: String,
@@ -24,7 +25,7 @@ pub(crate) struct Streak {
 }
 
 /// A sign in the content of files.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SpiralSign {
     pub(crate) kind: &'static str,
     pub(crate) verdict: &'static str,

@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 pub(crate) mod collection;
 pub(crate) mod graph;
+pub(crate) mod lessons;
 pub(crate) mod merging;
 pub(crate) mod message;
 pub(crate) mod restoration;

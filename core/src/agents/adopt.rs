@@ -24,6 +24,9 @@ const ATTEMPTS: usize = 5;
 /// disk is what they wait for.
 const MAX_THREADS: usize = 8;
 
+/// Most bytes of sessions in a batch, unless one session has more.
+const BATCH_BYTES: u64 = 256 << 20;
+
 /// Who adopts, and who is told how far it has come.
 pub struct AdoptOptions<'a> {
     /// Who adopts, and when.
@@ -56,8 +59,9 @@ pub enum Outcome {
 /// earlier, and knows more afterwards; it is for the caller to keep.
 ///
 /// HEAD moves to the session that changed last when it is on a branch without a snapshot.
-/// Memory: some MiB for each session that is imported at the same time, at most eight, and the largest
-/// record of each.
+/// Memory: some MiB for each session that is imported at the same time, at most eight, the largest
+/// record of each, and what an open store knows of its journal, about a fifth of a byte for each byte
+/// that is adopted. [`batches`] and a [step](crate::maintenance::auto::step) between them bound that.
 ///
 /// # Errors
 /// What reading the refs reports. What is wrong with a session is its outcome.
@@ -80,7 +84,7 @@ pub fn adopt(
     let mut adopted = Vec::new();
     if repo.head()?.commit.is_none() {
         // The first import moves HEAD, so it is that of the newest session.
-        let newest = |group: &Vec<FoundSession>| group.iter().map(modified).max();
+        let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
         let at = (0..groups.len()).max_by_key(|at| groups.get(*at).and_then(newest));
         if let Some(at) = at {
             adopted.extend(adopt_group(repo, groups.remove(at), options, seen));
@@ -110,6 +114,33 @@ pub fn adopt(
         key(a).cmp(&key(b))
     });
     Ok(adopted)
+}
+
+/// Parts of `sessions` of at most 256 MiB each, newest first, for memory that does not grow with all of
+/// them. Sessions of one name stay together.
+#[must_use]
+pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
+    let mut named: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
+    for found in sessions {
+        named.entry(found.session.clone()).or_default().push(found);
+    }
+    let mut named: Vec<_> = named.into_values().collect();
+    let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
+    named.sort_by_key(|group| std::cmp::Reverse(newest(group)));
+    let mut batches: Vec<Vec<FoundSession>> = Vec::new();
+    let mut bytes = 0;
+    for group in named {
+        let more: u64 = group.iter().map(|found| found.bytes).sum();
+        match batches.last_mut().filter(|_| bytes + more <= BATCH_BYTES) {
+            Some(batch) => batch.extend(group),
+            None => {
+                bytes = 0;
+                batches.push(group);
+            }
+        }
+        bytes += more;
+    }
+    batches
 }
 
 /// A session, and what its file was when it was read.
@@ -191,8 +222,4 @@ impl<R: Read> Read for Counted<'_, R> {
         (self.passed)(read as u64);
         Ok(read)
     }
-}
-
-fn modified(found: &FoundSession) -> Option<std::time::SystemTime> {
-    std::fs::metadata(&found.path).and_then(|found| found.modified()).ok()
 }

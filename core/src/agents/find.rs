@@ -3,9 +3,10 @@
 //! Only names, sizes and the beginning of files are read. No link is followed below a place, so
 //! nothing is found twice, and nothing outside it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rayon::prelude::*;
 
@@ -49,6 +50,8 @@ pub struct FoundSession {
     pub session: String,
     /// Its bytes, in all its files.
     pub bytes: u64,
+    /// When its file was written to last, as far as the system says.
+    pub modified: SystemTime,
 }
 
 /// A file or directory that could not be looked at.
@@ -63,8 +66,8 @@ pub struct Odd {
 /// What a place holds, before anything is opened.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Files by name, with their sizes.
-    files: Vec<(PathBuf, u64)>,
+    /// Files by name, with what the system says of them.
+    files: Vec<(PathBuf, Metadata)>,
     /// Stores of opencode.
     stores: Vec<PathBuf>,
     odd: Vec<Odd>,
@@ -80,7 +83,7 @@ pub fn find(places: &[Place]) -> Found {
     for place in places {
         match fs::metadata(&place.path) {
             Ok(is) if is.is_dir() => found.look_into(place),
-            Ok(is) if is.is_file() => match session(&place.path, is.len(), None) {
+            Ok(is) if is.is_file() => match session(&place.path, &is, None) {
                 Ok(session) => found.sessions.push(session),
                 Err(error) => found.odd.push(Odd { path: place.path.clone(), error }),
             },
@@ -113,8 +116,8 @@ impl Found {
         let looked: Vec<(PathBuf, Result<FoundSession>)> = seen
             .files
             .into_par_iter()
-            .map(|(path, bytes)| {
-                let session = session(&path, bytes, agent);
+            .map(|(path, is)| {
+                let session = session(&path, &is, agent);
                 (path, session)
             })
             .collect();
@@ -162,7 +165,7 @@ impl Seen {
             } else if kind.is_file() && is_candidate() {
                 // One that is gone by now is no session.
                 if let Ok(is) = entry.metadata() {
-                    self.files.push((path, is.len()));
+                    self.files.push((path, is));
                 }
             }
         }
@@ -171,7 +174,7 @@ impl Seen {
 }
 
 /// The session in the file at `path`; `InvalidInput` when it is no transcript.
-fn session(path: &Path, bytes: u64, agent: Option<&str>) -> Result<FoundSession> {
+fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSession> {
     let mut head = Vec::new();
     let file = File::open(path).map_err(|error| Error::io("open it", error))?;
     let read = file.take(HEAD_BYTES as u64).read_to_end(&mut head);
@@ -183,7 +186,12 @@ fn session(path: &Path, bytes: u64, agent: Option<&str>) -> Result<FoundSession>
     }
     let agent = agent.unwrap_or(format.name).to_owned();
     let (path, session) = (path.to_owned(), session_name(path));
-    Ok(FoundSession { agent, path, format, session, bytes })
+    Ok(FoundSession { agent, path, format, session, bytes: is.len(), modified: modified(is) })
+}
+
+/// When a file was written to last; long ago where nobody knows.
+pub(super) fn modified(is: &Metadata) -> SystemTime {
+    is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// The format of a store of opencode.

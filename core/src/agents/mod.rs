@@ -24,7 +24,7 @@ mod name;
 mod opencode;
 mod places;
 
-pub use adopt::{AdoptOptions, Adopted, Outcome, adopt};
+pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
 pub use find::{Found, FoundSession, Odd, find};
 pub use name::session_name;
 pub use places::{Place, places};

@@ -12,10 +12,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::find::{FoundSession, opencode_format};
+use super::find::{FoundSession, modified, opencode_format};
 use super::name::session_name;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -44,9 +45,10 @@ pub(super) fn sessions(store: &Path) -> Result<Vec<FoundSession>> {
                 continue;
             }
             let bytes = pieces(store, &path)?.iter().map(|piece| size(piece)).sum();
+            let modified = fs::metadata(&path).map_or(SystemTime::UNIX_EPOCH, |is| modified(&is));
             let (agent, session) = ("opencode".to_owned(), session_name(&path));
             let format = opencode_format()?;
-            found.push(FoundSession { agent, path, format, session, bytes });
+            found.push(FoundSession { agent, path, format, session, bytes, modified });
         }
     }
     Ok(found)

@@ -22,6 +22,9 @@ const MAX_SHOWN_FIELDS: usize = 8;
 /// # Errors
 /// `InvalidInput` when there is nothing to see, or nothing that a known format begins with.
 pub fn detect(head: &[u8]) -> Result<&'static Format> {
+    if head.starts_with(formats::codesign::DATABASE_MAGIC) {
+        return formats::named(formats::codesign::NAME);
+    }
     let text = String::from_utf8_lossy(head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     if text.is_empty() {

@@ -23,6 +23,18 @@ pub enum Content {
 }
 
 impl Content {
+    /// The bytes themselves, for content of `piece`. A part beyond it is empty.
+    pub(super) fn bytes_in(&self, piece: &Piece) -> Bytes {
+        match self {
+            Self::Piece => piece.bytes.clone(),
+            Self::Own(bytes) => bytes.clone(),
+            Self::Part(range) => match piece.bytes.get(range.clone()) {
+                Some(_) => piece.bytes.slice(range.clone()),
+                None => Bytes::new(),
+            },
+        }
+    }
+
     /// A value as content of its own: text as it is, anything else as JSON.
     pub(super) fn own(value: &Value) -> Self {
         Self::Own(match value {

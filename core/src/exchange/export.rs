@@ -5,11 +5,12 @@ use std::io::Write;
 use bytes::Bytes;
 
 use super::json;
-use crate::context::{Context, MessageEntry};
+use crate::context::{Context, MessageEntry, Role};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
 
-/// Writes the conversation of `agent` to `out` as JSON Lines, and returns its messages.
+/// Writes those messages in the conversation of `agent` whose roles are wanted to `out` as JSON Lines,
+/// and returns how many.
 ///
 /// A record that stood on one line comes out byte for byte. One that was spread over several lines
 /// loses the white space between its tokens, and nothing else.
@@ -20,17 +21,23 @@ pub fn export_messages(
     source: &dyn ObjectSource,
     context: &Context,
     agent: &str,
+    is_wanted: &dyn Fn(Role) -> bool,
     out: &mut dyn Write,
 ) -> Result<u64> {
     let list = context.messages(source, agent)?;
+    let mut written = 0;
     for item in list.iter(source, 0..list.len()) {
         let entry = MessageEntry::from_item(&item?)?;
+        if !is_wanted(entry.role) {
+            continue;
+        }
+        written += 1;
         let bytes = source.read_as(Kind::Blob, &entry.blob)?;
         let mut line = one_line(&bytes);
         line.push(b'\n');
         out.write_all(&line).map_err(|error| Error::io("write the messages", error))?;
     }
-    Ok(list.len())
+    Ok(written)
 }
 
 /// A JSON value on one line. Bytes without a line end stay as they are.

@@ -8,7 +8,7 @@ use super::event::Parser;
 use super::piece::Pieces;
 use super::shape::Shape;
 use super::view::MessageView;
-use super::whole::Whole;
+use super::whole::{Archive, Whole};
 
 /// What there is to know about a format.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,8 @@ pub struct Format {
     /// For documents that are a whole state, read at once: what they become. Nothing for transcripts,
     /// which are read piece by piece.
     pub whole: Option<Whole>,
+    /// For files that hold several histories, read at once: what imports them.
+    pub archive: Option<Archive>,
     /// The format of documents that a transcript of this one may go on from, in the same session.
     pub continues: Option<&'static str>,
 }

@@ -24,7 +24,7 @@ use super::piece::{Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
-use super::whole::import_whole;
+use super::whole::{import_whole, read_all};
 use crate::context::Builder;
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
@@ -70,6 +70,21 @@ pub struct ImportReport {
     pub new_bytes: u64,
     /// Pieces that are kept but were not understood, at most 1,000 of them.
     pub notes: Vec<ImportNote>,
+    /// Further branches that got something, for a file that holds several histories.
+    pub others: Vec<ImportedBranch>,
+}
+
+/// What an import put on a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedBranch {
+    /// The branch.
+    pub branch: BranchName,
+    /// Commits made.
+    pub turns: u64,
+    /// Messages in them.
+    pub messages: u64,
+    /// The newest commit of the branch.
+    pub head: ObjectId,
 }
 
 /// A piece that is kept but was not understood.
@@ -99,8 +114,11 @@ pub fn import(
         Some(format) => format,
         None => detect(&head)?,
     };
-    if let Some(read) = format.whole {
-        return import_whole(repo, read, format, Cursor::new(head).chain(input), options);
+    if let Some(import) = format.archive {
+        return import(repo, read_all(Cursor::new(head).chain(input))?, options);
+    }
+    if format.whole.is_some() {
+        return import_whole(repo, format, Cursor::new(head).chain(input), options);
     }
     let mut input_bytes = 0;
     let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
@@ -267,7 +285,18 @@ impl<'r> Run<'r> {
         let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
         let new_bytes = committed.written.stored_bytes;
         let format = format.name;
-        Ok(ImportReport { branch, format, turns, messages, head, input_bytes, new_bytes, notes })
+        let others = Vec::new();
+        Ok(ImportReport {
+            branch,
+            format,
+            turns,
+            messages,
+            head,
+            input_bytes,
+            new_bytes,
+            notes,
+            others,
+        })
     }
 }
 
@@ -287,6 +316,15 @@ fn known(
         new_bytes =
             transaction.finish(&options.stamp, &format!("switch {branch}"))?.written.stored_bytes;
     }
-    let (notes, format) = (Vec::new(), format.name);
-    Ok(ImportReport { branch, format, turns: 0, messages: 0, head, input_bytes, new_bytes, notes })
+    Ok(ImportReport {
+        branch,
+        format: format.name,
+        turns: 0,
+        messages: 0,
+        head,
+        input_bytes,
+        new_bytes,
+        notes: Vec::new(),
+        others: Vec::new(),
+    })
 }

@@ -7,6 +7,8 @@
 //! commits -> the file again, byte for byte, or the messages at any revision
 //! ```
 
+mod base64;
+pub mod bundle;
 mod compare;
 mod detect;
 pub mod document;
@@ -16,11 +18,15 @@ mod follow;
 mod format;
 pub mod formats;
 mod import;
+mod intent;
 mod json;
+pub mod lessons;
 pub mod lines;
 mod offload;
+mod picture;
 mod piece;
 mod rejoin;
+pub mod render;
 mod search;
 mod shape;
 mod source;
@@ -37,8 +43,10 @@ pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
 pub use follow::{FollowOptions, Followed, TurnFiles, follow};
 pub use format::Format;
-pub use import::{ImportNote, ImportOptions, ImportReport, import};
+pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
+pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
+pub use picture::{Picture, PictureContent};
 pub use piece::{Piece, PieceKind, Pieces};
 pub use search::MessageText;
 pub use shape::Shape;
@@ -47,6 +55,6 @@ pub use spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
 };
 pub use state::{JSON_MEDIA, apply_state};
-pub use usage::{Usage, usage};
+pub use usage::{TOKENS, Usage, context_tokens, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
-pub use whole::{Whole, WholeDocument};
+pub use whole::{Archive, Whole, WholeDocument};

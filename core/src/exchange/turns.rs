@@ -294,7 +294,7 @@ impl<'r> TurnWriter<'r> {
                 self.builder.set_blob(&mut self.transaction, &section, blob)
             }
             Event::Scratchpad { key, content } => {
-                let value = content.map(|content| bytes_of(piece, &content));
+                let value = content.map(|content| content.bytes_in(piece));
                 self.builder.set_entry(&mut self.transaction, "scratchpad", &key, value)
             }
             Event::Entry { section, key, content, is_json } => {
@@ -311,7 +311,7 @@ impl<'r> TurnWriter<'r> {
             }
             Event::Clear { section } => self.builder.clear(&mut self.transaction, &section),
             Event::File { path, content } => {
-                let file = content.map(|content| (FileMode::Regular, bytes_of(piece, &content)));
+                let file = content.map(|content| (FileMode::Regular, content.bytes_in(piece)));
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {
@@ -366,7 +366,7 @@ impl<'r> TurnWriter<'r> {
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
         if self.follows_citations {
-            let bytes = bytes_of(piece, &message.content);
+            let bytes = message.content.bytes_in(piece);
             self.cited.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
         }
         let blob = self.write_content(piece, &message.content)?;
@@ -374,7 +374,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     fn write_content(&mut self, piece: &Piece, content: &Content) -> Result<ObjectId> {
-        self.transaction.write(Kind::Blob, bytes_of(piece, content))
+        self.transaction.write(Kind::Blob, content.bytes_in(piece))
     }
 
     /// Ends the turn in the making, if there is one: what comes before the first message belongs to
@@ -431,17 +431,6 @@ pub(super) fn source_kind(format: &Format, piece: &Piece) -> SourceKind {
         PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,
         PieceKind::Record { .. } | PieceKind::Glue { .. } => SourceKind::Glue,
         PieceKind::Damaged { .. } => SourceKind::Damaged,
-    }
-}
-
-fn bytes_of(piece: &Piece, content: &Content) -> Bytes {
-    match content {
-        Content::Piece => piece.bytes.clone(),
-        Content::Own(bytes) => bytes.clone(),
-        Content::Part(range) => match piece.bytes.get(range.clone()) {
-            Some(_) => piece.bytes.slice(range.clone()),
-            None => Bytes::new(),
-        },
     }
 }
 

@@ -2,6 +2,12 @@
 
 use serde_json::Value;
 
+use super::formats::ollm;
+use crate::object::Commit;
+
+/// The entry of a commit's metadata with the tokens of its context, as a number.
+pub const TOKENS: &str = "tokens";
+
 /// Where records keep their counts: Claude Code and pi, chats, `OpenHands`, ATIF.
 const PLACES: [&str; 4] =
     ["/message/usage", "/usage", "/tool_call_metadata/model_response/usage", "/metrics"];
@@ -39,6 +45,17 @@ pub fn usage(bytes: &[u8]) -> Option<(Option<String>, Usage)> {
     let answer = record.pointer("/message/id").and_then(Value::as_str).map(str::to_owned);
     let input = input.unwrap_or(0).saturating_add(cached);
     Some((answer, Usage { input, output: output.unwrap_or(0) }))
+}
+
+/// The tokens of the context of a commit, where whoever took it said so.
+#[must_use]
+pub fn context_tokens(commit: &Commit) -> Option<u64> {
+    let told = [TOKENS, ollm::TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
+    // JavaScript may write a whole number with an exponent or a fraction.
+    told.parse().ok().or_else(|| {
+        let number: f64 = told.parse().ok().filter(|number| (0.0..9e15).contains(number))?;
+        format!("{number:.0}").parse().ok()
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::event::{Content, MessageEvent};
 use super::json;
+use super::picture::{PICTURE, Picture};
 use crate::context::Role;
 use crate::object::Time;
 
@@ -20,6 +21,8 @@ pub struct MessageView {
     pub id: Option<String>,
     /// What is said, paragraphs separated by line ends. Pictures are `[image]`.
     pub text: String,
+    /// Pictures whose bytes or address the message has.
+    pub pictures: Vec<Picture>,
     /// What the model thought before it spoke, where that is readable.
     pub thinking: String,
     /// Tools that the model calls.
@@ -46,6 +49,8 @@ pub struct ToolResult {
     pub call_id: String,
     /// What the tool said.
     pub text: String,
+    /// Pictures that the tool gave, as in a message.
+    pub pictures: Vec<Picture>,
     /// Whether the tool failed.
     pub is_error: bool,
 }
@@ -58,6 +63,7 @@ impl MessageView {
             role,
             id: None,
             text: String::new(),
+            pictures: Vec::new(),
             thinking: String::new(),
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
@@ -141,7 +147,8 @@ impl MessageView {
     pub(super) fn add_result(&mut self, id: Option<&Value>, content: &Value, is_error: bool) {
         let mut inner = Self::new(Role::Tool);
         inner.add_content(content);
-        self.tool_results.push(ToolResult { call_id: plain(id), text: inner.text, is_error });
+        let (text, pictures) = (inner.text, inner.pictures);
+        self.tool_results.push(ToolResult { call_id: plain(id), text, pictures, is_error });
     }
 
     /// Adds calls in the way of the OpenAI interface: `[{id, function: {name, arguments}}]`, or with
@@ -170,7 +177,11 @@ impl MessageView {
                 let content = block.get("content").unwrap_or(&Value::Null);
                 self.add_result(block.get("tool_use_id"), content, is_error);
             }
-            "image" | "image_url" | "input_image" => self.add_text("[image]"),
+            "image" | "image_url" | "input_image" => {
+                self.add_text(PICTURE);
+                let at = self.text.len().saturating_sub(PICTURE.len());
+                self.pictures.extend(Picture::of(block, at));
+            }
             "document" | "file" | "input_file" => self.add_text("[document]"),
             "refusal" => self.add_text(text("refusal")),
             _ => {
@@ -228,7 +239,8 @@ mod tests {
         assert_eq!((view.text.as_str(), view.thinking.as_str()), ("one\ntwo\n[image]", "hm"));
         assert_eq!(view.tool_calls[0].input, r#"{"path":"a"}"#);
         assert_eq!(view.tool_calls[1].name, "bash");
-        let result = ToolResult { call_id: "1".into(), text: "no\nfile".into(), is_error: true };
+        let (call_id, text) = ("1".into(), "no\nfile".into());
+        let result = ToolResult { call_id, text, pictures: Vec::new(), is_error: true };
         assert_eq!(view.tool_results, [result]);
     }
 

@@ -4,7 +4,7 @@
 //! knows at once, so it is read whole and checked before anything is written. Its bytes still become
 //! pieces of the `source` section, cut where messages lie, so that both share their blobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::BufRead;
 use std::ops::Range;
 
@@ -18,9 +18,9 @@ use super::piece::Piece;
 use super::source::SOURCE;
 use crate::context::{Builder, Context, SourceEntry, SourceKind};
 use crate::error::{Error, Result};
-use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use crate::object::{Author, Kind, Memory, ObjectId, ObjectSink, Time, Trigger};
 use crate::repo::vfs::take_over;
-use crate::repo::{BranchName, LogEntry, Repository, Snapshot};
+use crate::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp, Transaction};
 
 /// Longest glue piece, in bytes.
 const MAX_PIECE_BYTES: usize = 1 << 20;
@@ -35,6 +35,9 @@ impl Parser for Silent {
 /// Reads a document: the sections it replaces, and what there is to say about it.
 pub type Whole = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<WholeDocument>;
 
+/// Imports the histories in a file, each to a session or branch of its own.
+pub type Archive = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
+
 /// What a document is, beside its sections.
 #[derive(Debug, Clone, Default)]
 pub struct WholeDocument {
@@ -42,8 +45,15 @@ pub struct WholeDocument {
     pub messages: u64,
     /// When it was made, if it says so.
     pub time: Option<Time>,
+    /// Why it was made, if it says so.
+    pub trigger: Option<Trigger>,
+    /// The model that spoke; empty when it does not say so.
+    pub model: String,
     /// One line for people.
     pub title: String,
+    /// What the session that it goes to is called beside the one it is of: `.modes`, say. Empty for
+    /// a part of the conversation.
+    pub beside: &'static str,
     /// What else the commit is to say.
     pub metadata: BTreeMap<String, String>,
     /// Where its messages lie, in order, none in another.
@@ -52,74 +62,146 @@ pub struct WholeDocument {
     pub notes: Vec<ImportNote>,
 }
 
-/// Imports a document as one commit, on top of the session's main branch.
+/// Imports a document as one commit, on top of the session's main branch, or of that of the session
+/// beside it for what is no part of the conversation.
 ///
 /// # Errors
 /// `InvalidInput` naming the place of what is wrong, `LimitExceeded` for a document over
 /// [`MAX_RECORD_BYTES`]. The store is then as it was.
 pub(super) fn import_whole(
     repo: &Repository,
-    read: Whole,
     format: &'static Format,
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
-    let document = read_all(input)?;
-    let branch = BranchName::main(&options.session)?;
-    let mut transaction = repo.begin();
-    let tip = transaction.tip(&branch);
-    let parent = match tip {
-        Some(tip) => repo.context(&tip)?,
-        None => Context::default(),
-    };
-    let mut builder = Builder::from(parent);
-    let read = read(&mut transaction, &mut builder, &document)?;
-    write_source(&mut transaction, &mut builder, &document, &read.records)?;
-    let name = Bytes::from_static(format.name.as_bytes());
-    builder.set_entry(&mut transaction, "meta", "format", Some(name))?;
-    builder.set_entry(&mut transaction, "meta", BASE, None)?;
-    take_over(&mut transaction, &mut builder)?;
-    let tree = builder.write(&mut transaction)?;
-    let source = Context::open(&transaction, &tree)?.section(&transaction, SOURCE)?;
-    let known = match tip {
-        Some(tip) => find_source(repo, &tip, source.map(|section| section.id))?,
-        None => None,
-    };
-    let mut report = ImportReport {
-        branch: branch.clone(),
-        format: format.name,
-        turns: 0,
-        messages: 0,
-        head: tree,
-        input_bytes: document.len() as u64,
-        new_bytes: 0,
-        notes: read.notes,
-    };
+    let document = Checked::new(format, read_all(input)?)?;
+    let branch = document.branch(&options.session)?;
+    let mut change = repo.begin();
+    let tip = change.tip(&branch);
+    let known = document.find(repo, tip)?;
     let mut reason = format!("import {}", options.session);
-    if let (Some(_), Some(tip)) = (known, tip) {
-        drop(transaction);
-        report.head = tip;
-        if !options.switch || repo.head()?.branch == branch {
-            return Ok(report);
+    let (head, turns, messages) = match known {
+        Some(tip) if !options.switch || repo.head()?.branch == branch => {
+            return Ok(document.into_report(branch, tip, (0, 0), 0));
         }
-        transaction = repo.begin();
-        reason = format!("switch {branch}");
-    } else {
-        let author = Author { agent: format.name.to_owned(), model: String::new() };
-        let time = read.time.unwrap_or(options.stamp.time);
-        let (trigger, message, metadata) = (Trigger::Turn, read.title, read.metadata);
-        let snapshot = Snapshot { tree, author, time, trigger, message, metadata };
-        report.head = transaction.snapshot(&branch, snapshot)?;
-        (report.turns, report.messages) = (1, read.messages);
-    }
+        Some(tip) => {
+            reason = format!("switch {branch}");
+            (tip, 0, 0)
+        }
+        None => (document.add(&mut change, &branch, &options.stamp)?, 1, document.told.messages),
+    };
     if options.switch || repo.head()?.commit.is_none() {
-        transaction.switch(&branch);
+        change.switch(&branch);
     }
-    report.new_bytes = transaction.finish(&options.stamp, &reason)?.written.stored_bytes;
-    Ok(report)
+    let new_bytes = change.finish(&options.stamp, &reason)?.written.stored_bytes;
+    Ok(document.into_report(branch, head, (turns, messages), new_bytes))
 }
 
-fn read_all(input: impl BufRead) -> Result<Bytes> {
+/// A document that was read and found good, and is on no branch yet.
+pub(super) struct Checked {
+    format: &'static Format,
+    read: Whole,
+    bytes: Bytes,
+    /// What it is, beside its sections.
+    pub(super) told: WholeDocument,
+    /// The root of the section that holds its bytes.
+    pub(super) source: ObjectId,
+}
+
+impl Checked {
+    /// Reads a document without a store.
+    ///
+    /// # Errors
+    /// `InvalidInput`, naming the place of what is wrong.
+    pub(super) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
+        let Some(read) = format.whole else {
+            let message = format!("{} is read piece by piece", format.name);
+            return Err(Error::invalid(message));
+        };
+        let (mut sink, mut builder) = (Memory::new(), Builder::new());
+        let told = read(&mut sink, &mut builder, &bytes)?;
+        write_source(&mut sink, &mut builder, &bytes, &told.records)?;
+        let tree = builder.write(&mut sink)?;
+        let source = Context::open(&sink, &tree)?.section(&sink, SOURCE)?;
+        let source = source.ok_or_else(|| Error::invalid("the document is empty"))?.id;
+        Ok(Self { format, read, bytes, told, source })
+    }
+
+    /// The branch it goes to in `session`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no session can have.
+    pub(super) fn branch(&self, session: &str) -> Result<BranchName> {
+        BranchName::main(&format!("{session}{}", self.told.beside))
+    }
+
+    /// Puts it on top of `branch` as one commit.
+    ///
+    /// # Errors
+    /// As for a transaction.
+    pub(super) fn add(
+        &self,
+        change: &mut Transaction<'_>,
+        branch: &BranchName,
+        stamp: &Stamp,
+    ) -> Result<ObjectId> {
+        let parent = match change.tip(branch) {
+            Some(tip) => Context::open(change, &change.commit(&tip)?.tree)?,
+            None => Context::default(),
+        };
+        let mut builder = Builder::from(parent);
+        (self.read)(change, &mut builder, &self.bytes)?;
+        write_source(change, &mut builder, &self.bytes, &self.told.records)?;
+        let name = Bytes::from_static(self.format.name.as_bytes());
+        builder.set_entry(change, "meta", "format", Some(name))?;
+        builder.set_entry(change, "meta", BASE, None)?;
+        take_over(change, &mut builder)?;
+        let told = &self.told;
+        let snapshot = Snapshot {
+            tree: builder.write(change)?,
+            author: Author { agent: self.format.name.to_owned(), model: told.model.clone() },
+            time: told.time.unwrap_or(stamp.time),
+            trigger: told.trigger.unwrap_or(Trigger::Turn),
+            message: told.title.clone(),
+            metadata: told.metadata.clone(),
+        };
+        change.snapshot(branch, snapshot)
+    }
+
+    /// The tip, if a commit on its line has this document.
+    fn find(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
+        let known = tip.map(|tip| sources_of(repo, &tip)).transpose()?.unwrap_or_default();
+        Ok(tip.filter(|_| known.contains(&self.source)))
+    }
+
+    fn into_report(
+        self,
+        branch: BranchName,
+        head: ObjectId,
+        (turns, messages): (u64, u64),
+        new_bytes: u64,
+    ) -> ImportReport {
+        let (format, input_bytes) = (self.format.name, self.bytes.len() as u64);
+        let notes = self.told.notes;
+        ImportReport {
+            branch,
+            format,
+            turns,
+            messages,
+            head,
+            input_bytes,
+            new_bytes,
+            notes,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// All of a document.
+///
+/// # Errors
+/// `LimitExceeded` for one over [`MAX_RECORD_BYTES`].
+pub(super) fn read_all(input: impl BufRead) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let mut input = input.take(MAX_RECORD_BYTES as u64 + 1);
     std::io::Read::read_to_end(&mut input, &mut bytes)
@@ -132,7 +214,7 @@ fn read_all(input: impl BufRead) -> Result<Bytes> {
 }
 
 /// Makes `source` the document, cut at its records.
-fn write_source(
+pub(super) fn write_source(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     document: &Bytes,
@@ -160,21 +242,18 @@ fn write_source(
     builder.set_list(sink, SOURCE, items)
 }
 
-/// The commit on the line of `tip` that has this source: sections of equal content have equal ids.
-fn find_source(
-    repo: &Repository,
-    tip: &ObjectId,
-    source: Option<ObjectId>,
-) -> Result<Option<ObjectId>> {
+/// The roots of the sources on the line of `tip`: sections of equal content have equal ids.
+///
+/// # Errors
+/// What reading commits and contexts reports.
+pub(super) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<ObjectId>> {
+    let mut sources = HashSet::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let LogEntry { id, commit, .. } = entry?;
-        if repo.store().gone(&commit.tree).is_some() {
-            continue;
-        }
-        let found = repo.context(&id)?.section(repo.store(), SOURCE)?;
-        if found.map(|section| section.id) == source {
-            return Ok(Some(id));
+        if repo.store().gone(&commit.tree).is_none() {
+            let found = repo.context(&id)?.section(repo.store(), SOURCE)?;
+            sources.extend(found.map(|section| section.id));
         }
     }
-    Ok(None)
+    Ok(sources)
 }

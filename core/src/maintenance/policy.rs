@@ -36,7 +36,7 @@ const MICROS_PER_HOUR: i64 = 60 * 60 * 1_000_000;
 /// Without any rule every turn stays, or as many of the newest as fit into the budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The newest turns on the line of each branch.
+    /// The newest turns on the line of each branch; pinned ones stay besides.
     pub keep_last: Option<u64>,
     /// Turns of the last so many microseconds.
     pub keep_within: Option<i64>,

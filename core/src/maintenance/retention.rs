@@ -11,7 +11,7 @@
 //!
 //! | rule | keeps |
 //! |---|---|
-//! | `keep_last` N | the newest N of every line of first parents that begins at a branch or at a commit that nothing continues |
+//! | `keep_last` N | the newest N of every line of first parents that begins at a branch or at a commit that nothing continues; pinned ones do not count |
 //! | `keep_within` | commits that are no older |
 //! | `thin` `every:k` | turns whose number k divides |
 //! | `thin` `hourly`, `daily` | the newest of the session in each hour or day that is still there |
@@ -169,7 +169,12 @@ impl<'a> Planner<'a> {
             return;
         }
         let graph = self.graph;
-        // How many commits of the nearest line stand before each.
+        let is_pin = |reason: &Reason| matches!(reason, Reason::Pin(_));
+        let pinned: HashSet<ObjectId> = (roots.commits.iter())
+            .filter(|(_, reasons)| reasons.iter().any(is_pin))
+            .map(|(id, _)| *id)
+            .collect();
+        // How many commits of the nearest line stand before each, without those that stay by themselves.
         let mut places: Vec<Option<u64>> =
             graph.child_counts().into_iter().map(|count| (count == 0).then_some(0)).collect();
         for (id, reasons) in &roots.commits {
@@ -189,9 +194,10 @@ impl<'a> Planner<'a> {
             if wanted.is_some_and(|wanted| place < wanted) {
                 self.mark(at, Keep::Last);
             }
+            let before = place + u64::from(!pinned.contains(&commit.id));
             let first = graph.parents(commit).first();
             if let Some(next) = first.and_then(|parent| places.get_mut(*parent)) {
-                *next = Some(next.map_or(place + 1, |known| known.min(place + 1)));
+                *next = Some(next.map_or(before, |known| known.min(before)));
             }
         }
     }

@@ -128,13 +128,19 @@ struct Model<'a> {
     graph: BTreeSet<ObjectId>,
     /// Commits that no policy may drop.
     protected: BTreeSet<ObjectId>,
+    /// Commits that a pin protects.
+    pinned: BTreeSet<ObjectId>,
 }
 
 impl<'a> Model<'a> {
     fn new(world: &'a World) -> Self {
-        let mut model = Self { world, graph: BTreeSet::new(), protected: BTreeSet::new() };
-        for value in world.refs.values.values() {
+        let (graph, protected, pinned) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut model = Self { world, graph, protected, pinned };
+        for (name, value) in &world.refs.values {
             model.protect(value);
+            if name.starts_with("refs/pins/") {
+                model.pinned.extend(model.commit_of(value));
+            }
         }
         let kept = world.operations.iter().rev().take(world.kept_operations());
         for (_, operation) in kept.clone().take(PROTECTED_OPERATIONS) {
@@ -190,7 +196,11 @@ impl<'a> Model<'a> {
         let commit = &self.world.commits[id];
         let last = policy.keep_last.is_some_and(|n| {
             let n = usize::try_from(n).unwrap();
-            lines.iter().any(|line| line.iter().take(n).any(|at| at == id))
+            let counts = |at: &&ObjectId| !self.pinned.contains(*at);
+            lines.iter().any(|line| {
+                let before = line.iter().take_while(|at| *at != id).filter(counts);
+                line.contains(id) && before.count() < n
+            })
         });
         let age = self.world.now - commit.time.micros;
         let thin = policy.thin.iter().any(|thin| {

@@ -60,10 +60,11 @@ pub struct Time {
 }
 
 /// Why a snapshot was taken. The codes are part of the format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Trigger {
     /// Somebody asked for it.
+    #[default]
     Manual,
     /// A turn ended.
     Turn,

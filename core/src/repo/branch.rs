@@ -118,7 +118,8 @@ pub fn pin_name(full: &str) -> Option<&str> {
 }
 
 /// The name of the tag whose full name is `full`, if it is one.
-pub(super) fn tag_name(full: &str) -> Option<&str> {
+#[must_use]
+pub fn tag_name(full: &str) -> Option<&str> {
     full.strip_prefix(TAGS)
 }
 

@@ -49,6 +49,7 @@ mod tag;
 mod transaction;
 mod undo;
 pub mod vfs;
+pub mod watch;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -57,7 +58,7 @@ pub use availability::{Available, AvailableTurn};
 pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
-    pin_ref, tag_ref,
+    pin_ref, tag_name, tag_ref,
 };
 pub use divergence::{Divergence, Line};
 pub use grafts::{GRAFTS_REF, Grafts};
@@ -68,7 +69,10 @@ pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
-pub use rollback::{ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref};
+pub(crate) use rollback::audit_record;
+pub use rollback::{
+    LESSONS, LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref,
+};
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
     GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,

@@ -9,6 +9,10 @@
 //! turn that it went back to, and a walk back goes on there: two rollbacks by one turn are one by two.
 //! Where only a part of the context went back (`only` in its metadata), that holds for whoever asks
 //! for no more than this part; whoever asks for nothing of it steps over the rollback.
+//!
+//! What an agent learned is noted between turns: a commit that changes lessons alone stands with the
+//! turn before it. And a snapshot that was taken before a tool ran is the turn that the tool then made
+//! into another one: where it is the newest, the first step back leads to it.
 
 use super::{BranchName, Grafts, Repository};
 use crate::context::Selection;
@@ -26,6 +30,12 @@ pub const RESTORED_FROM: &str = "restored-from";
 
 /// Metadata of either: what came back, as [`Selection::to_text`] writes it; missing for everything.
 pub const ONLY: &str = "only";
+
+/// Metadata of a commit that changes nothing but lessons: what was done to them.
+pub const LESSONS_CHANGED: &str = "lessons-changed";
+
+/// The section of what an agent learned.
+pub const LESSONS: &str = "lessons";
 
 /// Refs that keep what was in a workspace before a restore, a rollback or an undo wrote to it.
 pub(super) const BEFORE: &str = "refs/before/";
@@ -60,17 +70,19 @@ impl WentBack {
 
 impl Repository {
     /// The commit that is `turns` turns before `from`, for somebody who asks for the part `only` of
-    /// its context. Snapshots that were taken before a restore are no turns. Reads the commits between.
+    /// its context. Snapshots that were taken before a restore are no turns, nor are changes of lessons
+    /// alone; where the newest was taken before a tool ran, it is the first. Reads the commits between.
     ///
     /// # Errors
     /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are left;
     /// both with [`Available`](super::Available) as the source.
     pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
         let walk = Walk { repo: self, grafts: &*self.grafts()?, only };
+        let is_before_tool = walk.newest(from)?.trigger == Trigger::BeforeTool;
         let (mut at, mut commit) = walk.place(*from)?;
-        for done in 0..turns {
+        for done in u64::from(is_before_tool)..turns {
             // A rollback of another part that overlaps with this one lies between two turns.
-            while WentBack::of(&commit).is_some() {
+            while WentBack::of(&commit).is_some() || walk.is_aside(&commit) {
                 match walk.parent(&commit)? {
                     Some(parent) => commit = walk.place(parent)?.1,
                     None => break,
@@ -121,6 +133,23 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// The commit `id`, or that before it when all that changed since are lessons.
+    fn newest(&self, id: &ObjectId) -> Result<Commit> {
+        let mut commit = self.repo.commit(id)?;
+        while self.is_aside(&commit)
+            && let Some(parent) = self.parent(&commit)?
+        {
+            commit = self.repo.commit(&parent)?;
+        }
+        Ok(commit)
+    }
+
+    /// Whether a commit is no turn, since it changes lessons alone and more than these is asked for.
+    fn is_aside(&self, commit: &Commit) -> bool {
+        let lessons = Selection::below(&[LESSONS.to_owned()]);
+        commit.metadata.contains_key(LESSONS_CHANGED) && !lessons.covers(self.only)
+    }
+
     /// The commit that `id` stands for: itself, unless it went back.
     fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
         let mut commit = self.repo.commit(&id)?;
@@ -169,4 +198,18 @@ impl Walk<'_> {
             _ => error,
         })
     }
+}
+
+/// The record of a rollback for the conversation, as JSON: who reads on knows what became of the turns
+/// that are gone.
+#[must_use]
+pub(crate) fn audit_record(from_turn: u64, restored_turn: u64, message: &str) -> String {
+    serde_json::json!({
+        "role": "system",
+        "type": "rollback",
+        "content": message,
+        "fromTurn": from_turn,
+        "restoredTurn": restored_turn,
+    })
+    .to_string()
 }

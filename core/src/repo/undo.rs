@@ -11,7 +11,8 @@
 //! operation has changed one of them, so nobody's work is undone by chance.
 //!
 //! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
-//! not what somebody wanted. Nor is a ref under `refs/before` set back, which keeps what was in a
+//! not what somebody wanted. The same holds for what was observed of the use of a context, under
+//! `refs/watch`. Nor is a ref under `refs/before` set back, which keeps what was in a
 //! workspace before an operation wrote to it: taking such an operation back writes to the workspace
 //! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
 //! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
@@ -21,6 +22,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
+use super::watch::WATCHES;
 use super::{BranchName, OperationEntry, Repository, Stamp, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
@@ -288,7 +290,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let kept = [MAINTENANCE, BEFORE];
+    let kept = [MAINTENANCE, BEFORE, WATCHES];
     let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),

@@ -141,6 +141,31 @@ pub trait IoFile: Debug + Send + Sync {
     fn map(&self) -> io::Result<Bytes>;
 }
 
+/// Bytes that can be read at any place: a file, or what a decryption makes of one.
+pub trait ReadAt: Debug + Send + Sync {
+    /// Reads from `offset` until `buffer` is full or the bytes end; returns how many.
+    ///
+    /// # Errors
+    /// When they cannot be read; `InvalidData` when they are not those that were written.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// How many there are.
+    ///
+    /// # Errors
+    /// Those of reading.
+    fn size(&self) -> io::Result<u64>;
+}
+
+impl ReadAt for Arc<dyn IoFile> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        (**self).read_at(buffer, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+}
+
 /// What an existing file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

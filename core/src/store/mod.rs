@@ -96,10 +96,10 @@ pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
 pub use examine::{Examination, Progress, Thoroughness};
 pub use inventory::{Entry, Inventory, StoredFile};
-pub use io::{Access, Identity, Io, IoFile, RealIo};
+pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use lease::Lease;
 pub use mend::{Mending, Salvage, SalvageFate, SalvagedFile};
-pub use pack::{Gone, Item as PackItem, Tier};
+pub use pack::{BundleDraft, BundleFile, BundleWritten, Gone, Item as PackItem, Outside, Tier};
 pub use refs::{Expected, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate};
 pub use superblock::FORMAT_VERSION;
 

@@ -46,7 +46,9 @@ impl Content {
             Self::Blob(id) => out
                 .write_all(&source.read_as(Kind::Blob, id)?)
                 .map_err(|error| Error::io("write the content", error)),
-            Self::Messages(agent) => export_messages(source, context, agent, out).map(drop),
+            Self::Messages(agent) => {
+                export_messages(source, context, agent, &|_| true, out).map(drop)
+            }
             Self::Transcript => export_source(source, context, out).map(drop),
         }
     }

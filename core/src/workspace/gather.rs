@@ -1,4 +1,4 @@
-//! Reads the directories in which ContextChef keeps what it stores.
+//! Reads the directories in which a framework keeps what it stores.
 //!
 //! Only its own folders are read, no link is followed, and a file that cannot be read is told.
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::exchange::formats::context_chef::{FolderNote, StoredFile, folders_of};
+use crate::exchange::formats::{FolderNote, StoredFile};
 
 /// Largest file, in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -25,24 +25,75 @@ pub struct Gathered {
     pub odd: Vec<FolderNote>,
 }
 
-/// Reads what lies in the folders of ContextChef in `dir`, or in `dir` itself when it is one of them.
-/// All of it is held in memory.
+/// Which folders of a directory are to be read, by its name and whether it has a folder: all of it is
+/// the folder without a name.
+pub type FoldersOf = fn(&str, &dyn Fn(&str) -> bool) -> Vec<&'static str>;
+
+/// Reads what lies in the folders of `dir` that `folders_of` names. All of it is held in memory.
 ///
 /// # Errors
 /// `Io` when a directory cannot be read.
-pub fn gather_store(dir: &Path) -> Result<Gathered> {
+pub fn gather_store(dir: &Path, folders_of: FoldersOf) -> Result<Gathered> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let has =
         |folder: &str| fs::symlink_metadata(dir.join(folder)).is_ok_and(|found| found.is_dir());
     let mut gathered = Gathered { name: name.clone(), ..Gathered::default() };
-    for folder in folders_of(&name, has) {
+    for folder in folders_of(&name, &has) {
         gathered.folder(&dir.join(folder), folder, 0)?;
     }
     gathered.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(gathered)
 }
 
+/// Reads the files of `dir`, and of the folders in it that `folders` names, that `wanted` says are some
+/// by their paths. All of it is held in memory; what else lies there is not looked at.
+///
+/// # Errors
+/// `Io` when a directory cannot be read.
+pub fn gather_files(
+    dir: &Path,
+    folders: &[&str],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Gathered> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut gathered = Gathered { name, ..Gathered::default() };
+    for folder in std::iter::once("").chain(folders.iter().copied()) {
+        let place = dir.join(folder);
+        if !fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+            continue;
+        }
+        let failed = |error| Error::io(format!("read the directory {}", place.display()), error);
+        for entry in fs::read_dir(&place).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let below =
+                if folder.is_empty() { name.into_owned() } else { format!("{folder}/{name}") };
+            if wanted(&below) {
+                gathered.found(&path, below);
+            }
+        }
+    }
+    gathered.files.sort_by(|a, b| a.path.cmp(&b.path));
+    gathered.odd.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(gathered)
+}
+
 impl Gathered {
+    /// Takes a file, if it is one that can be read.
+    fn found(&mut self, path: &Path, below: String) {
+        match fs::symlink_metadata(path) {
+            Err(error) => self.leave_out(below, &error.to_string()),
+            Ok(found) if !found.is_file() => self.leave_out(below, "it is no file"),
+            Ok(found) if found.len() > MAX_FILE_BYTES => {
+                self.leave_out(below, &format!("it is larger than {MAX_FILE_BYTES} bytes"));
+            }
+            Ok(_) => match fs::read(path) {
+                Ok(bytes) => self.files.push(StoredFile { path: below, bytes: bytes.into() }),
+                Err(error) => self.leave_out(below, &error.to_string()),
+            },
+        }
+    }
+
     fn folder(&mut self, dir: &Path, below: &str, depth: usize) -> Result<()> {
         let failed = |error| Error::io(format!("read the directory {}", dir.display()), error);
         let mut paths: Vec<PathBuf> = Vec::new();
@@ -63,14 +114,7 @@ impl Gathered {
                     self.folder(&path, &below, depth + 1)?;
                 }
                 Ok(found) if found.is_dir() => self.leave_out(below, "it lies too deep"),
-                Ok(found) if !found.is_file() => self.leave_out(below, "it is no file"),
-                Ok(found) if found.len() > MAX_FILE_BYTES => {
-                    self.leave_out(below, &format!("it is larger than {MAX_FILE_BYTES} bytes"));
-                }
-                Ok(_) => match fs::read(&path) {
-                    Ok(bytes) => self.files.push(StoredFile { path: below, bytes: bytes.into() }),
-                    Err(error) => self.leave_out(below, &error.to_string()),
-                },
+                Ok(_) => self.found(&path, below),
             }
         }
         Ok(())

@@ -84,7 +84,7 @@ fn safe_component(component: &str) -> String {
     if component.is_empty() {
         return "%2F".to_owned();
     }
-    let whole = matches!(component, "." | "..") || belongs_to_others(component);
+    let whole = matches!(component, "." | "..") || is_reserved(component);
     let mut name = String::with_capacity(component.len());
     for (at, c) in component.chars().enumerate() {
         if c == '\0' || (whole && at == 0) {
@@ -104,7 +104,7 @@ fn safe_component(component: &str) -> String {
 ///
 /// File systems that fold case do, those of Apple skip characters that are not seen, and those of
 /// Windows drop dots and spaces at the end and what stands after a colon.
-fn belongs_to_others(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
     let folded = seen.to_lowercase();
     let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
@@ -165,7 +165,7 @@ mod tests {
             let path = entry_path("files", &format!("{name}/hooks")).unwrap();
             let written = path.iter().nth(1).unwrap().to_string_lossy();
             assert!(written.starts_with('%'), "{name}: {written}");
-            assert!(!belongs_to_others(&written), "{name}: {written}");
+            assert!(!is_reserved(&written), "{name}: {written}");
         }
         for name in [".gitignore", ".github", "git", "x.git", ".turntreeignore", "git~10"] {
             assert_eq!(entry_path("files", name).unwrap(), PathBuf::from("files").join(name));

@@ -45,7 +45,7 @@ mod target;
 pub use arrange::Arranged;
 pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
-pub use gather::{Gathered, gather_store};
+pub use gather::{FoldersOf, Gathered, gather_files, gather_store};
 pub use notes::{Claim, recall, remember};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use reads::{Reads, Stale, StaleReason, check_reads};
@@ -57,3 +57,5 @@ pub use restore::{Restored, save};
 pub use scratch::Scratch;
 pub use seen::{Mark, Seen};
 pub use stat_cache::StatCache;
+#[cfg(feature = "git")]
+pub(crate) use {layout::is_reserved, target::store_above};

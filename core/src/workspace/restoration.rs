@@ -21,12 +21,15 @@ use std::path::{Path, PathBuf};
 use super::arrange::Arranged;
 use super::capture::{CaptureOptions, Captured, capture};
 use super::changes::{FileChanges, Sides, any_as_before};
-use crate::context::{Builder, Context, Selection, Shape};
+use crate::context::{
+    Builder, Context, MAIN_AGENT, MessageEntry, Role, Selection, Shape, agent_section,
+};
 use crate::error::{Error, Result};
-use crate::object::{ObjectId, ObjectSource, Trigger};
+use crate::exchange::JSON_MEDIA;
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use crate::repo::{
-    BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,
-    Stamp, Transaction, UndoPlan, WORKSPACE,
+    BranchName, LESSONS, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository,
+    Snapshot, Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
 };
 use crate::store::Committed;
 use crate::tree::{List, Map};
@@ -46,6 +49,10 @@ pub struct Restore {
     pub workspace: Option<PathBuf>,
     /// Whether it counts as going back by turns: [`Trigger::Rollback`].
     pub is_rollback: bool,
+    /// Whether the lessons stay as they are on the branch: what was learned from what goes.
+    pub keep_lessons: bool,
+    /// Whether the main agent's conversation ends with a record of it, of the type `rollback`.
+    pub audit: bool,
     /// The message of the commit; what becomes of files is added to it.
     pub message: String,
 }
@@ -157,8 +164,18 @@ pub fn prepare<'r>(
     });
     let (before, files) = captured.transpose()?.unzip();
 
-    let mut builder = Builder::from(current);
-    let sections = builder.take_from(&mut change, &wanted, only)?;
+    let mut builder = Builder::from(current.clone());
+    let mut sections = builder.take_from(&mut change, &wanted, only)?;
+    if restore.keep_lessons {
+        builder.set_as_in(&mut change, LESSONS, &current)?;
+        sections.retain(|section| section != LESSONS);
+    }
+    if let Some(tip) = tip.filter(|_| restore.audit) {
+        let section = add_audit(repo, &mut change, &mut builder, &tip, restore)?;
+        sections.push(section);
+        sections.sort();
+        sections.dedup();
+    }
     let message = format!("{}{}", restore.message, summary(files.as_ref()));
     let mut draft = Snapshot::new(builder.write(&mut change)?, &message, stamp);
     let origin = if restore.is_rollback { ROLLED_BACK_TO } else { RESTORED_FROM };
@@ -176,6 +193,21 @@ pub fn prepare<'r>(
     }
     let plan = Restoration { commit, message, sections, files, before };
     Ok(Prepared { repo, change, plan })
+}
+
+/// Ends the main agent's conversation with a record of the rollback. Returns the section.
+fn add_audit(
+    repo: &Repository,
+    change: &mut Transaction<'_>,
+    builder: &mut Builder,
+    tip: &ObjectId,
+    restore: &Restore,
+) -> Result<String> {
+    let (from_turn, to_turn) = (repo.commit(tip)?.turn, repo.commit(&restore.from)?.turn);
+    let record = audit_record(from_turn, to_turn, &restore.message);
+    let blob = change.write(Kind::Blob, record.into())?;
+    builder.push_message(change, MAIN_AGENT, &MessageEntry::new(blob, Role::System, JSON_MEDIA))?;
+    agent_section(MAIN_AGENT, "messages")
 }
 
 /// Plans to take an operation back that has moved files, refs and files together.

@@ -32,6 +32,7 @@ pub(super) const ANTHROPIC: Format = Format {
     view,
     asides: &["system"],
     whole: None,
+    archive: None,
     continues: None,
 };
 
@@ -45,6 +46,7 @@ pub(super) const OPENAI: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 
@@ -60,6 +62,7 @@ pub(super) const TAU2: Format = Format {
     view,
     asides: &["info.environment_info.policy", "tasks[*]"],
     whole: None,
+    archive: None,
     continues: None,
 };
 

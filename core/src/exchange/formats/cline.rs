@@ -32,6 +32,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 
@@ -45,6 +46,7 @@ pub(super) const WINDOW: Format = Format {
     view: window_view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 

@@ -30,6 +30,7 @@ pub(super) const FORMAT: Format = Format {
     view: chat::view,
     asides: &["system_prompt"],
     whole: None,
+    archive: None,
     continues: None,
 };
 

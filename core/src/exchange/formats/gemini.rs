@@ -37,6 +37,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 
@@ -50,6 +51,7 @@ pub(super) const LOG: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 

@@ -30,15 +30,19 @@ mod chat;
 mod claude_code;
 mod cline;
 mod cline_sdk;
+pub mod codesign;
 mod codex;
 pub mod context_chef;
 mod conversation;
 mod copilot_cli;
 mod editor;
 mod files;
+mod folder;
 mod gemini;
+pub mod ollm;
 mod opencode;
 mod openhands;
+mod parts;
 mod patch;
 mod pi;
 mod session;
@@ -46,6 +50,9 @@ pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
+mod write;
+
+pub use folder::{FolderNote, StoredFile};
 
 use super::format::Format;
 use super::state::JSON_MEDIA;
@@ -60,6 +67,7 @@ pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     codex::FORMAT,
     copilot_cli::FORMAT,
+    codesign::SESSION,
     pi::FORMAT,
     gemini::FORMAT,
     gemini::LOG,
@@ -67,12 +75,16 @@ pub static FORMATS: &[Format] = &[
     swe_agent::FORMAT,
     openhands::FORMAT,
     atif::FORMAT,
+    ollm::CONTEXT,
+    ollm::MODE,
+    ollm::INTENT,
     cline_sdk::FORMAT,
     cline::FORMAT,
     cline::WINDOW,
     swarm::SNAPSHOT,
     swarm::EVENTS,
     context_chef::FORMAT,
+    codesign::STORE,
     chat::TAU2,
     chat::ANTHROPIC,
     chat::OPENAI,

@@ -33,6 +33,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: None,
 };
 

@@ -33,6 +33,7 @@ pub(super) const FORMAT: Format = Format {
     view,
     asides: &["trajectory[*]", "trajectory[*].messages[*]"],
     whole: None,
+    archive: None,
     continues: None,
 };
 

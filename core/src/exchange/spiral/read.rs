@@ -10,7 +10,7 @@ use crate::error::{ErrorKind, Result};
 use crate::exchange::formats::view;
 use crate::exchange::view::ToolCall;
 use crate::object::{Kind, ObjectId, ObjectSource, Trigger};
-use crate::repo::{LogEntry, Repository};
+use crate::repo::{LESSONS_CHANGED, LogEntry, Repository};
 
 /// Names of arguments that name a file.
 const PATHS: [&str; 7] =
@@ -18,6 +18,7 @@ const PATHS: [&str; 7] =
 
 /// The last turns of the line that ends in `tip`, oldest first, at most [`SPIRAL_TURNS`]. A rollback, a
 /// merge and a compaction begin anew: nothing before them counts, nor does what retention has dropped.
+/// Changes of lessons alone are no turns.
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read.
@@ -27,6 +28,9 @@ pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<Step>> {
         let entry = entry?;
         if begins_anew(entry.commit.trigger) {
             break;
+        }
+        if entry.commit.metadata.contains_key(LESSONS_CHANGED) {
+            continue;
         }
         match step(repo, &entry) {
             Ok(step) => steps.push(step),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::{Block, Entry, Form, parts};
+use super::bundle;
 use super::cache::BlockCache;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, MAX_BASES, Salt, frames_checksum,
@@ -17,13 +18,42 @@ use super::{PackId, links};
 use crate::error::{Error, Result};
 use crate::object::{Kind, MAX_BLOB_BYTES, ObjectId};
 use crate::store::codec;
+use crate::store::io::ReadAt;
 use crate::store::segment::Digest;
 
-/// The blocks of a pack, in a file in memory.
+/// Where the frames lie.
+#[derive(Debug)]
+pub(super) enum Medium {
+    /// A pack, in memory.
+    Memory(Bytes),
+    /// A bundle, which belongs to somebody else and may change under the reader.
+    File(Arc<dyn ReadAt>),
+}
+
+impl Medium {
+    /// The `len` bytes from `offset` on; nothing when there are fewer.
+    fn get(&self, offset: u64, len: usize) -> Result<Option<Bytes>> {
+        match self {
+            Self::Memory(map) => {
+                let range =
+                    usize::try_from(offset).ok().and_then(|at| Some(at..at.checked_add(len)?));
+                Ok(range.filter(|range| range.end <= map.len()).map(|range| map.slice(range)))
+            }
+            Self::File(file) => {
+                let mut bytes = vec![0; len];
+                let read = file.read_at(&mut bytes, offset);
+                let read = read.map_err(bundle::unreadable)?;
+                Ok((read == len).then(|| bytes.into()))
+            }
+        }
+    }
+}
+
+/// The blocks of a pack, or of a bundle.
 #[derive(Debug)]
 pub(super) struct Frames {
     id: PackId,
-    map: Bytes,
+    medium: Medium,
     salt: Salt,
     /// By number; `None` where a frame is damaged.
     table: Vec<Option<BlockInfo>>,
@@ -34,7 +64,12 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub(super) fn new(id: PackId, map: Bytes, salt: Salt, table: Vec<Option<BlockInfo>>) -> Self {
+    pub(super) fn new(
+        id: PackId,
+        medium: Medium,
+        salt: Salt,
+        table: Vec<Option<BlockInfo>>,
+    ) -> Self {
         let starts = |wanted: fn(BlockKind) -> bool| {
             let numbered = (0..).zip(&table).filter_map(|(n, block)| Some((n, block.as_ref()?)));
             let chosen = numbered.filter(|(_, block)| wanted(block.kind));
@@ -44,11 +79,7 @@ impl Frames {
         };
         let objects = starts(|kind| matches!(kind, BlockKind::Objects(_)));
         let parts = starts(|kind| kind == BlockKind::Parts);
-        Self { id, map, salt, table, objects, parts }
-    }
-
-    pub(super) fn file(&self) -> &Bytes {
-        &self.map
+        Self { id, medium, salt, table, objects, parts }
     }
 
     /// The blocks that are there, with their numbers.
@@ -164,7 +195,7 @@ impl Frames {
             }
             let base = info.base.map(|base| self.decode(base, cache)).transpose()?;
             let base: &[u8] = base.as_ref().map_or(&[], |base| base.raw());
-            let raw = codec::decompress_block(stored, base, info.raw_bytes).map_err(|source| {
+            let raw = codec::decompress_block(&stored, base, info.raw_bytes).map_err(|source| {
                 self.damaged(number, &info, "a zstd frame", "other bytes").with_source(source)
             })?;
             Block::parse(raw.into(), &info)
@@ -188,8 +219,10 @@ impl Frames {
         let mut headers = frames_checksum();
         let mut errors = Vec::new();
         for (number, info) in self.blocks() {
-            if let Some((_, checksum)) = self.header(info) {
-                headers.update(&checksum);
+            match self.header(info) {
+                Ok(Some((_, checksum))) => drop(headers.update(&checksum)),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
             }
             errors.extend(self.stored(number, info).err());
         }
@@ -200,7 +233,7 @@ impl Frames {
     pub(super) fn place_of(&self, ordinal: u32) -> String {
         match self.locate(ordinal) {
             Some((number, info, _)) => self.place(number, info.offset),
-            None => format!("packs/{}", self.id.file_name()),
+            None => self.name(),
         }
     }
 
@@ -227,23 +260,22 @@ impl Frames {
         (at < info.objects).then_some((*number, info, at))
     }
 
-    fn header(&self, info: &BlockInfo) -> Option<(FrameHeader, Digest)> {
-        let start = usize::try_from(info.offset).ok()?;
-        FrameHeader::decode(self.map.get(start..)?, info.offset, &self.salt)
+    fn header(&self, info: &BlockInfo) -> Result<Option<(FrameHeader, Digest)>> {
+        let header = self.medium.get(info.offset, FRAME_HEADER_BYTES)?;
+        Ok(header.and_then(|header| FrameHeader::decode(&header, info.offset, &self.salt)))
     }
 
     /// The stored bytes of a block, verified.
-    fn stored(&self, number: u32, info: &BlockInfo) -> Result<&[u8]> {
-        let header = self.header(info).map(|(header, _)| header);
+    fn stored(&self, number: u32, info: &BlockInfo) -> Result<Bytes> {
+        let header = self.header(info)?.map(|(header, _)| header);
         let header = header.filter(|header| header.number == number && header.block == *info);
         let header = header.ok_or_else(|| {
             self.damaged(number, info, "the frame that the table names", "other bytes")
         })?;
-        let start = usize::try_from(info.offset).unwrap_or(usize::MAX);
-        let start = start.saturating_add(FRAME_HEADER_BYTES);
-        let stored = self.map.get(start..start.saturating_add(info.stored_bytes as usize));
+        let start = info.offset.saturating_add(FRAME_HEADER_BYTES as u64);
+        let stored = self.medium.get(start, info.stored_bytes as usize)?;
         let stored = stored.ok_or_else(|| self.damaged(number, info, "a frame", "the end"))?;
-        if stored_checksum(stored) != header.stored {
+        if stored_checksum(&stored) != header.stored {
             return Err(self.damaged(number, info, "what was stored", "other bytes"));
         }
         Ok(stored)
@@ -274,6 +306,13 @@ impl Frames {
     }
 
     fn place(&self, number: u32, offset: u64) -> String {
-        format!("packs/{} at {offset} (block {number})", self.id.file_name())
+        format!("{} at {offset} (block {number})", self.name())
+    }
+
+    fn name(&self) -> String {
+        match &self.medium {
+            Medium::Memory(_) => format!("packs/{}", self.id.file_name()),
+            Medium::File(_) => "the bundle".to_owned(),
+        }
     }
 }

@@ -316,6 +316,13 @@ impl Footer {
         (bytes, PackId(checksum))
     }
 
+    /// What the blocks add up to.
+    pub(super) fn totals(&self) -> Option<Totals> {
+        let IdsInfo { objects, gone, .. } = self.ids;
+        let start = self.ids.end()? as u64;
+        Some(Totals { start, objects, gone, parts: self.parts, end: self.table_offset })
+    }
+
     /// The footer at the end of a pack, and the name that it gives it, when it verifies.
     pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
@@ -335,6 +342,19 @@ impl Footer {
     }
 }
 
+/// What the blocks of a file add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Totals {
+    /// Where the first frame starts.
+    pub(super) start: u64,
+    pub(super) objects: u32,
+    /// Gone ids in blocks.
+    pub(super) gone: u32,
+    pub(super) parts: u32,
+    /// Where the last frame ends.
+    pub(super) end: u64,
+}
+
 /// The table of blocks.
 pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(blocks.len() * TABLE_ENTRY_BYTES);
@@ -348,13 +368,13 @@ pub(super) fn encode_table(blocks: &[BlockInfo]) -> Vec<u8> {
     bytes
 }
 
-/// The blocks of a table, when they can be those of a pack with this footer.
-pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
+/// The blocks of a table, when they add up to these totals.
+pub(super) fn decode_table(table: &[u8], totals: &Totals) -> Option<Vec<BlockInfo>> {
     let mut blocks: Vec<BlockInfo> = Vec::new();
     // How many blocks stand behind each.
     let mut bases_of: Vec<usize> = Vec::new();
-    let mut offset = footer.ids.end()? as u64;
-    let (mut objects, mut gone, mut parts) = (0, footer.ids.objects, 0);
+    let mut offset = totals.start;
+    let (mut objects, mut gone, mut parts) = (0, totals.objects, 0);
     for (number, entry) in (0..).zip(table.chunks(TABLE_ENTRY_BYTES)) {
         let mut fields = Fields(entry);
         let [kind, 0, 0, 0] = fields.take()? else { return None };
@@ -378,22 +398,22 @@ pub(super) fn decode_table(table: &[u8], footer: &Footer) -> Option<Vec<BlockInf
         offset = block.end();
         blocks.push(block);
     }
-    let all = objects == footer.ids.objects
-        && gone == footer.ids.len()
-        && parts == footer.parts
-        && offset == footer.table_offset;
+    let all = objects == totals.objects
+        && gone == totals.objects.checked_add(totals.gone)?
+        && parts == totals.parts
+        && offset == totals.end;
     all.then_some(blocks)
 }
 
 /// `bytes` with their checksum behind them, and that checksum.
-fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest) {
+pub(super) fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest) {
     let checksum = checksum.clone().update(&bytes).finish();
     bytes.extend_from_slice(&checksum);
     (bytes, checksum)
 }
 
 /// What is in front of the checksum at the end of `bytes`, and that checksum, when it verifies.
-fn unseal<'a, const N: usize>(
+pub(super) fn unseal<'a, const N: usize>(
     bytes: &'a [u8; N],
     checksum: &Checksum,
 ) -> Option<(&'a [u8], Digest)> {

@@ -12,16 +12,18 @@
 //! together lie together.
 
 use super::block::{push_varint, take_varint};
-use super::index::Ids;
 use crate::object::{ID_BYTES, ObjectId};
 
-/// The body of a structured object; `None` when it names nothing of the pack.
-pub(super) fn encode(object: &[u8], ids: &Ids) -> Option<Vec<u8>> {
+/// The body of a structured object; `None` when it names nothing that has an ordinal.
+pub(super) fn encode(
+    object: &[u8],
+    ordinal_of: impl Fn(&ObjectId) -> Option<u32>,
+) -> Option<Vec<u8>> {
     let (mut links, mut body) = (0_u64, Vec::new());
     let (mut rest, mut at) = (object, 0);
     let mut previous = 0;
     while let Some(candidate) = rest.get(at..).and_then(|rest| rest.first_chunk::<ID_BYTES>()) {
-        let Some(ordinal) = ids.find(&ObjectId::from_bytes(*candidate)) else {
+        let Some(ordinal) = ordinal_of(&ObjectId::from_bytes(*candidate)) else {
             at += 1;
             continue;
         };

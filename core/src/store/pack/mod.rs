@@ -22,6 +22,7 @@
 //! every object against its id. Specified in `format-spec/pack.md`.
 
 mod block;
+mod bundle;
 mod cache;
 mod chunk;
 #[cfg(test)]
@@ -48,8 +49,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::block::Block;
+pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
-use self::frames::Frames;
+use self::frames::{Frames, Medium};
 use self::index::Ids;
 use self::layout::{
     BlockInfo, FOOTER_BYTES, Footer, GONE_NOTE_BYTES, HEADER_BYTES, IdsInfo, PackHeader,
@@ -193,6 +195,7 @@ pub(in crate::store) struct Pack {
     id: PackId,
     tier: Tier,
     footer: Footer,
+    file_bytes: u64,
     frames: Frames,
     ids: PackIds,
 }
@@ -230,8 +233,9 @@ impl Pack {
             return Err(Error::corrupt(place, "a table of blocks", "other bytes"));
         };
         let table = table.into_iter().map(Some).collect();
-        let frames = Frames::new(id, map, footer.salt, table);
-        Ok(Self { id, tier: header.tier, footer, frames, ids })
+        let file_bytes = map.len() as u64;
+        let frames = Frames::new(id, Medium::Memory(map), footer.salt, table);
+        Ok(Self { id, tier: header.tier, footer, file_bytes, frames, ids })
     }
 
     pub(in crate::store) fn id(&self) -> PackId {
@@ -244,7 +248,7 @@ impl Pack {
 
     /// Bytes of the file.
     pub(in crate::store) fn file_bytes(&self) -> u64 {
-        self.frames.file().len() as u64
+        self.file_bytes
     }
 
     /// Objects with content: their ordinals are below this.
@@ -427,7 +431,7 @@ fn read_table(map: &[u8], footer: &Footer) -> Option<Vec<BlockInfo>> {
     let table = map.get(start..map.len().checked_sub(FOOTER_BYTES)?)?;
     let whole = Some(table.len()) == (footer.blocks as usize).checked_mul(TABLE_ENTRY_BYTES)
         && table_checksum(table) == footer.table;
-    if whole { decode_table(table, footer) } else { None }
+    if whole { decode_table(table, &footer.totals()?) } else { None }
 }
 
 /// The bytes of a pack.

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
 use crate::store::codec::{compress_block, decompress_block};
 use crate::store::io::IoFile;
+use crate::store::segment::Digest;
 
 /// An object of this size is a block of its own: then the next version of it, or the same image in
 /// another encoding, finds it as a base. On sessions with images a third less.
@@ -48,6 +49,20 @@ pub(super) struct Packer<'a> {
     known_parts: HashMap<ObjectId, u32>,
     resemblance: Resemblance,
     raw_bytes: u64,
+    /// Whether a link may only lead to what a reader knows by then: objects in front, and gone ids.
+    in_order: bool,
+}
+
+/// The frames that were written.
+pub(super) struct FramesWritten {
+    pub(super) blocks: Vec<BlockInfo>,
+    pub(super) parts: u32,
+    /// Where the last one ends.
+    pub(super) end: u64,
+    /// The checksum of the checksums of their headers.
+    pub(super) headers: Digest,
+    /// Bytes of the objects.
+    pub(super) raw_bytes: u64,
 }
 
 /// Blocks of objects, or of parts, of which the last is under construction.
@@ -93,7 +108,19 @@ impl<'a> Packer<'a> {
             known_parts: HashMap::new(),
             resemblance: Resemblance::default(),
             raw_bytes: 0,
+            in_order: false,
         }
+    }
+
+    /// Writes the frames of the items from `offset` on, so that the ids of all objects follow from
+    /// what lies in front of them.
+    pub(super) fn write_in_order(mut self, offset: u64) -> Result<FramesWritten> {
+        (self.in_order, self.offset) = (true, offset);
+        self.push_items()?;
+        self.flush()?;
+        let (parts, headers) = (self.parts.first, self.headers.finish());
+        let (blocks, end, raw_bytes) = (self.blocks, self.offset, self.raw_bytes);
+        Ok(FramesWritten { blocks, parts, end, headers, raw_bytes })
     }
 
     /// Writes the whole file.
@@ -107,11 +134,7 @@ impl<'a> Packer<'a> {
         bytes.extend_from_slice(&front);
         self.write_at(&bytes, 0)?;
         self.offset = bytes.len() as u64;
-        for item in items {
-            self.push(item)?;
-        }
-        self.close(Self::objects)?;
-        self.close(Self::parts)?;
+        self.push_items()?;
         self.push_gone()?;
         self.flush()?;
 
@@ -131,6 +154,14 @@ impl<'a> Packer<'a> {
         self.write_at(&end, self.offset)?;
         let bytes = self.offset + end.len() as u64;
         Ok(PackWritten { id, bytes, objects: ids.objects, raw_bytes: self.raw_bytes })
+    }
+
+    fn push_items(&mut self) -> Result<()> {
+        for item in self.draft.items {
+            self.push(item)?;
+        }
+        self.close(Self::objects)?;
+        self.close(Self::parts)
     }
 
     /// Adds an object to the block under construction, or to a new one.
@@ -162,7 +193,11 @@ impl<'a> Packer<'a> {
     }
 
     fn encode(&self, kind: Kind, object: &Bytes) -> (Form, Bytes) {
-        let body = if kind == Kind::Blob { None } else { links::encode(object, self.ids) };
+        let own = self.objects.first + self.objects.builder.entries();
+        let gone = count(self.draft.items.len());
+        let is_known = |to: &u32| !self.in_order || *to < own || *to >= gone;
+        let ordinal_of = |id: &ObjectId| self.ids.find(id).filter(is_known);
+        let body = if kind == Kind::Blob { None } else { links::encode(object, ordinal_of) };
         match body {
             Some(body) if body.len() < object.len() => (Form::Links, body.into()),
             _ => (Form::Verbatim, object.clone()),

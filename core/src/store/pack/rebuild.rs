@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::Form;
-use super::frames::Frames;
+use super::frames::{Frames, Medium};
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
     HEADER_BYTES, PackHeader, Salt, stored_checksum,
@@ -68,7 +68,7 @@ impl Rebuilt {
         let mut scan = Scan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
         scan.run(start.unwrap_or(HEADER_BYTES), end);
         let Scan { table, gaps, .. } = scan;
-        let frames = Frames::new(id, map, salt, table);
+        let frames = Frames::new(id, Medium::Memory(map), salt, table);
         let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let mut rebuilt = Self { id, frames, known, ids, gone, findings };
         for (from, to) in gaps {

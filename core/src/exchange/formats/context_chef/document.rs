@@ -6,26 +6,19 @@
 //! 2.x       systemPrompt  history         dynamicState  dynamicStateXml  modules
 //! 3.x       + activeSkillName, skillInstructions        4.x  + guardrailOptions and more of the janitor
 //! ```
-//!
-//! Values stay the JSON they are, by their range in the document, so that numbers and escapes come
-//! out as they were written.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::ops::Range;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
+use super::super::parts::{
+    Checker, Fields, Kind, Part, Parts, expect, expect_or_null, missing, take, text,
+};
 use super::PLACEMENT;
 use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::exchange::json::{self, Text};
-
-/// Most notes that are told one by one.
-const MAX_NOTES: usize = 1000;
 
 /// When the library wrote documents of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,16 +48,6 @@ impl Era {
         }
     }
 }
-
-/// A value of the document: what it says, and where it stands.
-#[derive(Debug, Clone)]
-pub(super) struct Part<'a> {
-    pub(super) json: &'a RawValue,
-    pub(super) range: Range<usize>,
-}
-
-/// Names and values in the order of the document.
-pub(super) type Parts<'a> = Vec<(String, Part<'a>)>;
 
 /// A message and who speaks.
 #[derive(Debug, Clone)]
@@ -106,15 +89,13 @@ pub(super) struct Snapshot<'a> {
 
 /// Reads a document.
 pub(super) struct Reader<'a> {
-    text: &'a Text<'a>,
-    bytes: &'a Bytes,
-    notes: Vec<(usize, String)>,
+    doc: Checker<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `bytes`, whose text is `text`.
     pub(super) fn new(text: &'a Text<'a>, bytes: &'a Bytes) -> Self {
-        Self { text, bytes, notes: Vec::new() }
+        Self { doc: Checker::new(text, bytes) }
     }
 
     /// The document.
@@ -122,12 +103,8 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `InvalidInput`, naming the line and column of bad JSON or the path of a bad value.
     pub(super) fn snapshot(mut self) -> Result<Snapshot<'a>> {
-        let whole: &'a RawValue = self.text.parse().map_err(|source| {
-            let (line, column) = (source.line(), source.column());
-            let message = format!("line {line}, column {column}: expected a ContextChef snapshot");
-            json::refused(Error::invalid(message), source)
-        })?;
-        let mut fields = self.fields("snapshot", &self.part(whole)?)?;
+        let whole = self.doc.whole("a ContextChef snapshot")?;
+        let mut fields = self.doc.fields("snapshot", &whole)?;
         let has = |name: &str| fields.iter().any(|(field, _)| field == name);
         let is_old = match (
             has("topLayer") || has("rollingHistory"),
@@ -151,7 +128,7 @@ impl<'a> Reader<'a> {
         );
         let has_modules = has("modules");
         let modules = match take(&mut fields, "modules") {
-            Some(part) => self.fields("modules", &part)?,
+            Some(part) => self.doc.fields("modules", &part)?,
             None if is_old => Self::old_modules(&mut fields)?,
             None => return Err(missing("modules", "an object")),
         };
@@ -177,13 +154,12 @@ impl<'a> Reader<'a> {
         self.plain_fields(xml, &snapshot)?;
         self.modules(modules, is_old, &mut snapshot)?;
         for (name, part) in &fields {
-            self.note(part, format!("snapshot: the field '{}' is not known", json::plain(name)));
+            self.doc
+                .note(part, format!("snapshot: the field '{}' is not known", json::plain(name)));
         }
         snapshot.other = fields;
         snapshot.era = era(&snapshot, is_old, has_modules);
-        self.note_halves();
-        self.notes.truncate(MAX_NOTES);
-        snapshot.notes = self.notes;
+        snapshot.notes = self.doc.into_notes();
         Ok(snapshot)
     }
 
@@ -191,7 +167,7 @@ impl<'a> Reader<'a> {
     fn plain_fields(&mut self, xml: &str, snapshot: &Snapshot<'a>) -> Result<()> {
         match &snapshot.dynamic_xml {
             Some(part) => expect(part, Kind::Text, xml)?,
-            None => self.notes.push((0, format!("{xml} is missing and counts as empty"))),
+            None => self.doc.note_whole(format!("{xml} is missing and counts as empty")),
         }
         for (part, kind, place) in [
             (&snapshot.skill_name, Kind::Text, "activeSkillName"),
@@ -205,7 +181,7 @@ impl<'a> Reader<'a> {
             }
         }
         if snapshot.created.is_none() {
-            self.notes.push((0, "createdAt is missing: the time of the import counts".to_owned()));
+            self.doc.note_whole("createdAt is missing: the time of the import counts".to_owned());
         }
         Ok(())
     }
@@ -232,13 +208,13 @@ impl<'a> Reader<'a> {
         match &snapshot.janitor {
             Some(part) => self.janitor(part)?,
             None if is_old => {
-                self.notes.push((0, "_janitor is missing and begins anew".to_owned()));
+                self.doc.note_whole("_janitor is missing and begins anew".to_owned());
             }
             None => return Err(missing("modules.janitor", "an object")),
         }
         match take(&mut modules, "memory") {
             None if is_old => {}
-            None => self.notes.push((0, "modules.memory is missing and counts as null".to_owned())),
+            None => self.doc.note_whole("modules.memory is missing and counts as null"),
             Some(part) if part.json.get() == "null" => {}
             Some(part) => snapshot.memory = Some(self.memory(&part, is_old)?),
         }
@@ -249,7 +225,7 @@ impl<'a> Reader<'a> {
             None => return Err(missing("modules.pruner", "an object")),
         }
         for (name, part) in &modules {
-            self.note(part, format!("modules: the field '{}' is not known", json::plain(name)));
+            self.doc.note(part, format!("modules: the field '{}' is not known", json::plain(name)));
         }
         snapshot.other_modules = modules;
         Ok(())
@@ -257,7 +233,7 @@ impl<'a> Reader<'a> {
 
     fn messages(&mut self, place: &str, part: Option<Part<'a>>) -> Result<Vec<Message<'a>>> {
         let part = part.ok_or_else(|| missing(place, "an array of messages"))?;
-        let elements = self.elements(place, &part)?;
+        let elements = self.doc.elements(place, &part)?;
         let message = |(index, part): (usize, Part<'a>)| {
             let role = self.message(&format!("{place}[{index}]"), &part)?;
             Ok(Message { role, part })
@@ -267,7 +243,7 @@ impl<'a> Reader<'a> {
 
     /// Who speaks in a message, all of whose known fields are what they should be.
     fn message(&mut self, place: &str, part: &Part<'a>) -> Result<Role> {
-        let fields = self.fields(place, part)?;
+        let fields = self.doc.fields(place, part)?;
         let field =
             |name: &str| fields.iter().find(|(field, _)| field == name).map(|(_, part)| part);
         let at = |name: &str| format!("{place}.{name}");
@@ -288,20 +264,20 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(part) = field("tool_calls") {
-            for (index, call) in self.elements(&at("tool_calls"), part)?.iter().enumerate() {
+            for (index, call) in self.doc.elements(&at("tool_calls"), part)?.iter().enumerate() {
                 self.call(&format!("{place}.tool_calls[{index}]"), call)?;
             }
         }
         let known = matches!(name.as_str(), "system" | "user" | "assistant" | "tool");
         if !known {
             let name = json::plain(&name).to_owned();
-            self.note(role, format!("{place}.role: '{name}' is not known"));
+            self.doc.note(role, format!("{place}.role: '{name}' is not known"));
         }
         Ok(if known { Role::from_name(&name) } else { Role::Other })
     }
 
     fn call(&self, place: &str, part: &Part<'a>) -> Result<()> {
-        let fields = self.fields(place, part)?;
+        let fields = self.doc.fields(place, part)?;
         let field = |fields: &Parts<'a>, name: &str, kind: Kind, place: &str| {
             let found = fields.iter().find(|(field, _)| field == name);
             let place = format!("{place}.{name}");
@@ -312,14 +288,14 @@ impl<'a> Reader<'a> {
         field(&fields, "id", Kind::Text, place)?;
         let function = field(&fields, "function", Kind::Object, place)?;
         let place = format!("{place}.function");
-        let fields = self.fields(&place, &function)?;
+        let fields = self.doc.fields(&place, &function)?;
         field(&fields, "name", Kind::Text, &place)?;
         field(&fields, "arguments", Kind::Text, &place).map(drop)
     }
 
     fn placement(&mut self, part: Option<Part<'a>>) -> Result<Option<Part<'a>>> {
         let Some(part) = part else {
-            self.notes.push((0, format!("{PLACEMENT} is missing and counts as last_user")));
+            self.doc.note_whole(format!("{PLACEMENT} is missing and counts as last_user"));
             return Ok(None);
         };
         match text(&part, PLACEMENT)?.as_str() {
@@ -330,7 +306,7 @@ impl<'a> Reader<'a> {
 
     fn janitor(&mut self, part: &Part<'a>) -> Result<()> {
         let place = "modules.janitor";
-        let fields = self.fields(place, part)?;
+        let fields = self.doc.fields(place, part)?;
         for (name, part) in &fields {
             let place = format!("{place}.{name}");
             match name.as_str() {
@@ -346,7 +322,7 @@ impl<'a> Reader<'a> {
         }
         for needed in ["externalTokenUsage", "suppressNextCompression"] {
             if !fields.iter().any(|(name, _)| name == needed) {
-                self.note(part, format!("{place}.{needed} is missing and begins anew"));
+                self.doc.note(part, format!("{place}.{needed} is missing and begins anew"));
             }
         }
         Ok(())
@@ -354,16 +330,16 @@ impl<'a> Reader<'a> {
 
     fn pruner(&mut self, part: &Part<'a>) -> Result<()> {
         let place = "modules.pruner";
-        for (name, part) in self.fields(place, part)? {
+        for (name, part) in self.doc.fields(place, part)? {
             let place = format!("{place}.{name}");
             match name.as_str() {
                 "flatTools" | "namespaces" | "lazyToolkits" => {
-                    for (index, tool) in self.elements(&place, &part)?.iter().enumerate() {
+                    for (index, tool) in self.doc.elements(&place, &part)?.iter().enumerate() {
                         expect(tool, Kind::Object, &format!("{place}[{index}]"))?;
                     }
                 }
                 "blockedTools" => {
-                    for (index, tool) in self.elements(&place, &part)?.iter().enumerate() {
+                    for (index, tool) in self.doc.elements(&place, &part)?.iter().enumerate() {
                         expect(tool, Kind::Text, &format!("{place}[{index}]"))?;
                     }
                 }
@@ -376,7 +352,7 @@ impl<'a> Reader<'a> {
     /// Entries and turn counter; of the first era a map from keys to texts or entries.
     fn memory(&mut self, part: &Part<'a>, is_old: bool) -> Result<MemoryPart<'a>> {
         let place = "modules.memory";
-        let mut fields = self.fields(place, part)?;
+        let mut fields = self.doc.fields(place, part)?;
         let is_map = is_old
             && !fields.iter().any(|(name, part)| {
                 name == "entries" && part.json.get().starts_with('{') && !has_text_value(part)
@@ -390,18 +366,19 @@ impl<'a> Reader<'a> {
             match &turn {
                 Some(turn) => expect(turn, Kind::Count, "modules.memory.turnCount")?,
                 None => self
+                    .doc
                     .note(part, "modules.memory.turnCount is missing and counts as 0".to_owned()),
             }
             for (name, part) in &fields {
                 let name = json::plain(name).to_owned();
-                self.note(part, format!("modules.memory: the field '{name}' is not known, and only the source has it"));
+                self.doc.note(part, format!("modules.memory: the field '{name}' is not known, and only the source has it"));
             }
             let place = format!("{place}.entries");
-            (self.fields(&place, &entries)?, turn, place)
+            (self.doc.fields(&place, &entries)?, turn, place)
         };
         for (key, part) in &entries {
             super::memory::check(key, part, is_map, &place)?;
-            self.check_key(key, part, &place)?;
+            self.doc.check_key(key, part, &place)?;
         }
         Ok(MemoryPart { entries: self.unique(entries, &place), turn })
     }
@@ -413,10 +390,8 @@ impl<'a> Reader<'a> {
         for (key, part) in entries {
             match places.get(&key).and_then(|at| unique.get_mut(*at)) {
                 Some((_, first)) => {
-                    self.notes.push((
-                        part.range.start,
-                        format!("{place}: a key is there twice, and the last one counts"),
-                    ));
+                    let what = format!("{place}: a key is there twice, and the last one counts");
+                    self.doc.note(&part, what);
                     *first = part;
                 }
                 None => {
@@ -427,139 +402,6 @@ impl<'a> Reader<'a> {
         }
         unique
     }
-
-    /// Refuses a key that holds half of a character: another key would be stored in its place.
-    fn check_key(&self, key: &str, value: &Part<'_>, place: &str) -> Result<()> {
-        if !key.contains('\u{fffd}') {
-            return Ok(());
-        }
-        // The key stands before its value; from its quote on both texts are compared.
-        let before = value.range.start;
-        let mended = self.text.as_str().get(..before).unwrap_or_default();
-        let key_end = mended.rfind('"').unwrap_or_default();
-        let key_start = key_start(mended, key_end);
-        let original = self.bytes.get(key_start..key_end);
-        if original == mended.as_bytes().get(key_start..key_end) {
-            return Ok(());
-        }
-        let line = line_of(self.bytes, key_start);
-        Err(Error::invalid(format!(
-            "{place}, line {line}: a key holds half of a character: expected both halves of the pair"
-        )))
-    }
-
-    /// Notes every half of a character that stands in a text.
-    fn note_halves(&mut self) {
-        let mended = self.text.as_str().as_bytes();
-        let mut at = 0;
-        while self.notes.len() < MAX_NOTES
-            && let Some(found) = differs(mended, self.bytes, at)
-        {
-            let what = "a text holds half of a character, which is kept and shown as U+FFFD";
-            self.notes.push((found, what.to_owned()));
-            at = found + 4;
-        }
-    }
-
-    fn note(&mut self, part: &Part<'_>, what: String) {
-        self.notes.push((part.range.start, what));
-    }
-
-    fn part(&self, json: &'a RawValue) -> Result<Part<'a>> {
-        let range = self.text.range_of(json);
-        let range = range.ok_or_else(|| Error::invalid("a value that is not in the document"))?;
-        Ok(Part { json, range })
-    }
-
-    fn fields(&self, place: &str, part: &Part<'a>) -> Result<Parts<'a>> {
-        expect(part, Kind::Object, place)?;
-        let Fields(fields) = serde_json::from_str(part.json.get()).map_err(|source| {
-            json::refused(Error::invalid(format!("{place}: expected an object")), source)
-        })?;
-        fields.into_iter().map(|(name, json)| Ok((name, self.part(json)?))).collect()
-    }
-
-    fn elements(&self, place: &str, part: &Part<'a>) -> Result<Vec<Part<'a>>> {
-        expect(part, Kind::Array, place)?;
-        let elements: Vec<&'a RawValue> =
-            serde_json::from_str(part.json.get()).map_err(|source| {
-                json::refused(Error::invalid(format!("{place}: expected an array")), source)
-            })?;
-        elements.into_iter().map(|json| self.part(json)).collect()
-    }
-}
-
-/// What a value is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Number,
-    /// A number that counts: 0, 1, 2.
-    Count,
-    Truth,
-    Object,
-    Array,
-}
-
-impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "text",
-            Self::Number => "a number",
-            Self::Count => "a whole number from 0 on",
-            Self::Truth => "true or false",
-            Self::Object => "an object",
-            Self::Array => "an array",
-        }
-    }
-}
-
-/// Refuses a value of another kind, naming its place.
-pub(super) fn expect(part: &Part<'_>, kind: Kind, place: &str) -> Result<()> {
-    let json = part.json.get();
-    let first = json.as_bytes().first().copied().unwrap_or_default();
-    let found = match first {
-        b'"' => Kind::Text,
-        b'{' => Kind::Object,
-        b'[' => Kind::Array,
-        b't' | b'f' => Kind::Truth,
-        b'n' => return Err(wrong(place, kind, "null")),
-        _ if kind == Kind::Count && json.parse::<u64>().is_ok() => Kind::Count,
-        _ => Kind::Number,
-    };
-    if found == kind { Ok(()) } else { Err(wrong(place, kind, found.name())) }
-}
-
-pub(super) fn expect_or_null(part: &Part<'_>, kind: Kind, place: &str) -> Result<()> {
-    if part.json.get() == "null" { Ok(()) } else { expect(part, kind, place) }
-}
-
-/// The text of a value.
-pub(super) fn text(part: &Part<'_>, place: &str) -> Result<String> {
-    expect(part, Kind::Text, place)?;
-    serde_json::from_str(part.json.get())
-        .map_err(|source| json::refused(wrong(place, Kind::Text, "something else"), source))
-}
-
-fn wrong(place: &str, expected: Kind, found: &str) -> Error {
-    Error::invalid(format!("{place}: expected {}, found {found}", expected.name()))
-}
-
-pub(super) fn missing(place: &str, expected: &str) -> Error {
-    Error::invalid(format!("{place} is missing: expected {expected}"))
-}
-
-/// Takes the last field of this name, which is the one that counts, and drops the others.
-fn take<'a>(fields: &mut Parts<'a>, name: &str) -> Option<Part<'a>> {
-    let mut found = None;
-    fields.retain(|(field, part)| {
-        let is_it = field == name;
-        if is_it {
-            found = Some(part.clone());
-        }
-        !is_it
-    });
-    found
 }
 
 /// Whether an object has a text called `value`, as an entry of memory has.
@@ -594,53 +436,5 @@ fn era(snapshot: &Snapshot<'_>, is_old: bool, has_modules: bool) -> Era {
         Era::Three
     } else {
         Era::Two
-    }
-}
-
-/// The line of an offset, from 1.
-pub(super) fn line_of(bytes: &[u8], offset: usize) -> u64 {
-    let before = bytes.get(..offset).unwrap_or(bytes);
-    before.iter().filter(|byte| **byte == b'\n').count() as u64 + 1
-}
-
-/// Where the string that ends before `end` begins.
-fn key_start(text: &str, end: usize) -> usize {
-    let before = text.get(..end).unwrap_or_default();
-    let is_plain = |quote: &usize| {
-        let slashes = before.get(..*quote).unwrap_or_default();
-        (slashes.len() - slashes.trim_end_matches('\\').len()) % 2 == 0
-    };
-    before.rmatch_indices('"').map(|(at, _)| at).find(is_plain).unwrap_or_default()
-}
-
-/// The first place from `from` on where two texts of equal length differ.
-fn differs(a: &[u8], b: &[u8], from: usize) -> Option<usize> {
-    let mut rest = a.get(from..)?.iter().zip(b.get(from..)?);
-    rest.position(|(a, b)| a != b).map(|at| from + at)
-}
-
-/// An object's fields in the order of the document.
-pub(super) struct Fields<'a>(pub(super) Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Vec<(String, &'de RawValue)>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> std::result::Result<Self::Value, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(field) = map.next_entry()? {
-                    fields.push(field);
-                }
-                Ok(fields)
-            }
-        }
-        deserializer.deserialize_map(Reader).map(Self)
     }
 }

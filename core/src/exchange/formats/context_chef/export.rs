@@ -240,7 +240,7 @@ fn with_defaults(json: &str, defaults: &str) -> Result<String> {
     let fields = |json: &str| -> Result<Vec<(String, String)>> {
         let text = Text::new(json.as_bytes());
         let fields = text.as_ref().and_then(|text| {
-            let super::document::Fields(fields) = text.parse().ok()?;
+            let crate::exchange::formats::parts::Fields(fields) = text.parse().ok()?;
             let raw = |(name, value): (String, &serde_json::value::RawValue)| {
                 let range = text.range_of(value)?;
                 Some((name, json.get(range)?.to_owned()))

@@ -16,9 +16,11 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::super::folder::{FolderNote, StoredFile};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::context::{Builder, Context, MAIN_AGENT, Shape, agent_section};
 use crate::error::{Error, Result};
+use crate::exchange::base64;
 use crate::exchange::import::{ImportOptions, ImportReport};
 use crate::exchange::json::Text;
 use crate::exchange::state::JSON_MEDIA;
@@ -31,24 +33,6 @@ const VFS_FOLDER: &str = ".context_vfs";
 const MEMORY_FOLDER: &str = ".context_memory";
 const INDEX: &str = "_index.json";
 const TITLE: &str = "ContextChef store";
-
-/// A file of the folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredFile {
-    /// Its path below the folder, its parts separated by `/`.
-    pub path: String,
-    /// What it holds.
-    pub bytes: Bytes,
-}
-
-/// What is odd about a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FolderNote {
-    /// The file.
-    pub path: String,
-    /// What, for people.
-    pub what: String,
-}
 
 /// What an import of a folder did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +52,7 @@ pub struct FolderReport {
 /// Which folders in a folder called `name` are to be read: all of it, those of 3.9, or those of 4.2 when
 /// there are none of 3.9 beside them.
 #[must_use]
-pub fn folders_of(name: &str, has: impl Fn(&str) -> bool) -> Vec<&'static str> {
+pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     if matches!(name, VFS_FOLDER | MEMORY_FOLDER) {
         return vec![""];
     }
@@ -114,6 +98,7 @@ pub fn import_folder(
             input_bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
             new_bytes: 0,
             notes: Vec::new(),
+            others: Vec::new(),
         },
         payloads: found.payloads.len() as u64,
         memories: found.memory.as_ref().map_or(0, |memory| memory.len() as u64),
@@ -354,20 +339,9 @@ fn envelope(bytes: &Bytes) -> Option<(String, String)> {
     Some((content, meta))
 }
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
 /// A key as the name of its file: base64url without padding.
 fn base64_of(key: &str) -> String {
-    let mut name = String::new();
-    for chunk in key.as_bytes().chunks(3) {
-        let bits = chunk.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        let bits = bits << (8 * (3 - chunk.len()));
-        for digit in 0..=chunk.len() {
-            let value = bits >> (18 - 6 * digit) & 63;
-            name.extend(DIGITS.get(value as usize).map(|digit| char::from(*digit)));
-        }
-    }
-    name
+    base64::unpadded(key.as_bytes(), base64::URL_SAFE)
 }
 
 /// The key in the name of a file, in the one form that [`base64_of`] gives it.
@@ -375,7 +349,7 @@ fn key_of(name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
     for byte in name.bytes() {
-        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        let digit = base64::URL_SAFE.iter().position(|digit| *digit == byte)?;
         bits = bits << 6 | u32::try_from(digit).ok()?;
         count += 6;
         if count >= 8 {

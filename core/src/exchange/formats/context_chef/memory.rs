@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::document::{Kind as Json, Part, expect, expect_or_null};
+use super::super::parts::{Fields, Kind as Json, Part, expect, expect_or_null, missing};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, STATE};
 use crate::context::{Context, MAIN_AGENT, agent_section};
 use crate::error::{Error, Result};
@@ -63,10 +63,9 @@ pub(super) fn check(key: &str, part: &Part<'_>, is_map: bool, place: &str) -> Re
         return Ok(());
     }
     expect(part, Json::Object, &place)?;
-    let super::document::Fields(fields) =
-        serde_json::from_str(part.json.get()).map_err(|source| {
-            Error::invalid(format!("{place}: expected an entry")).with_source(source)
-        })?;
+    let Fields(fields) = serde_json::from_str(part.json.get()).map_err(|source| {
+        Error::invalid(format!("{place}: expected an entry")).with_source(source)
+    })?;
     let mut has_value = false;
     for (name, json) in &fields {
         let part = Part { json, range: part.range.clone() };
@@ -84,11 +83,7 @@ pub(super) fn check(key: &str, part: &Part<'_>, is_map: bool, place: &str) -> Re
             _ => {}
         }
     }
-    if has_value {
-        Ok(())
-    } else {
-        Err(super::document::missing(&format!("{place}.value"), "text"))
-    }
+    if has_value { Ok(()) } else { Err(missing(&format!("{place}.value"), "text")) }
 }
 
 /// An entry as JSON, for a text that stood alone, stored at `millis`.

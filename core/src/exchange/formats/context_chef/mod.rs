@@ -30,7 +30,7 @@ use crate::context::Role;
 
 pub use document::Era;
 pub use export::{ChefOptions, export_chef};
-pub use folder::{FolderNote, FolderReport, StoredFile, folders_of, import_folder};
+pub use folder::{FolderReport, folders_of, import_folder};
 pub use memory::{Expired, MemoryEntry, expired, memory};
 
 /// The name of the format, and of what it keeps.
@@ -74,6 +74,7 @@ pub(super) const FORMAT: Format = Format {
     view: view_message,
     asides: &[],
     whole: Some(sections::apply_document),
+    archive: None,
     continues: None,
 };
 

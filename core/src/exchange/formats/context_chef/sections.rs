@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::document::{Message, Part, Parts, Reader, Snapshot, line_of};
+use super::super::parts::{Part, Parts, import_notes, text_of};
+use super::document::{Message, Reader, Snapshot};
 use super::{
     CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, JANITOR, LABEL, MEMORY, MEMORY_ORDER, MEMORY_TURN,
     META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT,
@@ -13,8 +14,7 @@ use super::{
 };
 use crate::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use crate::error::{Error, Result};
-use crate::exchange::import::ImportNote;
-use crate::exchange::json::{self, Text};
+use crate::exchange::json;
 use crate::exchange::state::JSON_MEDIA;
 use crate::exchange::whole::WholeDocument;
 use crate::object::{Kind, ObjectSink};
@@ -31,11 +31,7 @@ pub(super) fn apply_document(
     builder: &mut Builder,
     bytes: &Bytes,
 ) -> Result<WholeDocument> {
-    let text = Text::new(bytes).ok_or_else(|| {
-        let at = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
-        let line = line_of(bytes, at);
-        Error::invalid(format!("line {line}, byte {at}: expected UTF-8, found something else"))
-    })?;
+    let text = text_of(bytes)?;
     let snapshot = Reader::new(&text, bytes).snapshot()?;
     let mut writer = Writer { sink, builder, bytes };
     writer.messages("messages", &snapshot.history)?;
@@ -72,22 +68,9 @@ fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
         title: if label.is_empty() { DEFAULT_TITLE.to_owned() } else { label },
         metadata,
         records,
-        notes: notes(snapshot, bytes),
+        notes: import_notes(&snapshot.notes, bytes),
+        ..WholeDocument::default()
     }
-}
-
-/// What is odd, in the order of the document, with the lines where it stands.
-fn notes(snapshot: &Snapshot<'_>, bytes: &Bytes) -> Vec<ImportNote> {
-    let mut found: Vec<&(usize, String)> = snapshot.notes.iter().collect();
-    found.sort_by_key(|(offset, _)| *offset);
-    let (mut line, mut counted) = (1, 0);
-    let note = |(offset, what): &(usize, String)| {
-        let between = bytes.get(counted..*offset).unwrap_or_default();
-        line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
-        counted = *offset;
-        ImportNote { line, offset: *offset as u64, what: what.clone() }
-    };
-    found.into_iter().map(note).collect()
 }
 
 struct Writer<'a> {

@@ -8,10 +8,10 @@ use std::io::Write;
 
 use serde_json::{Map as Object, Value, json};
 
+use super::super::write::{Formatted, Json, quoted};
 use super::document::Version;
 use super::log::LogEvent;
 use super::reconstruct::Compat;
-use super::write::{Formatted, Json, quoted};
 use super::{
     EVENTS, MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD,
     META_SDK, META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, SDK_VERSION, SNAPSHOT, STATE,

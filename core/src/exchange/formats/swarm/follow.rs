@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::super::write::quoted;
 use super::document::text_of;
 use super::log::{Effect, LogEvent, text};
 use super::reconstruct::{Compat, calls_of, metadata, with_first_message};
-use super::write::quoted;
 use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_SDK, META_TYPE, META_VERSION,
     READS, SCRATCHPAD, SDK_VERSION, STATE, decoded, stored_name,

@@ -12,9 +12,9 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::write::quoted;
 use super::document::kind_of;
 use super::reconstruct::Compat;
-use super::write::quoted;
 use crate::context::Role;
 use crate::exchange::json::{Text, iso_time};
 use crate::exchange::view::MessageView;

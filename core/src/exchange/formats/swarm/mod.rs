@@ -9,7 +9,6 @@
 //! | `follow` | events become turns of a branch, one after the other |
 //! | `export` | any context becomes a document |
 //! | `restore` | what of a context fits into a configuration |
-//! | `write` | the JSON of documents, key by key |
 //!
 //! What is kept where is a table in `docs/formats/swarmsdk.md`.
 
@@ -20,7 +19,6 @@ mod log;
 mod reconstruct;
 mod restore;
 mod sections;
-mod write;
 
 use std::io::BufRead;
 
@@ -77,6 +75,7 @@ pub(super) const SNAPSHOT: Format = Format {
     view: view_message,
     asides: &[],
     whole: Some(sections::apply_document),
+    archive: None,
     continues: None,
 };
 
@@ -90,6 +89,7 @@ pub(super) const EVENTS: Format = Format {
     view: log::view,
     asides: &[],
     whole: None,
+    archive: None,
     continues: Some("swarm-snapshot"),
 };
 

@@ -11,10 +11,10 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use super::super::write::{Formatted, Json, quoted};
 use super::document::{Pad, Snapshot, Version};
 use super::log::{Effect, LogEvent};
 use super::sections::{root_of, text_in};
-use super::write::{Formatted, Json, quoted};
 use super::{SDK_VERSION, begins_array, cut_log};
 use crate::context::Role;
 use crate::error::{Error, Result};

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::super::write::{Formatted, Json, quoted};
 use super::READS;
 use super::document::Version;
 use super::export::{AgentFacts, Recorded, context_state};
 use super::reconstruct::Compat;
-use super::write::{Formatted, Json, quoted};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use super::super::write::quoted;
 use super::document::{Agent, Fields, Note, Pad, Snapshot, plain, text_of};
-use super::write::quoted;
 use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK,
     META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, STATE, coded, stored_name,

@@ -1,0 +1,84 @@
+//! The adoption of ten sessions of an agent, 30 MB, for the first time and when nothing is new; and of
+//! all recorded sessions, where they are.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use turntree::agents::{AdoptOptions, Outcome, Place, adopt, find};
+use turntree::store::Durability;
+use turntree::workspace::Seen;
+use turntree_benches::store::{TempStore, stamp};
+use turntree_benches::transcript::claude_code;
+
+/// The file system of the target directory: a disk, unlike many a `/tmp`.
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+const SESSIONS: usize = 10;
+const MESSAGES: usize = 1_200;
+
+/// Finds and adopts what is in `place`, and keeps what was seen; the number of new turns.
+fn adopt_all(store: &TempStore, place: &Place) -> u64 {
+    let repo = store.open(Durability::Full).expect("the store opens");
+    let found = find(std::slice::from_ref(place));
+    let options = AdoptOptions { stamp: stamp(0), passed: &|_| {} };
+    let mut seen = Seen::open(repo.store());
+    let adopted = adopt(&repo, found.sessions, &options, &mut seen).expect("an adoption");
+    seen.save().expect("what was seen is kept");
+    let turns = |outcome: &Outcome| match outcome {
+        Outcome::Imported(report) => Some(report.turns),
+        Outcome::Unchanged => Some(0),
+        Outcome::Failed(_) => None,
+    };
+    let turns: Option<u64> = adopted.iter().map(|adopted| turns(&adopted.outcome)).sum();
+    turns.expect("every session is adopted")
+}
+
+fn bytes_of(place: &Place) -> u64 {
+    find(std::slice::from_ref(place)).sessions.iter().map(|found| found.bytes).sum()
+}
+
+fn adoptions(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
+    for session in 0..SESSIONS {
+        let text = claude_code(MESSAGES);
+        let own = String::from_utf8_lossy(&text).replace("the ", &format!("the {session} "));
+        fs::write(folder.path().join(format!("session-{session}.jsonl")), own).expect("a session");
+    }
+    let place = |path: &Path| Place { agent: String::new(), path: path.to_owned() };
+    let mut places = vec![("ten sessions", place(folder.path()))];
+    let recorded = recorded();
+    if recorded.is_dir() {
+        places.push(("recorded sessions", place(&recorded)));
+    }
+    let mut group = criterion.benchmark_group("adopt");
+    group.sample_size(10);
+    for (name, place) in places {
+        group.throughput(Throughput::Bytes(bytes_of(&place)));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || TempStore::new(Path::new(FOLDER)).expect("a store"),
+                |store| {
+                    assert!(black_box(adopt_all(&store, &place)) > 0);
+                    store
+                },
+                BatchSize::PerIteration,
+            );
+        });
+        let store = TempStore::new(Path::new(FOLDER)).expect("a store");
+        adopt_all(&store, &place);
+        group.bench_function(format!("{name}, nothing new"), |bencher| {
+            bencher.iter(|| assert_eq!(black_box(adopt_all(&store, &place)), 0));
+        });
+    }
+    group.finish();
+}
+
+fn recorded() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
+    std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from)
+}
+
+criterion_group!(benches, adoptions);
+criterion_main!(benches);

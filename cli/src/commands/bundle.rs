@@ -1,0 +1,502 @@
+//! `bundle`: sessions in one file that verifies, to keep or to carry elsewhere.
+
+use std::fs;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::exchange::bundle::{
+    Bundle as BundleFile, BundlePlan, Manifest, Prerequisite, RefFate, UnbundleOptions, Unbundled,
+    Wanted, plan_bundle, plan_unbundle, unbundle,
+};
+use turntree::object::{Checksum, ObjectId};
+use turntree::repo::Repository;
+use turntree::store::{BundleWritten, Io, IoFile, RealIo, Tier};
+use turntree::workspace::save;
+use turntree::{Error, ErrorKind};
+
+use crate::complete::revisions;
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::{Invocation, input_name, open_file, random_bytes, stamp};
+use crate::json;
+use crate::output::{FAINT, NAME, Output};
+use crate::progress::Working;
+use crate::quantity::parse_size;
+use crate::render::{ID_DIGITS, count, one_line, size};
+use crate::revision::resolve;
+use crate::sealing::{self, Opening, Sealing};
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 16;
+
+/// Most characters of a name that somebody else has chosen.
+const NAME_CHARS: usize = 100;
+
+/// What what was read back is compared by.
+const COPY_CONTEXT: &str = "turntree v1 sealed bundle";
+
+/// Pack sessions into one file that verifies, and take such files in
+///
+/// A bundle holds the branches of a session, with the tags and pins on them and every turn behind
+/// them; its first lines are text. With --not it leaves out what other turns lead to, and then a
+/// store must have these to take it in. It can be encrypted, in the format of age.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree bundle create nightly -o nightly.bundle
+  turntree bundle create nightly --not nightly~20 -o since.bundle
+  turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
+  turntree bundle show nightly.bundle
+  turntree bundle verify nightly.bundle
+  turntree bundle unbundle nightly.bundle --dry-run
+  turntree bundle unbundle nightly.bundle --session from-home")]
+pub(crate) struct Bundle {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(Create),
+    Show(Show),
+    Verify(Verify),
+    Unbundle(Unbundle),
+}
+
+/// Write sessions, or single branches and turns, into a new file
+#[derive(Debug, Args)]
+struct Create {
+    /// Sessions, branches or other revisions
+    #[arg(required = true, value_name = "SESSION|REV", add = ArgValueCandidates::new(revisions))]
+    names: Vec<String>,
+    /// The file, which must not be there, or - for standard output
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
+    /// Leave out what this revision leads to; whoever takes the bundle in must have it
+    #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    not: Vec<String>,
+    /// How hard to compress
+    #[arg(long, value_enum, default_value_t = Level::Archive)]
+    tier: Level,
+    #[command(flatten)]
+    sealing: Sealing,
+}
+
+/// Print what a bundle says of itself
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    input: Input,
+}
+
+/// Check every byte of a bundle, and whether the store has what it builds on
+#[derive(Debug, Args)]
+struct Verify {
+    #[command(flatten)]
+    input: Input,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+}
+
+/// Take a bundle into the store
+///
+/// A branch that the store has with another history gets a new name, and one that goes on moves. It
+/// is one operation, which 'undo' takes back.
+#[derive(Debug, Args)]
+struct Unbundle {
+    #[command(flatten)]
+    input: Input,
+    /// Make its branches part of this session instead of their own
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Only show what would happen
+    #[arg(long)]
+    dry_run: bool,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct Input {
+    /// The bundle, or - for standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+/// How hard a bundle is compressed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Level {
+    /// Quickly
+    Hot,
+    /// As 'gc' does
+    Compacted,
+    /// As small as it gets
+    Archive,
+}
+
+impl Bundle {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Create(create) => create.run(run),
+            Action::Show(show) => show.run(run),
+            Action::Verify(verify) => verify.run(run),
+            Action::Unbundle(unbundle) => unbundle.run(run),
+        }
+    }
+
+    /// Whether it only reads the store.
+    pub(crate) fn looks_only(&self) -> bool {
+        !matches!(self.action, Action::Unbundle(_))
+    }
+}
+
+impl Create {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let to_stdout = self.output == Path::new("-");
+        if to_stdout && io::stdout().is_terminal() {
+            let error = Error::invalid("a bundle is not for terminals");
+            return Err(Failure::hinted(error, "name a file with -o"));
+        }
+        let wanted = self.names.iter().map(|name| wanted(&repo, name));
+        let wanted: Vec<Wanted> = wanted.collect::<Result<_>>()?;
+        let without = self.not.iter().map(|rev| Ok(resolve(&repo, rev)?.commit));
+        let without: Vec<ObjectId> = without.collect::<Result<_>>()?;
+        let encrypted = self.sealing.is_asked_for();
+        let encryptor = encrypted.then(|| self.sealing.encryptor()).transpose()?;
+        let working = Working::new("packing");
+        let plan = plan_bundle(&repo, &wanted, &without)?;
+        let tier = self.tier.tier();
+        let written = if encrypted || to_stdout {
+            let spool = spool(&repo)?;
+            let written = plan.write(&repo, tier, &spool)?;
+            let from = Spooled { file: &*spool, at: 0 };
+            let copy = |from: Spooled<'_>, out: &mut dyn Write| match encryptor {
+                Some(encryptor) => sealing::seal(encryptor, from, out),
+                None => copy(from, out).map(drop),
+            };
+            match to_stdout {
+                true => copy(from, &mut run.out)?,
+                false => save_checked(&self.output, |out| copy(from, out))?,
+            }
+            written
+        } else {
+            let temporary = temporary(self.output.parent().unwrap_or(Path::new("")));
+            plan.create(&repo, tier, &RealIo, (&self.output, &temporary))?
+        };
+        drop(working);
+        if !to_stdout {
+            self.report(&mut run.out, &plan, &written)?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn report(&self, out: &mut Output, plan: &BundlePlan, written: &BundleWritten) -> Result<()> {
+        let (file, manifest) = (self.output.display().to_string(), &plan.manifest);
+        let encrypted = self.sealing.is_asked_for();
+        if out.json {
+            out.record(&json::BundleWritten {
+                file,
+                checksum: written.checksum.to_string(),
+                encrypted,
+                bytes: written.bytes,
+                raw_bytes: written.raw_bytes,
+                manifest,
+            })?;
+            return Ok(());
+        }
+        let turns = count(turns(manifest), "turn");
+        let (bytes, raw) = (size(written.bytes), size(written.raw_bytes));
+        let how = if encrypted { ", encrypted" } else { "" };
+        writeln!(out, "wrote {turns}, {raw}, as {bytes} to {file}{how}")?;
+        requirements(out, &manifest.prerequisites)
+    }
+}
+
+impl Show {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, encrypted) = self.input.open()?;
+        let shown = shown(&bundle, encrypted);
+        match run.out.json {
+            true => run.out.record(&shown)?,
+            false => describe(&mut run.out, &shown)?,
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Verify {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, encrypted) = self.input.open()?;
+        let working = Working::new("verifying");
+        let missing = match run.open() {
+            Ok(repo) => {
+                let options = UnbundleOptions { session: None, max_bytes: self.max_bytes };
+                Some(plan_unbundle(&repo, &bundle, &options)?.missing)
+            }
+            Err(Failure::Library { error, .. })
+                if error.kind() == ErrorKind::NotFound && run.named_store().is_none() =>
+            {
+                bundle.verify(self.max_bytes)?;
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        drop(working);
+        let has_all = missing.as_ref().is_none_or(Vec::is_empty);
+        let shown = shown(&bundle, encrypted);
+        if run.out.json {
+            run.out.record(&json::BundleVerified { shown, missing: missing.as_deref() })?;
+        } else {
+            describe(&mut run.out, &shown)?;
+            writeln!(run.out, "every byte verifies")?;
+            for missing in missing.iter().flatten() {
+                writeln!(run.out, "this store has not {}", name_of(missing))?;
+            }
+        }
+        Ok(if has_all { Answer::Yes } else { Answer::No })
+    }
+}
+
+impl Unbundle {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, _) = self.input.open()?;
+        let (session, max_bytes) = (self.session.clone(), self.max_bytes);
+        let options = UnbundleOptions { session, max_bytes };
+        let working = Working::new("verifying");
+        let done = if self.dry_run {
+            let plan = plan_unbundle(&*run.open()?, &bundle, &options)?;
+            Unbundled { plan, operation: None, new_bytes: 0 }
+        } else {
+            unbundle(&*run.open_or_create()?, &bundle, &options, &stamp()?)?
+        };
+        drop(working);
+        self.report(&mut run.out, &done)?;
+        done.plan.check()?;
+        Ok(Answer::Yes)
+    }
+
+    fn report(&self, out: &mut Output, done: &Unbundled) -> Result<()> {
+        let plan = &done.plan;
+        if out.json {
+            let refs = plan.refs.iter().map(|planned| json::BundleRef {
+                name: planned.name.clone(),
+                becomes: planned.becomes.clone(),
+                fate: fate(planned.fate),
+                id: planned.id.to_string(),
+                turn: planned.turn,
+            });
+            out.record(&json::UnbundlePlan {
+                dry_run: self.dry_run,
+                refs: refs.collect(),
+                new_objects: plan.new_objects,
+                known_objects: plan.known_objects,
+                missing: &plan.missing,
+                operation: done.operation,
+                new_bytes: done.new_bytes,
+            })?;
+            return Ok(());
+        }
+        for planned in &plan.refs {
+            let turn = planned.turn;
+            let becomes = out.paint.paint(NAME, one_line(&planned.becomes, NAME_CHARS));
+            let what = match planned.fate {
+                RefFate::New if planned.name != planned.becomes => {
+                    format!("new, for {}", one_line(&planned.name, NAME_CHARS))
+                }
+                RefFate::New => "new".to_owned(),
+                RefFate::Forward => "moves on".to_owned(),
+                RefFate::Known => "known".to_owned(),
+            };
+            writeln!(out, "{becomes}  turn {turn}, {what}")?;
+        }
+        let (new, known) = (count(plan.new_objects, "new object"), plan.known_objects);
+        if plan.missing.is_empty() {
+            let nothing = if plan.is_empty() { "; nothing to do" } else { "" };
+            writeln!(out, "{new}, {known} known{nothing}")?;
+        }
+        if self.dry_run && !plan.is_empty() {
+            writeln!(out, "nothing was done")?;
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Opens the bundle, and tells whether it is encrypted.
+    fn open(&self) -> Result<(BundleFile, bool)> {
+        let name = input_name(&self.file);
+        let file = if self.file == Path::new("-") {
+            // It is read at many places, and again while it is taken in.
+            let failed = |error| Error::io("keep what comes from standard input", error);
+            let mut file = tempfile::tempfile().map_err(failed)?;
+            io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
+            io::Seek::rewind(&mut file).map_err(failed)?;
+            file
+        } else {
+            open_file(&self.file)?
+        };
+        let (bytes, encrypted) = sealing::open(file, &name, &self.opening)?;
+        Ok((BundleFile::open(bytes).map_err(|error| error.at(name))?, encrypted))
+    }
+}
+
+impl Level {
+    fn tier(self) -> Tier {
+        match self {
+            Self::Hot => Tier::Hot,
+            Self::Compacted => Tier::Compacted,
+            Self::Archive => Tier::Archive,
+        }
+    }
+}
+
+/// What a name on the command line means: a session before anything else.
+fn wanted(repo: &Repository, name: &str) -> Result<Wanted> {
+    if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
+        return Ok(Wanted::Session(name.to_owned()));
+    }
+    let revision = resolve(repo, name)?;
+    Ok(revision.branch.map_or(Wanted::Commit(revision.commit), Wanted::Branch))
+}
+
+fn turns(manifest: &Manifest) -> u64 {
+    manifest.sessions.iter().map(|session| session.turns).sum()
+}
+
+fn shown(bundle: &BundleFile, encrypted: bool) -> json::BundleShown<'_> {
+    json::BundleShown {
+        checksum: bundle.checksum().to_string(),
+        encrypted,
+        bytes: bundle.file_bytes(),
+        raw_bytes: bundle.raw_bytes(),
+        manifest: bundle.manifest(),
+    }
+}
+
+fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
+    let manifest = shown.manifest;
+    let checksum: String = shown.checksum.chars().take(ID_DIGITS).collect();
+    let how = if shown.encrypted { ", encrypted" } else { "" };
+    let (bytes, raw) = (size(shown.bytes), size(shown.raw_bytes));
+    writeln!(out, "bundle {checksum}: {bytes} for {raw}{how}")?;
+    for session in &manifest.sessions {
+        let name = out.paint.paint(NAME, one_line(&session.session, NAME_CHARS));
+        let (first, last) = (session.first_turn, session.last_turn);
+        let (oldest, newest) = (&session.oldest, &session.newest);
+        let turns = count(session.turns, "turn");
+        write!(out, "{name}: {turns}, {first} to {last}, ")?;
+        write!(out, "{} to {}", one_line(oldest, NAME_CHARS), one_line(newest, NAME_CHARS))?;
+        match session.elided {
+            0 => writeln!(out)?,
+            elided => writeln!(out, "; {elided} without their context")?,
+        }
+    }
+    for (name, value) in &manifest.refs {
+        let (name, turn) = (one_line(name, NAME_CHARS), value.turn);
+        let id = out.paint.paint(FAINT, value.id.0.short(ID_DIGITS));
+        writeln!(out, "  {name}  turn {turn}  {id}")?;
+    }
+    requirements(out, &manifest.prerequisites)
+}
+
+fn requirements(out: &mut Output, prerequisites: &[Prerequisite]) -> Result<()> {
+    for known in prerequisites {
+        writeln!(out, "requires {}", name_of(known))?;
+    }
+    Ok(())
+}
+
+fn name_of(known: &Prerequisite) -> String {
+    let (turn, session) = (known.turn, one_line(&known.session, NAME_CHARS));
+    format!("turn {turn} of {session} ({})", known.commit.0.short(ID_DIGITS))
+}
+
+const fn fate(fate: RefFate) -> &'static str {
+    match fate {
+        RefFate::New => "new",
+        RefFate::Forward => "forward",
+        RefFate::Known => "known",
+    }
+}
+
+/// A name that nobody has, in a directory.
+fn temporary(dir: &Path) -> PathBuf {
+    let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    dir.join(format!(".{name}.tmp"))
+}
+
+/// A file without a name beside the content that it is made from.
+fn spool(repo: &Repository) -> Result<Arc<dyn IoFile>> {
+    let path = temporary(repo.store().dir());
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let file = RealIo.create(&path).map_err(failed)?;
+    RealIo.remove(&path).map_err(failed)?;
+    Ok(file)
+}
+
+/// Writes a new file, and reads it back.
+fn save_checked(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut sum = Checksum::new(COPY_CONTEXT);
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    save(path, false, |out| {
+        let mut out = Summed { out, sum: &mut sum };
+        write(&mut out).map_err(failed)
+    })?;
+    let mut found = Checksum::new(COPY_CONTEXT);
+    let mut nowhere = io::sink();
+    let mut out = Summed { out: &mut nowhere, sum: &mut found };
+    let read = fs::File::open(path).and_then(|file| copy(file, &mut out));
+    if read.is_ok() && found.finish() == sum.finish() {
+        return Ok(());
+    }
+    let _ = fs::remove_file(path);
+    Err(Error::corrupt(path.display(), "what was written", "other bytes").into())
+}
+
+fn copy(mut from: impl Read, out: &mut dyn Write) -> io::Result<()> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return out.flush(),
+            read => out.write_all(buffer.get(..read).unwrap_or_default())?,
+        }
+    }
+}
+
+/// What was spooled, front to back.
+struct Spooled<'a> {
+    file: &'a dyn IoFile,
+    at: u64,
+}
+
+impl Read for Spooled<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// Takes the checksum of what passes.
+struct Summed<'a> {
+    out: &'a mut dyn Write,
+    sum: &'a mut Checksum,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sum.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

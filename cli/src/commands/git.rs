@@ -1,0 +1,231 @@
+//! `git`: a store as a git repository, and a git history as snapshots.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
+use turntree::agents::session_name;
+use turntree::git::{
+    ExportSelection, GitExportOptions, GitImportOptions, GitNote, check_repository, export, import,
+};
+use turntree::workspace::MAX_FILE_BYTES;
+
+use crate::complete::{revisions, sessions};
+use crate::error::{Answer, Hint, Result};
+use crate::invocation::{Invocation, stamp};
+use crate::json;
+use crate::output::{NAME, STRONG, warn};
+use crate::progress::Working;
+use crate::quantity::parse_size;
+use crate::render::{count, harmless, size};
+
+/// Most notes that are printed one by one.
+const MAX_SHOWN_NOTES: usize = 10;
+
+/// Write sessions as a git repository, or bring a git history in
+///
+/// docs/formats/git.md says what goes where.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree git export review.git && git -C review.git log --stat review/main
+  turntree git export archive.git --session nightly
+  turntree git import ../project --session project
+  turntree git import ../project main v1.2")]
+pub(crate) struct Git {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Export(Export),
+    Import(Import),
+}
+
+/// Write branches and tags to a git repository, one commit a turn
+///
+/// The repository is made without a working tree: clone it to look at files. Exporting to it again
+/// adds what is new. The same store gives the same commits everywhere. A directory that 'git export'
+/// did not make, and a branch there that somebody has moved, are left alone.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree git export review.git
+  turntree git export archive.git --session nightly --source
+  turntree git export best.git nightly/plan-b v1")]
+struct Export {
+    /// The repository: nothing is there yet, or an earlier export
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    directory: PathBuf,
+    /// Branches and tags; all of them by default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    names: Vec<String>,
+    /// The branches of this session and the tags on its snapshots
+    #[arg(long, value_name = "NAME", conflicts_with = "names", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Write imported transcripts too, piece by piece
+    #[arg(long)]
+    source: bool,
+}
+
+/// Bring a git history in, one snapshot a commit
+///
+/// Files, messages, authors and times come in; branches are branches, and merges merges. Importing
+/// again adds what is new. Nothing of the repository is run, and none of its settings counts.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree git import ../project
+  turntree git import ../project main origin/next --session project
+  turntree git import review.git --session copy")]
+struct Import {
+    /// The repository
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    directory: PathBuf,
+    /// Branches, tags and commits there; all branches by default
+    #[arg(value_name = "REV")]
+    revisions: Vec<String>,
+    /// The session it becomes or continues; the directory's name by default
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Leave larger files out
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_file_size: Option<u64>,
+    /// Point HEAD at the imported session
+    #[arg(long)]
+    switch: bool,
+}
+
+impl Git {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Export(export) => export.run(run),
+            Action::Import(import) => import.run(run),
+        }
+    }
+
+    /// Whether it only reads the store.
+    pub(crate) fn looks_only(&self) -> bool {
+        matches!(self.action, Action::Export(_))
+    }
+}
+
+impl Export {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let selection = match &self.session {
+            Some(session) => ExportSelection::Session(session.clone()),
+            None if self.names.is_empty() => ExportSelection::All,
+            None => ExportSelection::Names(self.names.clone()),
+        };
+        let options = GitExportOptions { selection, source: self.source };
+        let working = Working::new("looking at the turns");
+        let mut progress = |done, all| working.say(format!("turn {done} of {all}"));
+        let report = export(&repo, &self.directory, &options, &mut progress).hint(
+            ErrorKind::Conflict,
+            "another program changed the repository meanwhile: export again",
+        )?;
+        drop(working);
+        let directory = self.directory.display().to_string();
+        if run.out.json {
+            let refs = report.refs.into_iter().map(|found| json::GitRef {
+                name: found.name,
+                git_name: found.git_name,
+                git_id: found.git_id,
+            });
+            run.out.record(&json::GitExported {
+                directory,
+                commits: report.commits,
+                objects: report.objects,
+                bytes: report.bytes,
+                expired: report.expired,
+                refs: refs.collect(),
+                notes: notes(report.notes),
+            })?;
+            return Ok(Answer::Yes);
+        }
+        warn_of(&report.notes);
+        let refs = count(report.refs.len() as u64, "ref");
+        if report.commits == 0 {
+            writeln!(run.out, "{directory} has all of this already: {refs}")?;
+            return Ok(Answer::Yes);
+        }
+        let commits = run.out.paint.paint(STRONG, count(report.commits, "commit"));
+        let (objects, bytes) = (count(report.objects, "object"), size(report.bytes));
+        writeln!(run.out, "{directory}: {commits} for {refs}, {objects} in {bytes}")?;
+        if report.expired > 0 {
+            let expired = count(report.expired, "turn");
+            writeln!(run.out, "left out: {expired} that retention has dropped")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Import {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let full = self.directory.canonicalize();
+        let full = full.map_err(|error| {
+            turntree::Error::io(format!("open {}", self.directory.display()), error)
+        })?;
+        // What is no repository leaves no new store behind.
+        check_repository(&self.directory)?;
+        let repo = run.open_or_create()?;
+        let options = GitImportOptions {
+            revisions: self.revisions.clone(),
+            session: self.session.clone().unwrap_or_else(|| session_name(&full)),
+            stamp: stamp()?,
+            max_file_bytes: self.max_file_size.unwrap_or(MAX_FILE_BYTES),
+            switch: self.switch,
+        };
+        let working = Working::new("looking at the history");
+        let mut progress = |done, all| working.say(format!("commit {done} of {all}"));
+        let report = import(&repo, &self.directory, &options, &mut progress)
+            .hint(ErrorKind::Corrupt, "'git fsck' in the repository says more")
+            .hint(
+                ErrorKind::Conflict,
+                "another process changed this session meanwhile: import again",
+            )?;
+        drop(working);
+        if run.out.json {
+            let branches = report.branches.into_iter().map(|found| json::GitBranch {
+                branch: found.branch.branch().to_owned(),
+                git_name: found.git_name,
+                head: found.head.to_string(),
+                moved: found.moved,
+            });
+            run.out.record(&json::GitImported {
+                session: options.session,
+                commits: report.commits,
+                new_bytes: report.new_bytes,
+                branches: branches.collect(),
+                notes: notes(report.notes),
+            })?;
+            return Ok(Answer::Yes);
+        }
+        warn_of(&report.notes);
+        let session = run.out.paint.paint(NAME, &options.session);
+        let branches = report.branches.iter().map(|found| found.branch.branch());
+        let branches = branches.collect::<Vec<_>>().join(", ");
+        if report.commits == 0 {
+            writeln!(run.out, "{session} has all of this already: {branches}")?;
+            return Ok(Answer::Yes);
+        }
+        let commits = run.out.paint.paint(STRONG, count(report.commits, "commit"));
+        let written = size(report.new_bytes);
+        writeln!(run.out, "{session}: {commits} on {branches}; {written} written")?;
+        Ok(Answer::Yes)
+    }
+}
+
+fn notes(notes: Vec<GitNote>) -> Vec<json::GitNote> {
+    notes.into_iter().map(|GitNote { place, what }| json::GitNote { place, what }).collect()
+}
+
+fn warn_of(notes: &[GitNote]) {
+    for GitNote { place, what } in notes.iter().take(MAX_SHOWN_NOTES) {
+        warn(&format!("{}: {what}", harmless(place)));
+    }
+    if let Some(more) = notes.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
+        warn(&format!("{} more like these", count(more as u64, "note")));
+    }
+}

@@ -1,0 +1,560 @@
+//! `lesson`: what an agent learned, kept in its session and told again before a coming call.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::context::Builder;
+use turntree::exchange::lessons::{Call, Document, Lesson, Lessons, Merged, learn, prompt, select};
+use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
+use turntree::workspace::save;
+use turntree::{Error, ErrorKind};
+
+use super::lesson_fields::LessonFields;
+use crate::clock;
+use crate::complete::{lessons, revisions, sessions};
+use crate::error::{Answer, Failure, Hint, Result};
+use crate::invocation::{Invocation, input_name, read_input, stamp};
+use crate::json;
+use crate::render::count;
+use crate::render::lessons::{write_changes, write_list};
+use crate::revision::{branch_of, resolve};
+
+/// Keep what an agent learned, and tell it before a coming call
+///
+/// A lesson belongs to its session: branches that are forked off take it along, 'turntree merge BRANCH
+/// --only lessons' carries it on, and no other session sees it. None is ever deleted, only deprecated.
+/// Each command that changes lessons is one operation, which 'turntree undo' takes back, and no turn
+/// for 'turntree rollback'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree lesson add --tool fs.replace --mistake 'matched on white space' --correct 'take blocks'
+  turntree lesson add --spiral --branch plan-a
+  turntree lesson inject --tool fs.replace
+  turntree lesson list --all
+  turntree lesson export LESSONS.md; $EDITOR LESSONS.md; turntree lesson import LESSONS.md
+  turntree lesson rm 3f2a91c0de")]
+pub(crate) struct LessonCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Add(Add),
+    List(List),
+    Edit(Edit),
+    Rm(Rm),
+    Pin(Pin),
+    Unpin(Unpin),
+    Inject(Inject),
+    Export(Export),
+    Import(Import),
+}
+
+/// Where the lessons are.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Target {
+    /// Of this session's main branch
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    pub(crate) session: Option<String>,
+    /// Of this branch; HEAD's by default
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) on: Option<String>,
+}
+
+/// Add a lesson
+///
+/// One that says the same as one that is there renews it; those about infrastructure fold by the models
+/// that they go from and to, and are counted.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Add {
+    #[command(flatten)]
+    pub(crate) fields: LessonFields,
+    /// Take it from the circle that 'turntree spiral' finds; without one nothing is added, exit code 1
+    #[arg(long)]
+    pub(crate) spiral: bool,
+    /// The turn in which it was learned; that of the newest snapshot by default
+    #[arg(long, value_name = "N")]
+    pub(crate) turn: Option<u64>,
+    /// Link it to the branch, or snapshot, that was given up
+    #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    pub(crate) branch: Option<String>,
+    /// Pin it: it never expires, and every prompt tells it
+    #[arg(long)]
+    pub(crate) pin: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// List lessons
+#[derive(Debug, Args)]
+struct List {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// Those that count no more, too
+    #[arg(short, long)]
+    all: bool,
+}
+
+/// Change what a lesson says; an empty text takes a field away
+#[derive(Debug, Args)]
+struct Edit {
+    /// The lesson, or the beginning of its id
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(lessons))]
+    id: String,
+    #[command(flatten)]
+    fields: LessonFields,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Some lessons.
+#[derive(Debug, Args)]
+struct Chosen {
+    /// Lessons, or the beginnings of their ids
+    #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(lessons))]
+    ids: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Deprecate lessons: they count no more
+#[derive(Debug, Args)]
+struct Rm {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Pin lessons: they never expire, and every prompt tells them
+#[derive(Debug, Args)]
+struct Pin {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Unpin lessons
+#[derive(Debug, Args)]
+struct Unpin {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Print the lessons for a coming call, as text to stand before the prompt
+///
+/// All pinned ones, newest first, and the five others that fit best: what is about the tool, what
+/// happened often, what worked, what is new. At most 8192 bytes; nothing without lessons.
+#[derive(Debug, Args)]
+struct Inject {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// The tool that is about to be called
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// The turn that it is called in; that of the snapshot by default
+    #[arg(long, value_name = "N")]
+    turn: Option<u64>,
+}
+
+/// Write LESSONS.md, which people can edit and 'turntree lesson import' reads back
+#[derive(Debug, Args)]
+struct Export {
+    /// The file; standard output by default
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// The snapshot
+    #[arg(long, value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    from: String,
+    /// Replace the file if it is there
+    #[arg(long, requires = "file")]
+    force: bool,
+}
+
+/// Read LESSONS.md back: what was edited in it since it was written
+///
+/// A lesson that is gone from the file is deprecated; one under the heading '## new' is added. What was
+/// learned meanwhile stays. Of a file with a mistake nothing is taken. To go on with the same file
+/// afterwards, have it written again.
+#[derive(Debug, Args)]
+struct Import {
+    /// The file, or - for standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    /// Write the file again, with the lessons as they are then
+    #[arg(long)]
+    rewrite: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl LessonCommand {
+    /// Whether it only reads what refs lead to.
+    pub(crate) fn looks_only(&self) -> bool {
+        matches!(self.action, Action::List(_) | Action::Inject(_) | Action::Export(_))
+    }
+
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Add(add) => add.run(run),
+            Action::List(list) => list.run(run),
+            Action::Edit(edit) => edit.run(run),
+            Action::Rm(Rm { chosen }) => chosen.run(run, "rm", |lesson| lesson.deprecated = true),
+            Action::Pin(Pin { chosen }) => chosen.run(run, "pin", |lesson| lesson.pinned = true),
+            Action::Unpin(Unpin { chosen }) => {
+                chosen.run(run, "unpin", |lesson| lesson.pinned = false)
+            }
+            Action::Inject(inject) => inject.run(run),
+            Action::Export(export) => export.run(run),
+            Action::Import(import) => import.run(run),
+        }
+    }
+}
+
+/// What came of a change, for people and for programs.
+pub(crate) struct Changed {
+    branch: BranchName,
+    changes: Merged,
+    lessons: Lessons,
+    /// The snapshot that has it, and its turn.
+    made: Option<(ObjectId, u64)>,
+}
+
+impl Changed {
+    /// The same for programs.
+    pub(crate) fn record(self) -> json::LessonsChanged {
+        let Merged { added, changed, deprecated } = self.changes;
+        json::LessonsChanged {
+            session: self.branch.session().to_owned(),
+            branch: self.branch.branch().to_owned(),
+            commit: self.made.map(|(id, _)| id.to_string()),
+            turn: self.made.map(|(_, turn)| turn),
+            added,
+            changed,
+            deprecated,
+        }
+    }
+}
+
+/// The lessons of a branch, while they are changed.
+struct Change<'a> {
+    repo: &'a Repository,
+    branch: BranchName,
+    tip: Commit,
+    lessons: Lessons,
+}
+
+impl Target {
+    fn branch(&self, repo: &Repository) -> Result<BranchName> {
+        branch_of(repo, self.session.as_deref(), self.on.as_deref())
+    }
+
+    /// Changes the lessons of the branch by `act`, as one operation called `verb`, and shows what came
+    /// of it.
+    fn change(
+        &self,
+        run: &mut Invocation,
+        verb: &str,
+        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+    ) -> Result<Answer> {
+        let changed = self.apply(&*run.open()?, verb, act)?;
+        show(run, changed)
+    }
+
+    /// Changes the lessons of the branch by `act`, as one operation called `verb`.
+    fn apply(
+        &self,
+        repo: &Repository,
+        verb: &str,
+        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+    ) -> Result<Changed> {
+        let stamp = stamp()?;
+        let branch = self.branch(repo)?;
+        let mut transaction = repo.begin();
+        let Some(tip) = transaction.tip(&branch) else {
+            let hint = "lessons belong to a session: take a snapshot first";
+            let error = Error::not_found(format!("{branch} has no snapshot yet"));
+            return Err(Failure::hinted(error, hint));
+        };
+        let (context, tip) = (repo.context(&tip)?, repo.commit(&tip)?);
+        let before = Lessons::read(&transaction, &context)?;
+        let mut change = Change { repo, branch, tip, lessons: before.clone() };
+        let changes = act(&mut change)?;
+        let Change { branch, tip, lessons, .. } = change;
+        let mut made = None;
+        if changes != Merged::default() {
+            let mut builder = Builder::from(context);
+            lessons.write(&mut transaction, &mut builder, &before)?;
+            let tree = builder.write(&mut transaction)?;
+            let mut draft = Draft::new(tree, format!("lesson {verb}"), &stamp);
+            draft.metadata.insert(LESSONS_CHANGED.to_owned(), verb.to_owned());
+            // The files are what they were, and so is the directory that they came from.
+            let workspace = tip.metadata.get_key_value(WORKSPACE);
+            draft.metadata.extend(workspace.map(|(name, dir)| (name.clone(), dir.clone())));
+            let id = transaction.snapshot(&branch, draft)?;
+            made = Some((id, transaction.commit(&id)?.turn));
+            transaction.finish(&stamp, &format!("lesson {verb} {branch}")).hint(
+                ErrorKind::Conflict,
+                "another process put a snapshot on this branch meanwhile: try again",
+            )?;
+        }
+        Ok(Changed { branch, changes, lessons, made })
+    }
+}
+
+fn show(run: &mut Invocation, changed: Changed) -> Result<Answer> {
+    if run.out.json {
+        run.out.record(&changed.record())?;
+    } else {
+        let Changed { branch, changes, lessons, .. } = &changed;
+        write_changes(&mut run.out, branch, changes, lessons)?;
+    }
+    Ok(Answer::Yes)
+}
+
+impl Add {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        match self.apply(&repo)? {
+            Some(changed) => show(run, changed),
+            None => self.nothing_to_learn(run, &repo),
+        }
+    }
+
+    /// Adds the lesson, unless it was to be that of a spiral and there is none.
+    pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<Changed>> {
+        let mut lesson = Lesson::default();
+        if self.spiral {
+            let Some(learned) = self.learn(repo)? else { return Ok(None) };
+            lesson = learned;
+        }
+        self.fields.apply(&mut lesson);
+        let changed = self.target.apply(repo, "add", |change| {
+            lesson.captured_at = stamp()?.time.micros / 1000;
+            lesson.pinned = self.pin;
+            if let Some(revision) = &self.branch {
+                abandon(change, revision, &mut lesson)?;
+            }
+            lesson.turn_id = match self.turn {
+                Some(turn) => turn,
+                None if self.spiral => lesson.turn_id,
+                None => change.tip.turn,
+            };
+            let added = change.lessons.add(lesson)?;
+            let mut merged = Merged::default();
+            let list = if added.folded { &mut merged.changed } else { &mut merged.added };
+            list.push(added.key);
+            Ok(merged)
+        })?;
+        Ok(Some(changed))
+    }
+
+    /// What there is to learn from the last turns of the branch, or of the one that was given up.
+    fn learn(&self, repo: &Repository) -> Result<Option<Lesson>> {
+        let branch = self.target.branch(repo)?;
+        let revision = self.branch.clone().unwrap_or_else(|| branch.to_string());
+        let steps = steps(repo, &resolve(repo, &revision)?.commit)?;
+        Ok(learn(&find_spiral(&steps, SPIRAL_WINDOW)))
+    }
+
+    fn nothing_to_learn(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let branch = self.target.branch(repo)?;
+        if run.out.json {
+            let (session, branch) = (branch.session().to_owned(), branch.branch().to_owned());
+            let none = json::LessonsChanged::nothing(session, branch);
+            run.out.record(&none)?;
+        } else {
+            writeln!(run.out, "no spiral: nothing to learn")?;
+        }
+        Ok(Answer::No)
+    }
+}
+
+/// Links a lesson to what was given up.
+fn abandon(change: &Change<'_>, revision: &str, lesson: &mut Lesson) -> Result<()> {
+    let found = resolve(change.repo, revision)?;
+    let session = change.repo.commit(&found.commit)?.session;
+    if session != change.branch.session() {
+        let error = Error::invalid(format!(
+            "{revision} is of session {session}: a lesson stays in its own, {}",
+            change.branch.session()
+        ));
+        return Err(error.into());
+    }
+    lesson.abandoned_branch = found.branch.map(|branch| branch.to_string());
+    lesson.abandoned_commit = Some(found.commit.to_string());
+    Ok(())
+}
+
+impl Edit {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let edit = |lesson: &mut Lesson| self.fields.apply(lesson);
+        change_each(&self.target, std::slice::from_ref(&self.id), run, "edit", edit)
+    }
+}
+
+impl Chosen {
+    fn run(&self, run: &mut Invocation, verb: &str, edit: impl Fn(&mut Lesson)) -> Result<Answer> {
+        change_each(&self.target, &self.ids, run, verb, edit)
+    }
+}
+
+/// Edits some lessons of a branch.
+fn change_each(
+    target: &Target,
+    ids: &[String],
+    run: &mut Invocation,
+    verb: &str,
+    edit: impl Fn(&mut Lesson),
+) -> Result<Answer> {
+    target.change(run, verb, |change| {
+        let mut merged = Merged::default();
+        for id in ids {
+            let key = change.lessons.find(id).map_err(|error| error.at(format_args!("'{id}'")));
+            let key = key.hint(ErrorKind::NotFound, "'turntree lesson list --all' shows them")?;
+            let Some(old) = change.lessons.get(&key).cloned() else { continue };
+            let mut lesson = old.clone();
+            edit(&mut lesson);
+            if lesson == old {
+                continue;
+            }
+            let list = match lesson.deprecated && !old.deprecated {
+                true => &mut merged.deprecated,
+                false => &mut merged.changed,
+            };
+            list.push(key.clone());
+            change.lessons.set(&key, lesson)?;
+        }
+        Ok(merged)
+    })
+}
+
+/// The lessons of a snapshot, and its turn.
+fn lessons_at(repo: &Repository, revision: &str) -> Result<(Lessons, u64)> {
+    let id = resolve(repo, revision)?.commit;
+    Ok((Lessons::read(repo.store(), &repo.context(&id)?)?, repo.commit(&id)?.turn))
+}
+
+impl List {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        if run.out.json {
+            run.out.record(&list(&repo, &self.revision, self.all)?)?;
+            return Ok(Answer::Yes);
+        }
+        let (lessons, turn) = lessons_at(&repo, &self.revision)?;
+        write_list(&mut run.out, &shown(&lessons, turn, self.all), turn, lessons.others())?;
+        Ok(Answer::Yes)
+    }
+}
+
+/// Lessons that are listed in a turn: those that count then, or all.
+fn shown(lessons: &Lessons, turn: u64, all: bool) -> Vec<(&str, &Lesson)> {
+    let is_shown = |(_, lesson): &(&str, &Lesson)| all || lesson.is_live(turn);
+    let mut shown: Vec<(&str, &Lesson)> = lessons.iter().filter(is_shown).collect();
+    shown.sort_by_key(|(key, lesson)| (lesson.turn_id, lesson.captured_at, *key));
+    shown
+}
+
+/// The lessons of a snapshot that count, or all, for programs.
+pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json::Lessons> {
+    let (lessons, turn) = lessons_at(repo, revision)?;
+    let record = |(key, lesson): (&str, &Lesson)| json::ListedLesson {
+        id: key.to_owned(),
+        live: lesson.is_live(turn),
+        lesson: lesson.clone(),
+    };
+    let others = lessons.others().to_vec();
+    let lessons = shown(&lessons, turn, all).into_iter().map(record).collect();
+    Ok(json::Lessons { turn, lessons, others })
+}
+
+impl Inject {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let told = inject(&repo, &self.revision, self.tool.as_deref(), self.turn)?;
+        if run.out.json {
+            run.out.record(&told)?;
+        } else {
+            write!(run.out, "{}", told.prompt)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+/// The lessons for a coming call, in a turn or that of the snapshot.
+pub(crate) fn inject(
+    repo: &Repository,
+    revision: &str,
+    tool: Option<&str>,
+    turn: Option<u64>,
+) -> Result<json::InjectedLessons> {
+    let (lessons, newest) = lessons_at(repo, revision)?;
+    let now_millis = clock::now()?.micros / 1000;
+    let call = Call { tool, turn: turn.unwrap_or(newest), now_millis };
+    let block = prompt(&select(&lessons, &call));
+    let (prompt, lessons, left_out) = (block.text, block.told, block.left_out);
+    Ok(json::InjectedLessons { prompt, lessons, left_out })
+}
+
+impl Export {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let (lessons, _) = lessons_at(&repo, &self.from)?;
+        let text = Document::of(&lessons).to_text()?;
+        let Some(path) = &self.file else {
+            write!(run.out, "{text}")?;
+            return Ok(Answer::Yes);
+        };
+        let write = |out: &mut dyn Write| write_text(out, path, &text);
+        let hint = "--force replaces it; what was edited in it is lost unless it is imported first";
+        let bytes = save(path, self.force, write).hint(ErrorKind::InvalidInput, hint)?;
+        let (file, commit) = (path.display().to_string(), resolve(&repo, &self.from)?.commit);
+        if run.out.json {
+            run.out.record(&json::Exported { commit: commit.to_string(), file, bytes })?;
+        } else {
+            let lessons = count(lessons.iter().count() as u64, "lesson");
+            writeln!(run.out, "wrote {lessons} to {file}")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Import {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bytes, name) = (read_input(&self.file)?, input_name(&self.file));
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| Error::invalid(format!("{name}: expected text in UTF-8")))?;
+        let document = Document::parse(text).map_err(|error| error.at(&name))?;
+        let answer = self.target.change(run, "import", |change| {
+            let source = change.repo.store();
+            let base = Lessons::read_section(source, document.base).map_err(|_| {
+                let gone = "the lessons that it was written from are not in this store";
+                let error = Error::not_found(format!("{name}: {gone}"));
+                Failure::hinted(error, "write it again with 'turntree lesson export'")
+            })?;
+            let (turn, now) = (change.tip.turn, stamp()?.time.micros / 1000);
+            document
+                .merge_into(&mut change.lessons, &base, turn, now)
+                .map_err(|error| error.at(&name))
+                .hint(ErrorKind::Conflict, "write it again with 'turntree lesson export'")
+        })?;
+        if self.rewrite {
+            let repo = run.open()?;
+            let branch = self.target.branch(&repo)?;
+            let (lessons, _) = lessons_at(&repo, &branch.to_string())?;
+            let text = Document::of(&lessons).to_text()?;
+            save(&self.file, true, |out| write_text(out, &self.file, &text))?;
+        }
+        Ok(answer)
+    }
+}
+
+fn write_text(out: &mut dyn Write, path: &Path, text: &str) -> turntree::Result<()> {
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    out.write_all(text.as_bytes()).map_err(failed)
+}

@@ -1,0 +1,39 @@
+//! `mcp`: a server for agents that speak the Model Context Protocol.
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::error::{Answer, Result};
+use crate::invocation::Invocation;
+use crate::mcp;
+use crate::service::{Options, Service, end_on_signals};
+
+/// Serve the Model Context Protocol to an agent, over standard input and output
+///
+/// Offers snapshot, log, show, diff, search, branch, merge, restore, read_vfs, spiral, lessons and
+/// status as tools, payloads and snapshots as resources. Any number of servers may be at work on one store. It
+/// ends when its input ends.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree mcp --workspace .
+  turntree mcp --session nightly --branch plan-b
+  turntree mcp --read-only
+  claude mcp add turntree -- turntree mcp --workspace .")]
+pub(crate) struct Mcp {
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Mcp {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let service = Arc::new(Service::new(run, &self.options)?);
+        end_on_signals(&service)?;
+        // The server's threads write to stdout, so this one must not hold it.
+        run.out.hand_over();
+        mcp::serve(Arc::clone(&service))?;
+        // A change whose client is gone is done before this process is.
+        drop(service.quiet());
+        Ok(Answer::Yes)
+    }
+}

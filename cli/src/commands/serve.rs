@@ -1,0 +1,42 @@
+//! `serve`: a server for programs in any language, JSON-RPC in lines.
+
+use std::io::{BufReader, stdin};
+use std::sync::Arc;
+
+use clap::Args;
+use turntree::Error;
+
+use crate::error::{Answer, Failure, Result};
+use crate::invocation::Invocation;
+use crate::rpc;
+use crate::service::{Options, Service, end_on_signals};
+
+/// Serve other programs, JSON-RPC 2.0 in lines over standard input and output
+///
+/// A request is one line and its answer is one line, in the same order. The method describe lists all
+/// methods with the schemas of their arguments and answers. It ends when its input ends.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree serve --stdio --workspace .
+  turntree serve --stdio --read-only < requests.jsonl
+  echo '{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"status\"}' | turntree serve --stdio")]
+pub(crate) struct Serve {
+    /// Take requests from standard input and answer on standard output
+    #[arg(long)]
+    stdio: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Serve {
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        if !self.stdio {
+            let error = Error::invalid("serve takes --stdio: it listens nowhere else");
+            return Err(Failure::hinted(error, "turntree serve --stdio"));
+        }
+        let service = Arc::new(Service::new(run, &self.options)?);
+        end_on_signals(&service)?;
+        rpc::serve(&service, &mut BufReader::new(stdin().lock()), &mut run.out)?;
+        Ok(Answer::Yes)
+    }
+}

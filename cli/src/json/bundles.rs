@@ -1,0 +1,73 @@
+//! The records of `bundle`.
+
+use serde::Serialize;
+use turntree::exchange::bundle::{Manifest, Prerequisite};
+
+/// `bundle create`.
+#[derive(Serialize)]
+pub(crate) struct BundleWritten<'a> {
+    /// The file; `-` for standard output.
+    pub(crate) file: String,
+    /// Checksum of the whole, decrypted.
+    pub(crate) checksum: String,
+    pub(crate) encrypted: bool,
+    /// Bytes of the bundle, before it was encrypted.
+    pub(crate) bytes: u64,
+    /// Bytes of its objects.
+    pub(crate) raw_bytes: u64,
+    pub(crate) manifest: &'a Manifest,
+}
+
+/// `bundle show`.
+#[derive(Serialize)]
+pub(crate) struct BundleShown<'a> {
+    /// Checksum of the whole, decrypted.
+    pub(crate) checksum: String,
+    pub(crate) encrypted: bool,
+    /// Bytes of the bundle, decrypted.
+    pub(crate) bytes: u64,
+    /// Bytes of its objects, as it says.
+    pub(crate) raw_bytes: u64,
+    pub(crate) manifest: &'a Manifest,
+}
+
+/// `bundle verify`.
+#[derive(Serialize)]
+pub(crate) struct BundleVerified<'a> {
+    #[serde(flatten)]
+    pub(crate) shown: BundleShown<'a>,
+    /// What the store has not and would need; `null` when no store was asked.
+    pub(crate) missing: Option<&'a [Prerequisite]>,
+}
+
+/// `bundle unbundle`.
+#[derive(Serialize)]
+pub(crate) struct UnbundlePlan<'a> {
+    /// Whether nothing was done.
+    pub(crate) dry_run: bool,
+    pub(crate) refs: Vec<BundleRef>,
+    /// Objects that the store did not have.
+    pub(crate) new_objects: u64,
+    /// Objects that it had.
+    pub(crate) known_objects: u64,
+    /// What it has not and would need.
+    pub(crate) missing: &'a [Prerequisite],
+    /// The number of the operation; `null` when there was none.
+    pub(crate) operation: Option<u64>,
+    /// Bytes the store grew by.
+    pub(crate) new_bytes: u64,
+}
+
+/// What becomes of a ref of a bundle.
+#[derive(Serialize)]
+pub(crate) struct BundleRef {
+    /// Its full name in the bundle.
+    pub(crate) name: String,
+    /// Its full name in the store.
+    pub(crate) becomes: String,
+    /// `new`, `forward`, `known`.
+    pub(crate) fate: &'static str,
+    pub(crate) id: String,
+    /// The turn that it leads to.
+    pub(crate) turn: u64,
+}

@@ -1,0 +1,64 @@
+//! Records of what goes to git repositories and comes from them.
+
+use serde::Serialize;
+
+/// `git export`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitExported {
+    /// The repository.
+    pub(crate) directory: String,
+    /// Commits written.
+    pub(crate) commits: u64,
+    /// Git objects written, commits included.
+    pub(crate) objects: u64,
+    /// Bytes written.
+    pub(crate) bytes: u64,
+    /// Turns left out, since retention has dropped them.
+    pub(crate) expired: u64,
+    pub(crate) refs: Vec<GitRef>,
+    pub(crate) notes: Vec<GitNote>,
+}
+
+/// A branch or tag that was exported.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitRef {
+    /// Full name in the store.
+    pub(crate) name: String,
+    /// Full name in the repository.
+    pub(crate) git_name: String,
+    /// The git object.
+    pub(crate) git_id: String,
+}
+
+/// `git import`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitImported {
+    pub(crate) session: String,
+    /// Snapshots made.
+    pub(crate) commits: u64,
+    /// Bytes the store grew by.
+    pub(crate) new_bytes: u64,
+    pub(crate) branches: Vec<GitBranch>,
+    pub(crate) notes: Vec<GitNote>,
+}
+
+/// A branch that was imported.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitBranch {
+    /// Branch in the session.
+    pub(crate) branch: String,
+    /// What it is in the repository: the full name of a ref, or the id of a commit.
+    pub(crate) git_name: String,
+    /// The snapshot it is at.
+    pub(crate) head: String,
+    /// Whether it moved.
+    pub(crate) moved: bool,
+}
+
+/// Something that was left out, or is not as it was.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitNote {
+    /// A path, a ref or a commit.
+    pub(crate) place: String,
+    pub(crate) what: String,
+}

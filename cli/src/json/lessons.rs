@@ -1,0 +1,61 @@
+//! The records of `lesson`. The fields of a lesson are those of open-codesign's proposal.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use turntree::exchange::lessons::Lesson;
+
+/// `lesson list`.
+#[derive(Serialize)]
+pub(crate) struct Lessons {
+    /// The turn of the snapshot that was looked at.
+    pub(crate) turn: u64,
+    pub(crate) lessons: Vec<ListedLesson>,
+    /// Keys of entries of the section that are no lessons.
+    pub(crate) others: Vec<String>,
+}
+
+/// A lesson.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ListedLesson {
+    pub(crate) id: String,
+    /// Whether it counts in that turn.
+    pub(crate) live: bool,
+    #[serde(flatten)]
+    #[schemars(with = "Map<String, Value>")]
+    pub(crate) lesson: Lesson,
+}
+
+/// A command that changes lessons.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LessonsChanged {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// The new snapshot of the branch; `null` when nothing changed.
+    pub(crate) commit: Option<String>,
+    pub(crate) turn: Option<u64>,
+    /// Ids of lessons that are new, that are others now, and that count no more.
+    pub(crate) added: Vec<String>,
+    pub(crate) changed: Vec<String>,
+    pub(crate) deprecated: Vec<String>,
+}
+
+impl LessonsChanged {
+    /// Nothing changed on a branch.
+    pub(crate) fn nothing(session: String, branch: String) -> Self {
+        let (commit, turn) = (None, None);
+        let (added, changed, deprecated) = (Vec::new(), Vec::new(), Vec::new());
+        Self { session, branch, commit, turn, added, changed, deprecated }
+    }
+}
+
+/// `lesson inject`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct InjectedLessons {
+    /// The block; empty without lessons.
+    pub(crate) prompt: String,
+    /// Ids of the lessons in it, in order.
+    pub(crate) lessons: Vec<String>,
+    /// Ids of those that did not fit.
+    pub(crate) left_out: Vec<String>,
+}

@@ -1,0 +1,132 @@
+//! Branches: list them, begin one, act on another.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::Error;
+use turntree::repo::HEAD;
+
+use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
+use super::{Call, Effect, Request};
+use crate::commands::branch::{branches_of, records};
+use crate::commands::fork::fork;
+use crate::commands::switch::{switch, whereabouts};
+use crate::error::Result;
+use crate::invocation::check_may_switch;
+use crate::json;
+use crate::revision::with_resolver;
+
+/// What to do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Branch {
+    /// list, fork (begin a branch) or switch (act on another one); list by default
+    #[serde(default)]
+    action: Action,
+    /// Name of the branch to begin or to act on; for switch also session/branch or a session
+    name: Option<String>,
+    /// Where a new branch begins, a revision; HEAD by default
+    at: Option<String>,
+    /// Act on a new branch from now on
+    #[serde(default)]
+    switch: bool,
+    /// List only branches of this session, or begin one in it
+    session: Option<String>,
+    /// Begin at this branch of the list; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// How many branches at most: 1 to 500, 50 by default
+    limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    #[default]
+    List,
+    Fork,
+    Switch,
+}
+
+/// What there is, or what was done.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Branched {
+    /// The branches of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branches: Option<Vec<json::Branch>>,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+    /// The branch that was begun, or that calls act on now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moved: Option<json::Moved>,
+}
+
+impl Request for Branch {
+    type Answer = Branched;
+    const NAME: &'static str = "branch";
+    const TITLE: &'static str = "Branches: list, fork, switch";
+    const ABOUT: &'static str = "Lists branches, begins one at any snapshot, or makes later calls act on \
+        another one. A fork costs the same for any size of context. Neither touches files: restore \
+        brings those of a branch into the workspace.";
+    const EFFECT: Effect = Effect::MayAdd;
+
+    fn answer(self, call: &Call<'_>) -> Result<Branched> {
+        match self.action {
+            Action::List => self.list(call),
+            Action::Fork => self.fork(call),
+            Action::Switch => self.switch(call),
+        }
+    }
+}
+
+impl Branch {
+    fn list(&self, call: &Call<'_>) -> Result<Branched> {
+        let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+        let repo = call.open()?;
+        let branches = branches_of(&repo, self.session.as_deref());
+        let Part { part, next, .. } = items(branches, self.offset, limit);
+        Ok(Branched { branches: Some(records(&repo, part)?), next_offset: next, moved: None })
+    }
+
+    fn fork(&self, call: &Call<'_>) -> Result<Branched> {
+        call.check_may_change()?;
+        let mut own = call.own_branch().is_some();
+        if self.switch && !own {
+            check_may_switch()?;
+        }
+        let repo = call.open()?;
+        let at = self.at.as_deref().unwrap_or(HEAD);
+        let (session, name) = (self.session.as_deref(), self.name()?);
+        let (branch, _) = fork(&repo, at, session, name, self.switch && !own)?;
+        own &= self.switch;
+        let moved = Some(whereabouts(&repo, &branch)?);
+        if own {
+            *call.own_branch() = Some(branch);
+        }
+        Ok(Branched { branches: None, next_offset: None, moved })
+    }
+
+    /// Moves HEAD, for everybody, unless this server acts on a branch of its own.
+    fn switch(&self, call: &Call<'_>) -> Result<Branched> {
+        call.check_may_change()?;
+        let own = call.own_branch().is_some();
+        if !own {
+            check_may_switch()?;
+        }
+        let (repo, name) = (call.open()?, self.name()?);
+        let name = if name == "-" { "@{-1}" } else { name };
+        let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;
+        if !own {
+            switch(&repo, &branch)?;
+        }
+        let moved = Some(whereabouts(&repo, &branch)?);
+        if own {
+            *call.own_branch() = Some(branch);
+        }
+        Ok(Branched { branches: None, next_offset: None, moved })
+    }
+
+    fn name(&self) -> Result<&str> {
+        let missing = || Error::invalid("fork and switch take the name of a branch").into();
+        self.name.as_deref().ok_or_else(missing)
+    }
+}

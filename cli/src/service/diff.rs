@@ -1,0 +1,116 @@
+//! What changed between two snapshots.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::context::ContextDiff;
+use turntree::repo::{HEAD, Repository};
+
+use super::page::{Bounded, ITEMS, MAX_ITEMS, TEXT_BYTES, limit};
+use super::{Call, Effect, Request};
+use crate::commands::diff::{changes, records};
+use crate::error::{Failure, Result};
+use crate::json;
+use crate::output::Palette;
+use crate::render::changes::Changes;
+use crate::revision::resolve;
+
+/// What to compare.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Diff {
+    /// The snapshot before, a revision
+    old: String,
+    /// The snapshot after; HEAD by default
+    new: Option<String>,
+    /// Only sections and entries at or below these, as in files/src
+    #[serde(default)]
+    paths: Vec<String>,
+    /// Also show the changes as text: unified diffs of entries, a line for each message
+    #[serde(default)]
+    text: bool,
+    /// Begin at this change; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// How many changes at most: 1 to 500, 50 by default
+    limit: Option<u64>,
+}
+
+/// What changed.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Compared {
+    /// The commit before.
+    old: String,
+    /// The commit after.
+    new: String,
+    /// Changes by section: what was added, removed and changed.
+    sections: BTreeMap<String, json::SectionDiff>,
+    /// How many there are in all.
+    total: u64,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+    /// The changes of this answer as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// Whether the text was longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text_cut: Option<bool>,
+}
+
+impl Request for Diff {
+    type Answer = Compared;
+    const NAME: &'static str = "diff";
+    const TITLE: &'static str = "Differences of two snapshots";
+    const ABOUT: &'static str = "Says what changed between two snapshots: messages, notes, memory, \
+        files. With text, shows the changes as a unified diff as well.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &Call<'_>) -> Result<Compared> {
+        let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+        let repo = call.open()?;
+        let old = resolve(&repo, &self.old)?.commit;
+        let new = resolve(&repo, self.new.as_deref().unwrap_or(HEAD))?.commit;
+        let mut changed = changes(&repo, &old, &new, &self.paths)?;
+        let total = changed.values().map(|section| section.changes.len() as u64).sum();
+        let next_offset = keep_part(&mut changed, self.offset, limit);
+        let sections =
+            records(&changed).into_iter().map(|(name, record)| (name.to_owned(), record));
+        let sections = sections.collect();
+        let (text, text_cut) = match self.text {
+            true => write(&repo, &changed).map(|(text, is_cut)| (Some(text), Some(is_cut)))?,
+            false => (None, None),
+        };
+        let (old, new) = (old.to_string(), new.to_string());
+        Ok(Compared { old, new, sections, total, next_offset, text, text_cut })
+    }
+}
+
+/// Keeps at most `limit` changes from the place `offset` on; returns where the rest begins.
+fn keep_part(changed: &mut ContextDiff, offset: u64, limit: usize) -> Option<u64> {
+    let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
+    let (mut left, mut is_cut) = (limit, false);
+    for section in changed.values_mut() {
+        let skipped = skip.min(section.changes.len());
+        section.changes.drain(..skipped);
+        skip -= skipped;
+        is_cut |= section.changes.len() > left;
+        section.changes.truncate(left);
+        left -= section.changes.len();
+    }
+    changed.retain(|_, section| !section.changes.is_empty());
+    is_cut.then(|| offset.saturating_add(limit as u64))
+}
+
+/// Changes as text, and whether there would be more of it.
+fn write(repo: &Repository, changed: &ContextDiff) -> Result<(String, bool)> {
+    let changes = Changes { source: repo.store(), paint: Palette::default() };
+    let mut out = Bounded::new(usize::try_from(TEXT_BYTES).unwrap_or(usize::MAX));
+    let written = changed.iter().try_for_each(|(name, diff)| changes.write(&mut out, name, diff));
+    match written {
+        Err(Failure::Output(_)) if out.is_cut() => {}
+        written => written?,
+    }
+    let is_cut = out.is_cut();
+    Ok((out.into_text(), is_cut))
+}

@@ -1,0 +1,131 @@
+//! What was learned: list it, add to it, tell it before a coming call.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::repo::HEAD;
+
+use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
+use super::{Call, Effect, Request};
+use crate::commands::lesson::{Add, Changed, Target, inject, list};
+use crate::commands::lesson_fields::LessonFields;
+use crate::error::Result;
+use crate::json;
+
+/// What to do.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Lessons {
+    /// inject (the lessons for a coming call, as text), list or add; inject by default
+    #[serde(default)]
+    action: Action,
+    /// The tool that is about to be called, or that a new lesson is about
+    tool: Option<String>,
+    /// For add: what went wrong
+    mistake: Option<String>,
+    /// For add: what to do instead
+    correct: Option<String>,
+    /// For add: a word of yours
+    note: Option<String>,
+    /// For add: what it is about, one of semantic, spiral, infrastructure and budget; semantic by
+    /// default
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// For add: take it from the circle that spiral finds; without one nothing is added
+    #[serde(default)]
+    spiral: bool,
+    /// For add: the branch or snapshot that was given up
+    abandoned: Option<String>,
+    /// For add: it never expires, and is always told
+    #[serde(default)]
+    pin: bool,
+    /// For add: for how many turns it counts; for ever by default
+    expires_after: Option<u64>,
+    /// For list and inject: the snapshot; HEAD by default
+    revision: Option<String>,
+    /// For list: those that count no more, too
+    #[serde(default)]
+    all: bool,
+    /// For list: begin at this lesson; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// For list: how many at most, 1 to 500, 50 by default
+    limit: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    #[default]
+    Inject,
+    List,
+    Add,
+}
+
+/// One of three, as the action says.
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct LessonsAnswer {
+    /// The lessons for a coming call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    injected: Option<json::InjectedLessons>,
+    /// Lessons, oldest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lessons: Option<Vec<json::ListedLesson>>,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+    /// What came of adding one; null when there was nothing to learn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed: Option<json::LessonsChanged>,
+}
+
+impl Request for Lessons {
+    type Answer = LessonsAnswer;
+    const NAME: &'static str = "lessons";
+    const TITLE: &'static str = "What was learned";
+    const ABOUT: &'static str = "Keeps what went wrong and what to do instead, for the session and all its \
+        branches. Ask for them with the name of a tool before you call it, and add one when something \
+        failed or a branch is given up.";
+    const EFFECT: Effect = Effect::MayAdd;
+
+    fn answer(self, call: &Call<'_>) -> Result<LessonsAnswer> {
+        let revision = self.revision.as_deref().unwrap_or(HEAD);
+        match self.action {
+            Action::Inject => {
+                let told = inject(&*call.open()?, revision, self.tool.as_deref(), None)?;
+                Ok(LessonsAnswer { injected: Some(told), ..LessonsAnswer::default() })
+            }
+            Action::List => {
+                let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+                let listed = list(&*call.open()?, revision, self.all)?;
+                let Part { part, next, .. } = items(listed.lessons, self.offset, limit);
+                let (lessons, next_offset) = (Some(part), next);
+                Ok(LessonsAnswer { lessons, next_offset, ..LessonsAnswer::default() })
+            }
+            Action::Add => self.add(call),
+        }
+    }
+}
+
+impl Lessons {
+    fn add(self, call: &Call<'_>) -> Result<LessonsAnswer> {
+        call.check_may_change()?;
+        let fields = LessonFields {
+            kind: self.kind.map(|name| name.parse()).transpose()?,
+            tool: self.tool,
+            mistake: self.mistake,
+            correct: self.correct,
+            expires_after: self.expires_after,
+            note: self.note,
+            ..LessonFields::default()
+        };
+        let add = Add {
+            fields,
+            spiral: self.spiral,
+            turn: None,
+            branch: self.abandoned,
+            pin: self.pin,
+            target: Target::default(),
+        };
+        let changed = add.apply(&*call.open()?)?.map(Changed::record);
+        Ok(LessonsAnswer { changed, ..LessonsAnswer::default() })
+    }
+}

@@ -1,0 +1,74 @@
+//! Snapshots, newest first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::context::Selection;
+use turntree::repo::{HEAD, LogEntry, Touch, Touching};
+
+use super::page::{ITEMS, MAX_ITEMS, limit, text};
+use super::{Call, Effect, Request, parse_cursor};
+use crate::commands::log::Walk;
+use crate::error::Result;
+use crate::json;
+
+/// Bytes of a message that are told: `show` has the whole context.
+const MESSAGE_BYTES: usize = 1000;
+
+/// Which snapshots.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Log {
+    /// Begin here, or A..B for what B has and A has not; HEAD by default
+    revision: Option<String>,
+    /// Begin at every branch of every session
+    #[serde(default)]
+    all: bool,
+    /// Only turns that changed something at or below one of these, as in files/src or scratchpad
+    #[serde(default)]
+    paths: Vec<String>,
+    /// How many at most: 1 to 500, 50 by default
+    limit: Option<u64>,
+    /// Go on where the answer before ended
+    cursor: Option<String>,
+}
+
+/// Some snapshots.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Logged {
+    snapshots: Vec<json::LogLine>,
+    /// Where the next call goes on; null at the end.
+    next_cursor: Option<String>,
+}
+
+impl Request for Log {
+    type Answer = Logged;
+    const NAME: &'static str = "log";
+    const TITLE: &'static str = "History of snapshots";
+    const ABOUT: &'static str = "Lists snapshots, newest first: id, turn, time, message, how many \
+        messages the context had. Use paths to see only the turns that changed these. Revisions are \
+        names of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &Call<'_>) -> Result<Logged> {
+        let (limit, cursor) =
+            (limit(self.limit, ITEMS, MAX_ITEMS)?, parse_cursor(self.cursor.as_deref())?);
+        let repo = call.open()?;
+        let walk = match &self.revision {
+            None if self.all => Walk::all(&repo)?,
+            revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
+        };
+        let touching = Touching { paths: Selection::parse(&self.paths), text: None };
+        let mut touches = (!self.paths.is_empty()).then(|| repo.touches(touching));
+        let mut snapshots = Vec::new();
+        let shows = |entry: &LogEntry| match &mut touches {
+            Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+            None => Ok(true),
+        };
+        let next = walk.records(&repo, cursor, limit, shows, |mut record| {
+            record.message = text(&record.message, 0, MESSAGE_BYTES).part.to_owned();
+            snapshots.push(record);
+            Ok(())
+        })?;
+        Ok(Logged { snapshots, next_cursor: next.map(|id| id.to_string()) })
+    }
+}

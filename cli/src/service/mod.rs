@@ -1,0 +1,345 @@
+//! What programs ask for, one file an operation: a typed request in, a typed answer out.
+//!
+//! `mcp` and `serve` answer from the one table [`OPERATIONS`], so a tool, a method and its schemas are
+//! the same thing, and answers are the records of `--json` where these have one. Every call opens the
+//! store as a command does, so any number of servers, commands and collections work on it at once and
+//! nothing is ever stale; calls that may change something wait for each other.
+//!
+//! An answer is bounded: lists end after `limit` items and say where they go on, texts are cut where
+//! the next part begins.
+
+mod branch;
+mod diff;
+mod lessons;
+mod log;
+mod merge;
+mod page;
+mod read_vfs;
+pub(crate) mod resource;
+mod restore;
+mod schema;
+mod search;
+mod show;
+mod snapshot;
+mod spiral;
+mod status;
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use clap_complete::ArgValueCandidates;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
+use turntree::{Error, ErrorKind};
+
+use crate::complete::{revisions, sessions};
+use crate::error::{Exit, Failure, Result};
+use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
+
+/// Every operation, in the order of work.
+pub(crate) const OPERATIONS: [Operation; 12] = [
+    operation::<status::Status>(),
+    operation::<snapshot::Snapshot>(),
+    operation::<log::Log>(),
+    operation::<show::Show>(),
+    operation::<diff::Diff>(),
+    operation::<search::Search>(),
+    operation::<branch::Branch>(),
+    operation::<merge::Merge>(),
+    operation::<restore::Restore>(),
+    operation::<read_vfs::ReadVfs>(),
+    operation::<spiral::Spiral>(),
+    operation::<lessons::Lessons>(),
+];
+
+/// What an operation does to the store and the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    Looks,
+    /// It adds to what is there; `undo` takes that back.
+    Adds,
+    /// The same, and some of its forms only look.
+    MayAdd,
+    /// It may overwrite and delete files of the workspace; some of its forms only look.
+    MayReplace,
+}
+
+/// What is asked for: the arguments of an operation.
+trait Request: DeserializeOwned + JsonSchema {
+    /// What is answered.
+    type Answer: Serialize + JsonSchema;
+    const NAME: &'static str;
+    const TITLE: &'static str;
+    /// What it does and how to use it, for models and people.
+    const ABOUT: &'static str;
+    const EFFECT: Effect;
+
+    fn answer(self, call: &Call<'_>) -> Result<Self::Answer>;
+}
+
+/// An operation, ready to be listed and called.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) effect: Effect,
+    /// Schema of the arguments, an object.
+    pub(crate) input: fn() -> schema::Object,
+    /// Schema of the answer, an object.
+    pub(crate) output: fn() -> schema::Object,
+    run: fn(&Call<'_>, Value) -> Result<Value>,
+}
+
+const fn operation<R: Request>() -> Operation {
+    Operation {
+        name: R::NAME,
+        title: R::TITLE,
+        about: R::ABOUT,
+        effect: R::EFFECT,
+        input: schema::of_arguments::<R>,
+        output: schema::of_answer::<R::Answer>,
+        run: run::<R>,
+    }
+}
+
+fn run<R: Request>(call: &Call<'_>, arguments: Value) -> Result<Value> {
+    let arguments =
+        if arguments.is_null() { Value::Object(schema::Object::new()) } else { arguments };
+    let request: R = serde_json::from_value(arguments)
+        .map_err(|error| Error::invalid(format!("arguments of {}: {error}", R::NAME)))?;
+    let answer = serde_json::to_value(request.answer(call)?);
+    Ok(answer.map_err(|error| Error::new(ErrorKind::Io, format!("write the answer: {error}")))?)
+}
+
+/// How a server is started: what its calls act on, and what they may do.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Act on a branch of this session instead of HEAD's; main by default
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    /// Act on this branch instead of HEAD's
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
+    branch: Option<String>,
+    /// The directory that snapshots take files from and restores write them to; none by default
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
+    /// Change nothing
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// A server: a store, and what its calls act on.
+#[derive(Debug)]
+pub(crate) struct Service {
+    location: Location,
+    maintains: bool,
+    /// The branch to act on, instead of HEAD's.
+    branch: Mutex<Option<BranchName>>,
+    workspace: Option<PathBuf>,
+    pub(crate) read_only: bool,
+    /// Held by a call that may change something.
+    changing: Mutex<()>,
+}
+
+/// One call, with the store it opened.
+#[derive(Debug)]
+struct Call<'s> {
+    service: &'s Service,
+    opened: OnceCell<Opened>,
+}
+
+impl Service {
+    /// A server of the store in `dir` that changes nothing.
+    pub(crate) fn looking(dir: &Path) -> Self {
+        Self {
+            location: Location { dir: dir.to_owned(), found: "given" },
+            maintains: false,
+            branch: Mutex::default(),
+            workspace: None,
+            read_only: true,
+            changing: Mutex::default(),
+        }
+    }
+
+    /// A server of the store that a run of the program is about.
+    pub(crate) fn new(run: &Invocation, options: &Options) -> Result<Self> {
+        let Options { session, branch, workspace, read_only } = options;
+        let mut location = run.locate()?;
+        location.dir = absolute(&location.dir)?;
+        let head = || match is_absent(&location.dir)? {
+            true => Ok(DEFAULT_SESSION.to_owned()),
+            false => Ok::<_, Failure>(open(&location)?.head()?.branch.session().to_owned()),
+        };
+        let branch = match (session, branch) {
+            (None, None) => None,
+            (Some(session), None) => Some(BranchName::main(session)?),
+            (Some(session), Some(branch)) => Some(BranchName::new(session, branch)?),
+            (None, Some(name)) if name.contains('/') => Some(name.parse()?),
+            (None, Some(name)) => Some(BranchName::new(&head()?, name)?),
+        };
+        let workspace = workspace.as_deref().map(absolute).transpose()?;
+        Ok(Self {
+            location,
+            maintains: run.may_maintain(),
+            branch: Mutex::new(branch),
+            workspace,
+            read_only: *read_only,
+            changing: Mutex::default(),
+        })
+    }
+
+    /// The operation called `name`, if there is one and this server offers it.
+    pub(crate) fn operation(&self, name: &str) -> Option<&'static Operation> {
+        self.operations().find(|operation| operation.name == name)
+    }
+
+    /// What this server offers.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = &'static Operation> {
+        let offered = |operation: &&Operation| !self.read_only || operation.effect != Effect::Adds;
+        OPERATIONS.iter().filter(offered)
+    }
+
+    /// Calls an operation. One that may change something first waits for the others, and is not begun
+    /// when the caller has given up meanwhile.
+    pub(crate) fn call(
+        &self,
+        operation: &Operation,
+        arguments: Value,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Value> {
+        let _turn = (operation.effect != Effect::Looks).then(|| self.quiet());
+        if is_cancelled() {
+            return Err(Error::new(ErrorKind::Conflict, "cancelled before it began").into());
+        }
+        let call = Call::new(self);
+        let answer = (operation.run)(&call, arguments);
+        if let Some(opened) = call.opened.into_inner().filter(|_| self.maintains) {
+            opened.look_after();
+        }
+        answer
+    }
+
+    /// Keeps every change waiting, once the one at work is done.
+    pub(crate) fn quiet(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'s> Call<'s> {
+    fn new(service: &'s Service) -> Self {
+        Self { service, opened: OnceCell::new() }
+    }
+
+    /// Opens the store, which must be there.
+    fn open(&self) -> Result<Arc<Repository>> {
+        let repo = open(&self.service.location)?;
+        self.remember(repo)
+    }
+
+    /// Opens the store, or makes it.
+    fn open_or_create(&self) -> Result<Arc<Repository>> {
+        match is_absent(&self.service.location.dir)? {
+            true => self.remember(create(&self.service.location.dir)?),
+            false => self.open(),
+        }
+    }
+
+    fn remember(&self, repo: Repository) -> Result<Arc<Repository>> {
+        let repo = match self.own_branch().clone() {
+            Some(branch) => repo.acting_on(branch),
+            None => act(repo)?,
+        };
+        let opened = Opened::new(repo, self.service.location.dir.clone());
+        Ok(Arc::clone(&self.opened.get_or_init(|| opened).repo))
+    }
+
+    /// The branch that this server acts on, when it is its own.
+    fn own_branch(&self) -> MutexGuard<'_, Option<BranchName>> {
+        self.service.branch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn workspace(&self) -> Option<&Path> {
+        self.service.workspace.as_deref()
+    }
+
+    /// Refuses a change on a server that makes none.
+    fn check_may_change(&self) -> Result<()> {
+        match self.service.read_only {
+            false => Ok(()),
+            true => {
+                let message = "this server changes nothing: it was started with --read-only";
+                Err(Error::new(ErrorKind::Unsupported, message).into())
+            }
+        }
+    }
+}
+
+/// From now on a signal that asks this process to end waits for the change at work, and then does end
+/// it, in good order.
+pub(crate) fn end_on_signals(service: &Arc<Service>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| Error::io("watch for signals", error))?;
+    let service = Arc::clone(service);
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            let _quiet = service.quiet();
+            // The other threads wait for input that may never come. Nothing is left to write: a change
+            // is durable, or not begun.
+            std::process::exit(Exit::Success as i32);
+        }
+    });
+    Ok(())
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf> {
+    let found = std::path::absolute(dir);
+    Ok(found.map_err(|error| Error::io(format!("find {}", dir.display()), error))?)
+}
+
+/// Where a list goes on, as an earlier answer said.
+fn parse_cursor(cursor: Option<&str>) -> Result<Option<ObjectId>> {
+    let parse = |text: &str| {
+        let expected = "expected the next_cursor of the answer before";
+        text.parse().map_err(|_| Error::invalid(format!("cursor '{text}': {expected}")))
+    };
+    Ok(cursor.map(parse).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_at_most_twelve_operations_and_each_has_its_own_name() {
+        let mut names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
+        assert!(names.len() <= 12);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), OPERATIONS.len());
+    }
+
+    #[test]
+    fn schemas_are_objects_that_stand_for_themselves() {
+        for operation in &OPERATIONS {
+            for schema in [(operation.input)(), (operation.output)()] {
+                let name = operation.name;
+                assert_eq!(schema.get("type"), Some(&Value::from("object")), "{name}");
+                let text = serde_json::to_string(&schema).unwrap();
+                assert!(!text.contains("$ref") && !text.contains("\"format\""), "{name}: {text}");
+            }
+            let input = (operation.input)();
+            assert_eq!(input.get("additionalProperties"), Some(&Value::Bool(false)));
+            let text = serde_json::to_string(&input).unwrap();
+            assert!(!text.contains("null\"") && !text.contains("anyOf"), "{text}");
+        }
+    }
+}

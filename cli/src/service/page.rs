@@ -1,0 +1,151 @@
+//! Parts of long answers: how much one call gets, and where the next goes on.
+
+use turntree::{Error, Result};
+
+/// Bytes of text that a call gets by default, and at most.
+pub(super) const TEXT_BYTES: u64 = 16 << 10;
+pub(super) const MAX_TEXT_BYTES: u64 = 256 << 10;
+
+/// Items of a list whose items are lines, and at most.
+pub(super) const ITEMS: u64 = 50;
+pub(super) const MAX_ITEMS: u64 = 500;
+
+/// How many items a call gets.
+///
+/// # Errors
+/// `InvalidInput` for none or too many.
+pub(super) fn limit(asked: Option<u64>, default: u64, max: u64) -> Result<usize> {
+    let limit = asked.unwrap_or(default);
+    if limit == 0 || limit > max {
+        return Err(Error::invalid(format!("limit is {limit}: expected 1 to {max}")));
+    }
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+/// A part of something.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part<T> {
+    pub(super) part: T,
+    /// Where it begins.
+    pub(super) offset: u64,
+    /// Where the next one begins, unless this is the last.
+    pub(super) next: Option<u64>,
+}
+
+/// At most `limit` items from `offset` on.
+pub(super) fn items<T>(all: Vec<T>, offset: u64, limit: usize) -> Part<Vec<T>> {
+    let (len, start) = (all.len(), usize::try_from(offset).unwrap_or(usize::MAX));
+    let end = start.saturating_add(limit).min(len);
+    let part = all.into_iter().skip(start).take(limit).collect();
+    Part { part, offset, next: (end < len && start < len).then_some(end as u64) }
+}
+
+/// At most `limit` bytes of a text from `offset` on, whole characters only: both ends move to where a
+/// character begins, the start to the next one, the end to the one before.
+pub(super) fn text(all: &str, offset: u64, limit: usize) -> Part<&str> {
+    let at = |place: usize| place.min(all.len());
+    let mut start = at(usize::try_from(offset).unwrap_or(usize::MAX));
+    while !all.is_char_boundary(start) {
+        start += 1;
+    }
+    let mut end = at(start.saturating_add(limit));
+    while !all.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end <= start {
+        // A limit within a character: that one is given whole, or nobody would ever pass it.
+        let first = all.get(start..).and_then(|rest| rest.chars().next());
+        end = start + first.map_or(0, char::len_utf8);
+    }
+    let part = all.get(start..end).unwrap_or_default();
+    Part { part, offset: start as u64, next: (end < all.len()).then_some(end as u64) }
+}
+
+/// Text that is written to its limit and no further.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    text: Vec<u8>,
+    limit: usize,
+}
+
+impl Bounded {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { text: Vec::new(), limit }
+    }
+
+    /// Whether more was written than it takes.
+    pub(super) fn is_cut(&self) -> bool {
+        self.text.len() > self.limit
+    }
+
+    /// What was written, as far as it fits.
+    pub(super) fn into_text(self) -> String {
+        let text = String::from_utf8_lossy(&self.text);
+        self::text(&text, 0, self.limit).part.to_owned()
+    }
+}
+
+impl std::io::Write for Bounded {
+    /// Fails once nothing more is taken, so that nothing more is made.
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.is_cut() {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_text_are_the_text_whatever_the_limit() {
+        let all = "aß€😀\nüb😀😀er";
+        for limit in 1..all.len() + 2 {
+            let (mut joined, mut offset) = (String::new(), Some(0));
+            while let Some(at) = offset {
+                let Part { part, offset: start, next } = text(all, at, limit);
+                assert_eq!(start, at, "a part begins where the one before said");
+                assert!(!part.is_empty());
+                joined.push_str(part);
+                offset = next;
+            }
+            assert_eq!(joined, all, "{limit}");
+        }
+        for offset in 0..40 {
+            let Part { part, offset: start, .. } = text(all, offset, 3);
+            assert!(all[usize::try_from(start).unwrap()..].starts_with(part));
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_list_are_the_list() {
+        let all: Vec<u32> = (0..10).collect();
+        for limit in 1..12 {
+            let (mut joined, mut offset) = (Vec::new(), Some(0));
+            while let Some(at) = offset {
+                let part = items(all.clone(), at, limit);
+                joined.extend(part.part);
+                offset = part.next;
+            }
+            assert_eq!(joined, all, "{limit}");
+        }
+        assert_eq!(items(all, u64::MAX, 5).next, None);
+    }
+
+    #[test]
+    fn nothing_more_is_made_once_a_text_is_full() {
+        use std::io::Write;
+
+        let mut bounded = Bounded::new(5);
+        let written = (0..100).take_while(|_| bounded.write_all(b"abc").is_ok()).count();
+        assert_eq!((written, bounded.is_cut()), (2, true));
+        assert_eq!(bounded.into_text(), "abcab");
+    }
+}

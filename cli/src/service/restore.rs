@@ -1,0 +1,174 @@
+//! Brings a snapshot back, files and all: first what would be done, then that and nothing else.
+
+use std::fmt::Write;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::context::Selection;
+use turntree::object::{Kind, ObjectId};
+use turntree::repo::{BranchName, Repository};
+use turntree::workspace::{ChangeKind, FileChanges, Restoration, Restore as Wanted};
+use turntree::{Error, ErrorKind};
+
+use super::snapshot::no_workspace;
+use super::{Call, Effect, Request};
+use crate::error::{Failure, Result};
+use crate::json;
+use crate::render::ID_DIGITS;
+use crate::restoration::{BringBack, checked, end, part};
+use crate::revision::{branch_of, resolve};
+
+/// Files that are told.
+const TOLD: usize = 200;
+
+/// What comes back.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Restore {
+    /// The snapshot, a revision
+    revision: String,
+    /// Only this: files, conversation, another section, or a path; all by default
+    #[serde(default)]
+    only: Vec<String>,
+    /// Leave the lessons as they are: what was learned from what goes
+    #[serde(default)]
+    keep_lessons: bool,
+    /// Only say what would be done; true by default, unless there is a plan_id
+    dry_run: Option<bool>,
+    /// Do what a dry run said: its plan_id, with the same arguments
+    plan_id: Option<String>,
+    /// Go on on a branch of this session; main by default
+    session: Option<String>,
+    /// Go on on this branch
+    branch: Option<String>,
+}
+
+/// What would be done, or was.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RestoreAnswer {
+    /// Names this plan and the state that it was made for; null once it is done.
+    plan_id: Option<String>,
+    /// Whether it takes a plan_id: files are overwritten or deleted.
+    destructive: bool,
+    /// The first 200 files are listed.
+    #[serde(flatten)]
+    restoration: json::Restoration,
+    /// How many more files there are.
+    more_files: u64,
+}
+
+impl Request for Restore {
+    type Answer = RestoreAnswer;
+    const NAME: &'static str = "restore";
+    const TITLE: &'static str = "Bring a snapshot back";
+    const ABOUT: &'static str = "Goes back to a snapshot: the branch goes on with a new snapshot of that \
+        context, and the files of the workspace become those of it. The first call changes nothing and \
+        says what would be done, with a plan_id; call again with that plan_id to do it. The plan_id is \
+        refused when anything changed meanwhile. All that is in the workspace is saved before: \
+        workspace.before is the snapshot that brings it back.";
+    const EFFECT: Effect = Effect::MayReplace;
+
+    fn answer(self, call: &Call<'_>) -> Result<RestoreAnswer> {
+        let dry_run = self.dry_run.unwrap_or(self.plan_id.is_none());
+        if !dry_run {
+            call.check_may_change()?;
+        }
+        let repo = call.open()?;
+        let bring_back = self.wanted(call, &repo, dry_run)?;
+        let looked = bring_back.look(&repo)?;
+        let plan = looked.plan();
+        let (destructive, id) = (is_destructive(plan), plan_id(&repo, &bring_back, plan));
+        match &self.plan_id {
+            Some(asked) if *asked != id => return Err(stale()),
+            None if destructive && !dry_run => {
+                let error =
+                    Error::invalid("this overwrites or deletes files, so it takes a plan_id");
+                return Err(Failure::hinted(error, "call it without dry_run first"));
+            }
+            _ => {}
+        }
+        let answer = |restoration: json::Restoration, plan_id| {
+            let mut restoration = restoration;
+            let files = restoration.workspace.as_mut().map(|workspace| &mut workspace.files);
+            let more_files = files.map_or(0, |files| {
+                let more = files.len().saturating_sub(TOLD) as u64;
+                files.truncate(TOLD);
+                more
+            });
+            RestoreAnswer { plan_id, destructive, restoration, more_files }
+        };
+        if dry_run || !plan.changes_anything() {
+            return Ok(answer(bring_back.record(&repo, plan, None)?, Some(id)));
+        }
+        let done = bring_back.apply(&repo, looked)?;
+        let arranged = done.arranged.as_ref();
+        end(done.plan.files.as_ref(), arranged)?;
+        let made = Some((done.committed.sequence, arranged));
+        Ok(answer(bring_back.record(&repo, &done.plan, made)?, None))
+    }
+}
+
+impl Restore {
+    fn wanted(&self, call: &Call<'_>, repo: &Repository, dry_run: bool) -> Result<BringBack> {
+        let from = resolve(repo, &self.revision)?.commit;
+        let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
+        let only = Selection::parse(&self.only);
+        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
+        let workspace = match (only.reaches_files(), call.workspace()) {
+            (true, Some(dir)) => Some(checked(dir, false)?),
+            // Nobody's word but that of who started the server says where files are written.
+            (true, None) if has_files => return Err(no_workspace()),
+            _ => None,
+        };
+        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
+        let message = format!("restored turn {turn} ({short}){}", part(&self.only));
+        let restore = Wanted {
+            branch,
+            from,
+            only,
+            workspace,
+            is_rollback: false,
+            keep_lessons: self.keep_lessons,
+            audit: false,
+            message,
+        };
+        Ok(BringBack { restore, verb: "restore", dry_run })
+    }
+}
+
+fn is_destructive(plan: &Restoration) -> bool {
+    let files = plan.files.as_ref().map_or(&[][..], |changes| &changes.files);
+    files.iter().any(|file| file.kind != ChangeKind::Create)
+}
+
+fn stale() -> Failure {
+    let error = Error::new(
+        ErrorKind::Conflict,
+        "this plan_id is not that of what would be done now, and nothing was done",
+    );
+    Failure::hinted(error, "look at the plan again: call it without plan_id")
+}
+
+/// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,
+/// and the workspace as it was captured, so any change of these gives another one.
+fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &Restoration) -> String {
+    let Wanted { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
+    let tip = |branch: &BranchName| repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
+    let mut text = format!("{branch}\0{}\0{from}\0{}\0", tip(branch), only.to_text());
+    let now = plan.before.as_ref().map(|kept| kept.tree.to_string()).unwrap_or_default();
+    // Writing to a string does not fail.
+    let _ = write!(text, "{now}\0{keep_lessons}\0{}\0", plan.sections.join("\0"));
+    let dir = workspace.as_deref().map(|dir| dir.as_os_str().as_encoded_bytes().to_vec());
+    let mut bytes = text.into_bytes();
+    bytes.extend(dir.unwrap_or_default());
+    if let Some(FileChanges { files, left, .. }) = &plan.files {
+        for file in files {
+            let path = file.path.as_os_str().as_encoded_bytes();
+            bytes.extend([b"\0", path, b"\0", crate::json::action(file.kind).as_bytes()].concat());
+        }
+        for left in left {
+            bytes.extend([b"\0", left.path.as_os_str().as_encoded_bytes(), b"\0leave"].concat());
+        }
+    }
+    ObjectId::of(Kind::Blob, &bytes).to_string()
+}

@@ -1,0 +1,94 @@
+//! A snapshot at a glance, what is below a path of it, or one entry.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use turntree::repo::HEAD;
+
+use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
+use super::{Call, Effect, Request};
+use crate::commands::{ls, show};
+use crate::error::Result;
+use crate::json;
+use crate::revision::resolve;
+
+/// What to show.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Show {
+    /// A revision, perhaps with a path into it, as in HEAD:scratchpad or
+    /// turn:12:agents/main/messages/3; HEAD by default
+    revision: Option<String>,
+    /// Begin at this byte of an entry's text, or at this item of a list; 0 by default
+    #[serde(default)]
+    offset: u64,
+    /// At most so many bytes of text (16384 by default, up to 262144) or items (50, up to 500)
+    limit: Option<u64>,
+}
+
+/// One of three, as the path says.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Shown {
+    /// Without a path: the snapshot at a glance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<json::Overview>,
+    /// Without a path or with that of a folder or section: what is directly below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listing: Option<json::Listing>,
+    /// With the path of an entry: its content, as far as asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<json::Entry>,
+    /// The offset at which the next call goes on; null at the end.
+    next_offset: Option<u64>,
+    /// A resource that is the whole entry, when this is a part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<String>,
+}
+
+impl Request for Show {
+    type Answer = Shown;
+    const NAME: &'static str = "show";
+    const TITLE: &'static str = "A snapshot or an entry of it";
+    const ABOUT: &'static str = "Without a path, a snapshot at a glance and its sections. With one, \
+        what is below it, or the content of an entry: REV:agents/main/messages/12 is a message, \
+        REV:scratchpad/todos a note, REV:files/src/main.rs a file. Long texts and lists come in parts: \
+        call again with offset = next_offset.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &Call<'_>) -> Result<Shown> {
+        let repo = call.open()?;
+        let revision = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
+        let (id, source) = (revision.commit, repo.store());
+        let context = repo.context(&id)?;
+        let path = revision.path.clone().unwrap_or_default();
+        let mut shown =
+            Shown { snapshot: None, listing: None, entry: None, next_offset: None, whole: None };
+        let entry = match &revision.path {
+            Some(path) => show::entry(source, &id, &context, path)?,
+            None => None,
+        };
+        if let Some(mut entry) = entry {
+            let limit = limit(self.limit, TEXT_BYTES, MAX_TEXT_BYTES)?;
+            let all = entry.text.take();
+            if let Some(all) = all {
+                let part = page::text(&all, self.offset, limit);
+                entry.text = Some(part.part.to_owned());
+                shown.next_offset = part.next;
+                if part.next.is_some() || part.offset > 0 {
+                    shown.whole = Some(super::resource::entry_uri(&repo, &id, &path)?);
+                }
+            }
+            shown.entry = Some(entry);
+            return Ok(shown);
+        }
+        let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
+        let listed = ls::list_part(source, &context, &path, self.offset, limit + 1)?;
+        let part = page::items(listed, 0, limit);
+        shown.next_offset = part.next.map(|taken| self.offset.saturating_add(taken));
+        let (commit, entries) = (id.to_string(), part.part);
+        shown.listing = Some(json::Listing { commit, path, entries });
+        if revision.path.is_none() {
+            shown.snapshot = Some(show::overview(&id, &repo.commit(&id)?, &context, source)?);
+        }
+        Ok(shown)
+    }
+}

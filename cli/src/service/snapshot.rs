@@ -1,0 +1,95 @@
+//! Puts a context on the branch.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use turntree::{Error, ErrorKind};
+
+use super::{Call, Effect, Request};
+use crate::commands::snapshot::Snapshot as Command;
+use crate::error::{Failure, Result};
+use crate::json;
+
+/// Paths that were left out that are told.
+const TOLD: usize = 100;
+
+/// What to put into the snapshot.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Snapshot {
+    /// Why it is taken, in words
+    message: String,
+    /// Sections to replace, null to drop one, as in {"scratchpad": {"note": {"content": "..."}}}; all
+    /// others carry over
+    state: Option<Map<String, Value>>,
+    /// Take the files of the server's workspace; by default when it has one
+    files: Option<bool>,
+    /// Why it is taken, in a word: manual, turn, before-tool, threshold, emergency, before-compaction,
+    /// compaction, mode-change, before-restore, merge or rollback; manual by default
+    trigger: Option<String>,
+    /// Pin it, so that retention never drops it
+    #[serde(default)]
+    pin: bool,
+    /// Put it on a branch of this session; main by default
+    session: Option<String>,
+    /// Put it on this branch
+    branch: Option<String>,
+    /// Who acts
+    agent: Option<String>,
+    /// The model that spoke
+    model: Option<String>,
+}
+
+impl Request for Snapshot {
+    type Answer = json::Moved;
+    const NAME: &'static str = "snapshot";
+    const TITLE: &'static str = "Take a snapshot";
+    const ABOUT: &'static str = "Takes a snapshot of the context, and of the files of the workspace if \
+        the server has one, on top of the newest one. Nothing is overwritten. Take one before anything \
+        risky, and at the end of each turn.";
+    const EFFECT: Effect = Effect::Adds;
+
+    fn answer(self, call: &Call<'_>) -> Result<json::Moved> {
+        call.check_may_change()?;
+        let workspace = call.workspace().filter(|_| self.files != Some(false));
+        if workspace.is_none() && self.files == Some(true) {
+            return Err(no_workspace());
+        }
+        let command = Command {
+            message: Some(self.message),
+            workspace: workspace.map(ToOwned::to_owned),
+            trigger: self.trigger.map(|word| word.parse()).transpose()?.unwrap_or_default(),
+            pin: self.pin,
+            session: self.session,
+            branch: self.branch,
+            agent: self.agent,
+            model: self.model,
+            ..Command::default()
+        };
+        let state = self.state.map(|state| Value::Object(state).to_string());
+        let state = state.as_ref().map(String::as_bytes);
+        // A first one that fails leaves no new store behind.
+        command.check(state)?;
+        let mut moved = command.take(&*call.open_or_create()?, state, None)?.record();
+        if let Some(workspace) = &mut moved.workspace {
+            keep_first(&mut workspace.skipped);
+        }
+        Ok(moved)
+    }
+}
+
+/// Keeps the first of many paths that were left out, and says how many more there are.
+fn keep_first(skipped: &mut Vec<json::Skipped>) {
+    let more = skipped.len().saturating_sub(TOLD);
+    if more > 0 {
+        skipped.truncate(TOLD);
+        let reason = format!("{more} more paths are left out");
+        skipped.push(json::Skipped { path: String::new(), reason });
+    }
+}
+
+/// The failure of a call that needs a workspace, on a server that has none.
+pub(super) fn no_workspace() -> Failure {
+    let error = Error::new(ErrorKind::Unsupported, "this server has no workspace");
+    Failure::hinted(error, "start it with --workspace DIR")
+}

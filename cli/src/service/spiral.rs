@@ -1,0 +1,45 @@
+//! Whether an agent goes in circles.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
+use turntree::repo::HEAD;
+
+use super::page::limit;
+use super::{Call, Effect, Request};
+use crate::commands::spiral::record;
+use crate::error::Result;
+use crate::json;
+use crate::revision::resolve;
+
+/// Largest window.
+const MAX_WINDOW: u64 = 50;
+
+/// Which turns.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spiral {
+    /// The newest turn to look at; HEAD by default
+    revision: Option<String>,
+    /// Equal calls in a row that are a sign: 2 to 50, 3 by default
+    window: Option<u64>,
+}
+
+impl Request for Spiral {
+    type Answer = json::Spiral;
+    const NAME: &'static str = "spiral";
+    const TITLE: &'static str = "Does the agent go in circles?";
+    const ABOUT: &'static str = "Looks at the last turns: the same call again and again, files that are \
+        what they were some turns ago, a file that swings between contents. Advice only; rollback_to is \
+        the turn before all of that, for restore.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &Call<'_>) -> Result<json::Spiral> {
+        let asked = self.window.map(|window| if window < 2 { 0 } else { window });
+        let window = limit(asked, SPIRAL_WINDOW as u64, MAX_WINDOW);
+        let window = window.map_err(|error| error.at("window"))?;
+        let repo = call.open()?;
+        let newest = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
+        Ok(record(&find_spiral(&steps(&repo, &newest)?, window)))
+    }
+}

@@ -1,0 +1,27 @@
+//! Where HEAD is.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Call, Effect, Request};
+use crate::commands::status::record;
+use crate::error::Result;
+use crate::json;
+
+/// No arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Status {}
+
+impl Request for Status {
+    type Answer = json::Status;
+    const NAME: &'static str = "status";
+    const TITLE: &'static str = "Where the session stands";
+    const ABOUT: &'static str = "The branch that calls act on, its newest snapshot and turn, how many \
+        messages its context has, and how many conflicts are open.";
+    const EFFECT: Effect = Effect::Looks;
+
+    fn answer(self, call: &Call<'_>) -> Result<json::Status> {
+        record(&*call.open()?, &call.service.location.dir)
+    }
+}

@@ -1,0 +1,309 @@
+//! Reads a bundle from front to back and believes nothing: every id, every link, every ref.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::manifest::{BundledRef, Counts, Manifest, check_head};
+use super::select::{MAX_TAGS, SessionTally};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Commit, Kind, Object, ObjectId, Tag};
+use crate::repo::{BranchName, check_full_name, links, pin_name, tag_name};
+use crate::store::{BundleFile, Gone, Outside, ReadAt};
+
+/// Bytes that are enough for the first line.
+const HEAD_BYTES: usize = 32;
+
+/// A bundle holds more than this only if it is told that it may, unless its file is large itself.
+const PLAIN_BYTES: u64 = 1 << 30;
+const PLAIN_RATIO: u64 = 1000;
+
+/// An open bundle. Its manifest is verified, and nothing else is yet.
+#[derive(Debug)]
+pub struct Bundle {
+    pub(super) file: BundleFile,
+    manifest: Manifest,
+}
+
+/// What a bundle holds, once every byte of it is verified.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Objects by kind and number.
+    pub counts: Counts,
+    /// Bytes of the objects.
+    pub raw_bytes: u64,
+    kinds: HashMap<ObjectId, Kind>,
+    /// Parents of its commits, along its grafts, and their turns.
+    pub(super) commits: HashMap<ObjectId, (u64, Vec<ObjectId>)>,
+    tags: HashMap<ObjectId, ObjectId>,
+}
+
+impl Bundle {
+    /// Opens a bundle and reads what it says of itself: some kilobytes.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is something else, `Unsupported` for a later version, `Corrupt` when it
+    /// is not whole, `Io` when it cannot be read.
+    pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
+        let mut head = [0; HEAD_BYTES];
+        // What cannot be read at all, opening it says better.
+        if let Ok(read) = file.read_at(&mut head, 0) {
+            check_head(head.get(..read).unwrap_or_default())?;
+        }
+        let file = BundleFile::open(file)?;
+        let manifest = Manifest::decode(file.front())?;
+        let found = usize::try_from(manifest.outside).unwrap_or(usize::MAX);
+        if found != file.outside().len() {
+            return Err(refuse("as many ids outside as it says", "others"));
+        }
+        Ok(Self { file, manifest })
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The checksum of the whole file.
+    #[must_use]
+    pub fn checksum(&self) -> ObjectId {
+        self.file.checksum()
+    }
+
+    /// Bytes of the file, decrypted.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file.file_bytes()
+    }
+
+    /// Bytes of the objects in it, as it says.
+    #[must_use]
+    pub fn raw_bytes(&self) -> u64 {
+        self.file.raw_bytes()
+    }
+
+    /// Verifies every byte: the frames, the hash of every object, that whatever an object or ref leads
+    /// to is there, required, or marked as gone, and that the manifest tells the truth.
+    ///
+    /// Holds no more than `max_bytes` of objects; without a limit, 1 GiB or a thousand times the file,
+    /// whichever is more. Memory: three blocks, the largest object, and 120 bytes for each object.
+    ///
+    /// # Errors
+    /// `LimitExceeded` when it holds more, `Corrupt` when something is not as it must be.
+    pub fn verify(&self, max_bytes: Option<u64>) -> Result<Contents> {
+        self.check_size(max_bytes)?;
+        let mut check = Check::new(self)?;
+        self.file.visit(&mut |id, object| check.object(id, &object))?;
+        check.finish()
+    }
+
+    fn check_size(&self, max_bytes: Option<u64>) -> Result<()> {
+        let plain = PLAIN_BYTES.max(self.file_bytes().saturating_mul(PLAIN_RATIO));
+        match max_bytes.unwrap_or(plain) {
+            limit if self.raw_bytes() > limit => {
+                Err(Error::limit("bytes in the bundle", limit, self.raw_bytes()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A verification under way.
+struct Check<'b> {
+    bundle: &'b Bundle,
+    outside: HashMap<ObjectId, (Kind, Outside)>,
+    /// Of those outside, the ones that something has named.
+    named: HashSet<ObjectId>,
+    grafts: BTreeMap<ObjectId, Option<ObjectId>>,
+    required: HashMap<ObjectId, u64>,
+    sessions: SessionTally,
+    contents: Contents,
+}
+
+impl<'b> Check<'b> {
+    fn new(bundle: &'b Bundle) -> Result<Self> {
+        let manifest = &bundle.manifest;
+        let outside = bundle.file.outside().iter();
+        let outside: HashMap<_, _> = outside.map(|(id, kind, why)| (*id, (*kind, *why))).collect();
+        if outside.len() != bundle.file.outside().len() {
+            return Err(refuse("each id outside once", "one twice"));
+        }
+        let grafts = manifest.grafts.iter();
+        let grafts: BTreeMap<_, _> =
+            grafts.map(|graft| (graft.forgotten.0, graft.next.map(|next| next.0))).collect();
+        let rises = manifest.grafts.is_sorted_by(|a, b| a.forgotten < b.forgotten);
+        let required = manifest.prerequisites.iter();
+        let required: HashMap<_, _> = required.map(|known| (known.commit.0, known.turn)).collect();
+        if !rises || required.len() != manifest.prerequisites.len() {
+            return Err(refuse("each graft and prerequisite once", "one twice"));
+        }
+        Ok(Self {
+            bundle,
+            outside,
+            named: HashSet::new(),
+            grafts,
+            required,
+            sessions: SessionTally::default(),
+            contents: Contents::default(),
+        })
+    }
+
+    fn object(&mut self, id: ObjectId, object: &Object) -> Result<()> {
+        let place = |error: Error| error.at(format_args!("the bundle, {id}"));
+        if self.outside.contains_key(&id) || self.required.contains_key(&id) {
+            return Err(refuse("an object inside or outside", "it on both sides"));
+        }
+        match object.kind {
+            Kind::Blob => {}
+            Kind::Node => {
+                for link in links(object).map_err(place)? {
+                    self.check_link(link.id, link.kind, &[Outside::Required]).map_err(place)?;
+                }
+            }
+            Kind::Commit => {
+                let commit = Commit::decode(&object.bytes).map_err(place)?;
+                self.commit(id, &commit).map_err(place)?;
+            }
+            Kind::Tag => {
+                let tag = Tag::decode(&object.bytes).map_err(place)?;
+                self.check_link(tag.target, tag.target_kind, &[Outside::Required])
+                    .map_err(place)?;
+                self.contents.tags.insert(id, tag.target);
+            }
+            Kind::Operation => return Err(place(refuse("no operation", "one"))),
+        }
+        self.contents.counts.add(object.kind);
+        self.contents.raw_bytes += object.bytes.len() as u64;
+        match self.contents.kinds.insert(id, object.kind) {
+            None => Ok(()),
+            Some(_) => Err(place(refuse("each object once", "one twice"))),
+        }
+    }
+
+    fn commit(&mut self, id: ObjectId, commit: &Commit) -> Result<()> {
+        let gone = [Gone::Elided, Gone::Redacted].map(Outside::Gone);
+        let trees = [gone.as_slice(), &[Outside::Required]].concat();
+        self.check_link(commit.tree, Kind::Node, &trees)?;
+        let elided = matches!(self.outside.get(&commit.tree), Some((_, Outside::Gone(_))));
+        self.sessions.add(&commit.session, commit.turn, commit.time.micros, elided);
+        let mut parents = Vec::new();
+        for parent in &commit.parents {
+            let known = [Outside::Required, Outside::Forgotten];
+            self.check_link(*parent, Kind::Commit, &known)?;
+            let next = match self.outside.get(parent) {
+                Some((_, Outside::Forgotten)) => self.grafts.get(parent).copied(),
+                _ => Some(Some(*parent)),
+            };
+            let next = next.ok_or_else(|| refuse("a graft for each forgotten commit", "none"))?;
+            let Some(next) = next else { continue };
+            let turn = self.contents.commits.get(&next).map(|(turn, _)| *turn);
+            let turn = turn.or_else(|| self.required.get(&next).copied());
+            match turn {
+                Some(turn) if turn < commit.turn => parents.push(next),
+                Some(_) => return Err(refuse("turns that rise", "others")),
+                None => return Err(refuse("a parent in it, or required", "neither")),
+            }
+        }
+        self.contents.commits.insert(id, (commit.turn, parents));
+        Ok(())
+    }
+
+    /// Refuses a link to something that is neither in front of what names it nor rightly outside.
+    fn check_link(&mut self, id: ObjectId, kind: Kind, outside: &[Outside]) -> Result<()> {
+        if let Some(found) = self.contents.kinds.get(&id) {
+            return if *found == kind { Ok(()) } else { Err(Error::corrupt(id, kind, found)) };
+        }
+        match self.outside.get(&id) {
+            Some((found, why)) if *found == kind && outside.contains(why) => {
+                self.named.insert(id);
+                Ok(())
+            }
+            Some(_) => Err(Error::corrupt(id, kind, "something else outside of the bundle")),
+            None => {
+                Err(Error::corrupt(id, format_args!("{kind} in front of what names it"), "none"))
+            }
+        }
+    }
+
+    fn finish(self) -> Result<Contents> {
+        let manifest = &self.bundle.manifest;
+        let contents = self.contents;
+        if contents.counts != manifest.objects || self.sessions.finish() != manifest.sessions {
+            return Err(refuse("the turns and objects that its manifest names", "others"));
+        }
+        if self.named.len() != self.outside.len() {
+            return Err(refuse("ids outside that something in it names", "another one"));
+        }
+        let forgotten = self.outside.values().filter(|(_, why)| *why == Outside::Forgotten).count();
+        if self.grafts.len() != forgotten {
+            return Err(refuse("as many grafts as forgotten commits", "others"));
+        }
+        for (id, (kind, why)) in &self.outside {
+            if *why == Outside::Required && *kind == Kind::Commit && !self.required.contains_key(id)
+            {
+                return Err(refuse("a prerequisite for each commit outside", "none"));
+            }
+        }
+        for (name, value) in &manifest.refs {
+            check_ref(name, value, &contents, &self.required).map_err(|error| error.at(name))?;
+        }
+        Ok(contents)
+    }
+}
+
+impl Contents {
+    /// Ids of all objects.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.kinds.keys()
+    }
+
+    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+        self.kinds.contains_key(id)
+    }
+
+    /// The commit that a ref leads to, through tags of the bundle.
+    pub(super) fn peel(&self, id: &ObjectId) -> Option<ObjectId> {
+        let mut at = *id;
+        for _ in 0..=MAX_TAGS {
+            match self.tags.get(&at) {
+                Some(target) => at = *target,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+}
+
+/// Refuses a ref that no bundle has, or that leads to something else than it says.
+fn check_ref(
+    name: &str,
+    value: &BundledRef,
+    contents: &Contents,
+    required: &HashMap<ObjectId, u64>,
+) -> Result<()> {
+    check_full_name(name)?;
+    let is_branch = BranchName::from_full(name).is_some();
+    let is_name = tag_name(name).is_some() || pin_name(name).is_some();
+    let kind = contents.kinds.get(&value.id.0).copied();
+    let kind = kind.or_else(|| required.get(&value.id.0).map(|_| Kind::Commit));
+    let fits = match kind {
+        Some(Kind::Commit) => is_branch || is_name,
+        Some(Kind::Tag) => is_name,
+        _ => false,
+    };
+    let target = contents.peel(&value.id.0);
+    let turn = target.and_then(|target| match contents.commits.get(&target) {
+        Some((turn, _)) => Some(*turn),
+        None => required.get(&target).copied(),
+    });
+    if fits && turn == Some(value.turn) && kind.is_some_and(|kind| kind.name() == value.kind) {
+        return Ok(());
+    }
+    let message = "not a branch, tag or pin that leads to the turn that the manifest names";
+    Err(Error::new(ErrorKind::Corrupt, message))
+}
+
+fn refuse(expected: impl fmt::Display, found: impl fmt::Display) -> Error {
+    Error::corrupt("the bundle", expected, found)
+}

@@ -1,0 +1,274 @@
+//! What a bundle says of itself in front: text that can be read without turntree.
+//!
+//! ```text
+//! turntree bundle 1
+//! { JSON, one value a line }
+//! (an empty line, and then what is not text)
+//! ```
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectId;
+
+/// What the first line of every bundle begins with; the version follows.
+const MAGIC: &str = "turntree bundle ";
+const VERSION: &str = "1";
+
+/// What a manifest says where somebody may look for the log.
+const OPERATIONS: &str = "none: the log of a store names every session in it, and is its own";
+
+/// What is in a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Its sessions, in order of names.
+    pub sessions: Vec<BundledSession>,
+    /// Its refs, by their full names.
+    pub refs: BTreeMap<String, BundledRef>,
+    /// What whoever takes it in must have, oldest first.
+    pub prerequisites: Vec<Prerequisite>,
+    /// Where history goes on behind commits that are forgotten, in order of their ids.
+    pub grafts: Vec<Graft>,
+    /// How many objects there are.
+    pub objects: Counts,
+    /// Objects that those in it name and that are not in it.
+    pub outside: u32,
+    /// Why there are no operations.
+    operations: String,
+}
+
+/// An id as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TextId(pub ObjectId);
+
+/// The turns of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledSession {
+    /// Its name, as its commits have it.
+    pub session: String,
+    /// Commits.
+    pub turns: u64,
+    /// The lowest and the highest turn.
+    pub first_turn: u64,
+    /// The highest turn.
+    pub last_turn: u64,
+    /// Turns without their context, which was dropped before.
+    pub elided: u64,
+    /// When the earliest was made, in UTC.
+    pub oldest: String,
+    /// When the latest was made, in UTC.
+    pub newest: String,
+}
+
+/// What a ref of a bundle holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledRef {
+    /// `commit`, or `tag` for a tag object.
+    pub kind: String,
+    /// The object.
+    pub id: TextId,
+    /// The turn that it leads to.
+    pub turn: u64,
+}
+
+/// A commit that is not in a bundle and must be where it is taken in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prerequisite {
+    /// The commit.
+    pub commit: TextId,
+    /// The session that it names.
+    pub session: String,
+    /// Its turn.
+    pub turn: u64,
+    /// Whether its context must be there too.
+    pub context: bool,
+}
+
+/// A forgotten commit, and the one that history goes on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Graft {
+    /// The commit that is nowhere any more.
+    pub forgotten: TextId,
+    /// What comes next; nothing when history begins behind it.
+    pub next: Option<TextId>,
+}
+
+/// Objects of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// Contents.
+    pub blobs: u32,
+    /// Nodes of trees.
+    pub nodes: u32,
+    /// Snapshots.
+    pub commits: u32,
+    /// Tags and pins with a description.
+    pub tags: u32,
+}
+
+impl Manifest {
+    /// A manifest of nothing.
+    pub(super) fn empty() -> Self {
+        Self {
+            sessions: Vec::new(),
+            refs: BTreeMap::new(),
+            prerequisites: Vec::new(),
+            grafts: Vec::new(),
+            objects: Counts::default(),
+            outside: 0,
+            operations: OPERATIONS.to_owned(),
+        }
+    }
+
+    /// The front of the file.
+    ///
+    /// # Errors
+    /// `InvalidInput`, which no manifest ends in.
+    pub(super) fn encode(&self) -> Result<String> {
+        let json = serde_json::to_string_pretty(self)
+            .map_err(|error| Error::invalid("a manifest that is no JSON").with_source(error))?;
+        Ok(format!("{MAGIC}{VERSION}\n{json}\n\n"))
+    }
+
+    /// The manifest that a file begins with.
+    ///
+    /// # Errors
+    /// `Unsupported` for a later version, `Corrupt` for what no writer writes.
+    pub(super) fn decode(front: &str) -> Result<Self> {
+        let place = "the manifest of the bundle";
+        check_head(front.as_bytes())?;
+        let (_, json) = front.split_once('\n').unwrap_or_default();
+        let manifest: Self = serde_json::from_str(json).map_err(|error| {
+            let found = format_args!("line {} column {}", error.line() + 1, error.column());
+            Error::corrupt(place, "what the format says", found)
+        })?;
+        match manifest.encode()? == front {
+            true => Ok(manifest),
+            false => Err(Error::corrupt(place, "what a writer writes", "something else")),
+        }
+    }
+
+    /// Names of sessions, for people.
+    #[must_use]
+    pub fn session_names(&self) -> String {
+        let names: Vec<&str> = self.sessions.iter().map(|session| &*session.session).collect();
+        names.join(", ")
+    }
+}
+
+/// Refuses what does not begin as a bundle of this version.
+///
+/// # Errors
+/// `InvalidInput` for something else, `Unsupported` for another version.
+pub(super) fn check_head(head: &[u8]) -> Result<()> {
+    let line = head.strip_prefix(MAGIC.as_bytes());
+    let line = line.ok_or_else(|| Error::invalid("this is no bundle of turntree"))?;
+    let version: Vec<u8> = line.iter().copied().take_while(u8::is_ascii_digit).take(9).collect();
+    let ends = line.get(version.len()) == Some(&b'\n');
+    match version == VERSION.as_bytes() {
+        true if ends => Ok(()),
+        _ if ends && !version.is_empty() => {
+            let version = String::from_utf8_lossy(&version);
+            let message = format!("a bundle of version {version}: this program reads {VERSION}");
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+        _ => Err(Error::corrupt("the first line of the bundle", "a version", "none")),
+    }
+}
+
+impl Serialize for TextId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TextId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| D::Error::custom("an id"))
+    }
+}
+
+/// A moment in UTC, to the second, as RFC 3339 has it.
+pub(super) fn utc(micros: i64) -> String {
+    let seconds = micros.div_euclid(1_000_000);
+    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days of a calendar whose years begin in March, so that the leap day comes last; from the
+    // first of March of a year that 400 divides, 719,468 days before 1970.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + next;
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::Kind;
+
+    fn sample() -> Manifest {
+        let id = TextId(ObjectId::of(Kind::Commit, b"x"));
+        let mut manifest = Manifest::empty();
+        let value = BundledRef { kind: "commit".into(), id, turn: 3 };
+        manifest.refs.insert("refs/heads/a\"\n/main".into(), value);
+        manifest.grafts.push(Graft { forgotten: id, next: None });
+        manifest
+    }
+
+    #[test]
+    fn a_manifest_round_trips_and_only_what_was_written_is_read() {
+        let front = sample().encode().unwrap();
+        assert_eq!(Manifest::decode(&front).unwrap(), sample());
+        assert_eq!(front.find("\n\n"), Some(front.len() - 2), "the first empty line ends it");
+        for at in 0..front.len() {
+            let mut bytes = front.clone().into_bytes();
+            bytes[at] ^= 1;
+            if let Ok(manifest) = String::from_utf8(bytes).map(|text| Manifest::decode(&text)) {
+                assert!(manifest.is_err() || manifest.unwrap() != sample(), "byte {at}");
+            }
+            assert!(Manifest::decode(&front[..at]).is_err());
+        }
+        let nested = format!("turntree bundle 1\n{}\n\n", "[".repeat(100_000));
+        assert_eq!(Manifest::decode(&nested).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn other_files_and_later_versions_are_told_apart() {
+        let kind = |head: &[u8]| check_head(head).map_err(|error| error.kind());
+        assert_eq!(kind(b"turntree bundle 1\n{"), Ok(()));
+        assert_eq!(kind(b"turntree bundle 2\n{"), Err(ErrorKind::Unsupported));
+        assert_eq!(kind(b"turntree bundle 1"), Err(ErrorKind::Corrupt));
+        assert_eq!(kind(b"turntree bundle 11111111111111\n"), Err(ErrorKind::Corrupt));
+        assert_eq!(kind(b"PK\x03\x04"), Err(ErrorKind::InvalidInput));
+    }
+
+    #[test]
+    fn moments_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_868_799, "2000-02-29T23:59:59Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_763_779_261, "2025-11-22T02:41:01Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds * 1_000_000), text);
+        }
+        utc(i64::MIN);
+        utc(i64::MAX);
+    }
+}

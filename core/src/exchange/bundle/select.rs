@@ -1,0 +1,312 @@
+//! Which refs and commits go into a bundle, and what its reader must have.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::gather::{Gather, Gathered};
+use super::manifest::{
+    BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
+use crate::repo::{BranchName, LogEntry, Repository, pin_name, tag_name};
+use crate::store::{Gone, Outside, PackItem};
+
+/// Most tags that are followed to a commit.
+pub(super) const MAX_TAGS: usize = 16;
+
+/// What to put into a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Every branch of a session.
+    Session(String),
+    /// One branch.
+    Branch(BranchName),
+    /// A commit, which becomes a branch `turn-<n>` of its session.
+    Commit(ObjectId),
+}
+
+/// What would be in a bundle. Nothing is written yet.
+#[derive(Debug, Clone)]
+pub struct BundlePlan {
+    /// What it says of itself.
+    pub manifest: Manifest,
+    pub(super) items: Vec<PackItem>,
+    pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
+}
+
+/// Finds what goes into a bundle: what is wanted with all that came before, the tags and pins on it,
+/// and the content of every turn that has not expired; but no commit that `without` leads to, and
+/// nothing that is in the contexts of those where both meet.
+///
+/// Costs a walk through every context, and 100 bytes of memory for each object.
+///
+/// # Errors
+/// `NotFound` or `Corrupt`, naming what cannot be read; `InvalidInput` when nothing is left to bundle.
+pub fn plan_bundle(
+    repo: &Repository,
+    wanted: &[Wanted],
+    without: &[ObjectId],
+) -> Result<BundlePlan> {
+    let mut heads = heads(repo, wanted)?;
+    let starts: Vec<ObjectId> = heads.values().copied().collect();
+    let mut chosen = repo.history(&starts, without)?.collect::<Result<Vec<LogEntry>>>()?;
+    // Parents first: turns rise.
+    chosen.reverse();
+    if chosen.is_empty() {
+        return Err(Error::invalid("there is nothing to bundle: no turn is left"));
+    }
+    let ids: HashSet<ObjectId> = chosen.iter().map(|entry| entry.id).collect();
+    let reached = match without.is_empty() {
+        true => ids.clone(),
+        false => repo.history(&starts, &[])?.map(|e| Ok(e?.id)).collect::<Result<_>>()?,
+    };
+    let (names, tags) = names(repo, &reached)?;
+    heads.extend(names);
+
+    let mut required: BTreeSet<ObjectId> = without.iter().copied().collect();
+    let parents = chosen.iter().flat_map(|entry| &entry.parents);
+    required.extend(
+        parents.chain(heads.values()).filter(|id| reached.contains(id) && !ids.contains(id)),
+    );
+    required.extend(
+        tags.iter()
+            .map(|(_, tag)| tag.target)
+            .filter(|id| reached.contains(id) && !ids.contains(id)),
+    );
+    let prerequisites = prerequisites(repo, &required)?;
+
+    let store = repo.store();
+    let mut gather = Gather::new(store);
+    for prerequisite in prerequisites.iter().filter(|known| known.context) {
+        gather.leave_out(&repo.commit(&prerequisite.commit.0)?.tree)?;
+    }
+    let mut grafts = BTreeMap::new();
+    let repo_grafts = repo.grafts()?;
+    for LogEntry { id, commit, .. } in &chosen {
+        match store.gone(&commit.tree) {
+            Some(why) => gather.name(commit.tree, Kind::Node, Outside::Gone(why)),
+            None => gather.take(&commit.tree).map_err(|error| error.at(id))?,
+        }
+        for parent in &commit.parents {
+            if let Some(next) = repo_grafts.0.get(parent) {
+                grafts.insert(*parent, *next);
+                gather.name(*parent, Kind::Commit, Outside::Forgotten);
+            } else if !ids.contains(parent) {
+                gather.name(*parent, Kind::Commit, Outside::Required);
+            }
+        }
+        gather.push(*id, Kind::Commit);
+    }
+    for (id, tag) in &tags {
+        if required.contains(&tag.target) {
+            gather.name(tag.target, Kind::Commit, Outside::Required);
+        }
+        gather.push(*id, Kind::Tag);
+    }
+    let turns: HashMap<ObjectId, u64> = turns(&chosen, &prerequisites);
+    let tags: HashMap<ObjectId, Tag> = tags.into_iter().collect();
+    let Gathered { items, outside } = gather.finish();
+    let mut manifest = Manifest::empty();
+    manifest.sessions = sessions(chosen.iter(), &|tree| store.gone(tree));
+    manifest.refs = refs(&heads, &tags, &turns);
+    manifest.prerequisites = prerequisites;
+    let graft = |(forgotten, next): (ObjectId, Option<ObjectId>)| Graft {
+        forgotten: TextId(forgotten),
+        next: next.map(TextId),
+    };
+    manifest.grafts = grafts.into_iter().map(graft).collect();
+    manifest.objects = Counts::of(items.iter().map(|item| item.kind));
+    manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
+    Ok(BundlePlan { manifest, items, outside })
+}
+
+/// The branches that are wanted, by the names of their refs, and their newest commits.
+fn heads(repo: &Repository, wanted: &[Wanted]) -> Result<BTreeMap<String, ObjectId>> {
+    let mut heads = BTreeMap::new();
+    for wanted in wanted {
+        match wanted {
+            Wanted::Session(session) => {
+                let branches = repo.branches().into_iter();
+                let own: Vec<_> = branches.filter(|(name, _)| name.session() == session).collect();
+                if own.is_empty() {
+                    return Err(Error::not_found(format!("there is no session '{session}'")));
+                }
+                heads.extend(own.into_iter().map(|(name, tip)| (name.full(), tip)));
+            }
+            Wanted::Branch(name) => {
+                let tip = repo.tip(name);
+                let tip =
+                    tip.ok_or_else(|| Error::not_found(format!("there is no branch {name}")))?;
+                heads.insert(name.full(), tip);
+            }
+            Wanted::Commit(id) => {
+                let commit = repo.commit(id)?;
+                let branch = format!("turn-{}", commit.turn);
+                let name = BranchName::new(&commit.session, &branch)?;
+                let taken = heads.get(&name.full()).is_some_and(|known| known != id);
+                let name = match taken {
+                    true => {
+                        BranchName::new(&commit.session, &format!("{branch}-{}", id.short(12)))?
+                    }
+                    false => name,
+                };
+                heads.insert(name.full(), *id);
+            }
+        }
+    }
+    Ok(heads)
+}
+
+/// Tags and pins on what is reached: what the refs hold, and the tag objects, those that others name
+/// first.
+#[expect(clippy::type_complexity, reason = "both are taken apart at once")]
+fn names(
+    repo: &Repository,
+    reached: &HashSet<ObjectId>,
+) -> Result<(BTreeMap<String, ObjectId>, Vec<(ObjectId, Tag)>)> {
+    let (mut names, mut tags) = (BTreeMap::new(), Vec::new());
+    let mut known = HashSet::new();
+    for (name, value) in &repo.refs().values {
+        let RefValue::Object(id) = value else { continue };
+        if tag_name(name).is_none() && pin_name(name).is_none() {
+            continue;
+        }
+        let chain = chain(repo.store(), id).map_err(|error| error.at(name))?;
+        let target = chain.last().map_or(*id, |(_, tag)| tag.target);
+        if reached.contains(&target) {
+            names.insert(name.clone(), *id);
+            tags.extend(chain.into_iter().rev().filter(|(id, _)| known.insert(*id)));
+        }
+    }
+    Ok((names, tags))
+}
+
+/// The tag objects from `id` on.
+fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)>> {
+    let mut chain: Vec<(ObjectId, Tag)> = Vec::new();
+    let mut at = *id;
+    while chain.len() < MAX_TAGS {
+        // What an expired pin was on may be gone.
+        let Some(Object { kind: Kind::Tag, bytes }) = there(source.read(&at))? else { break };
+        let tag = Tag::decode(&bytes).map_err(|error| error.at(at))?;
+        let next = tag.target;
+        chain.push((at, tag));
+        at = next;
+    }
+    Ok(chain)
+}
+
+/// What was read, unless it was dropped on purpose.
+fn there(read: Result<Option<Object>>) -> Result<Option<Object>> {
+    match read {
+        Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => Ok(None),
+        read => read,
+    }
+}
+
+/// What must be there already, oldest first.
+fn prerequisites(repo: &Repository, required: &BTreeSet<ObjectId>) -> Result<Vec<Prerequisite>> {
+    let mut prerequisites = Vec::new();
+    for id in required {
+        let commit = repo.commit(id)?;
+        let (turn, session) = (commit.turn, commit.session);
+        let context = repo.store().contains(&commit.tree)?;
+        prerequisites.push(Prerequisite { commit: TextId(*id), session, turn, context });
+    }
+    prerequisites.sort_by_key(|known| (known.turn, known.commit));
+    Ok(prerequisites)
+}
+
+fn turns(chosen: &[LogEntry], prerequisites: &[Prerequisite]) -> HashMap<ObjectId, u64> {
+    let chosen = chosen.iter().map(|entry| (entry.id, entry.commit.turn));
+    chosen.chain(prerequisites.iter().map(|known| (known.commit.0, known.turn))).collect()
+}
+
+fn refs(
+    heads: &BTreeMap<String, ObjectId>,
+    tags: &HashMap<ObjectId, Tag>,
+    turns: &HashMap<ObjectId, u64>,
+) -> BTreeMap<String, BundledRef> {
+    let value = |(name, id): (&String, &ObjectId)| {
+        let mut target = *id;
+        for _ in 0..MAX_TAGS {
+            target = tags.get(&target).map_or(target, |tag| tag.target);
+        }
+        let kind = if tags.contains_key(id) { Kind::Tag } else { Kind::Commit };
+        let turn = turns.get(&target).copied().unwrap_or_default();
+        (name.clone(), BundledRef { kind: kind.name().to_owned(), id: TextId(*id), turn })
+    };
+    heads.iter().map(value).collect()
+}
+
+/// The sessions of some commits.
+pub(super) fn sessions<'a>(
+    commits: impl Iterator<Item = &'a LogEntry>,
+    gone: &dyn Fn(&ObjectId) -> Option<Gone>,
+) -> Vec<BundledSession> {
+    let mut tally = SessionTally::default();
+    for entry in commits {
+        let commit = &entry.commit;
+        let elided = gone(&commit.tree).is_some();
+        tally.add(&commit.session, commit.turn, commit.time.micros, elided);
+    }
+    tally.finish()
+}
+
+/// Counts the turns of sessions.
+#[derive(Debug, Default)]
+pub(super) struct SessionTally(BTreeMap<String, (BundledSession, i64, i64)>);
+
+impl SessionTally {
+    pub(super) fn add(&mut self, session: &str, turn: u64, micros: i64, elided: bool) {
+        let begin = || {
+            let name = session.to_owned();
+            let (oldest, newest) = (String::new(), String::new());
+            let (first_turn, last_turn) = (turn, turn);
+            let session = BundledSession {
+                session: name,
+                turns: 0,
+                first_turn,
+                last_turn,
+                elided: 0,
+                oldest,
+                newest,
+            };
+            (session, micros, micros)
+        };
+        let (known, oldest, newest) = self.0.entry(session.to_owned()).or_insert_with(begin);
+        known.turns += 1;
+        known.elided += u64::from(elided);
+        known.first_turn = known.first_turn.min(turn);
+        known.last_turn = known.last_turn.max(turn);
+        (*oldest, *newest) = (micros.min(*oldest), micros.max(*newest));
+    }
+
+    pub(super) fn finish(self) -> Vec<BundledSession> {
+        let finish = |(mut session, oldest, newest): (BundledSession, i64, i64)| {
+            (session.oldest, session.newest) = (utc(oldest), utc(newest));
+            session
+        };
+        self.0.into_values().map(finish).collect()
+    }
+}
+
+impl Counts {
+    /// How many there are of each kind.
+    pub(super) fn of(kinds: impl Iterator<Item = Kind>) -> Self {
+        let mut counts = Self::default();
+        kinds.for_each(|kind| counts.add(kind));
+        counts
+    }
+
+    pub(super) fn add(&mut self, kind: Kind) {
+        let count = match kind {
+            Kind::Blob => &mut self.blobs,
+            Kind::Node => &mut self.nodes,
+            Kind::Commit => &mut self.commits,
+            Kind::Tag => &mut self.tags,
+            Kind::Operation => return,
+        };
+        *count = count.saturating_add(1);
+    }
+}

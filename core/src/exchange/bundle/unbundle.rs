@@ -1,0 +1,394 @@
+//! Takes a bundle into a store: a plan, and then one operation.
+//!
+//! | the store has the ref | what becomes of it |
+//! |---|---|
+//! | not | it is made |
+//! | at the same commit, or a later one | nothing |
+//! | a branch at an earlier commit | it moves on |
+//! | with another history | the one of the bundle gets another name: `main-2` |
+//!
+//! Whatever the store knows better, it keeps: a turn that the bundle has without its context and the
+//! store with it, a commit that is forgotten there and not here. Retention policies do not travel: what
+//! may expire is for who owns the store to say.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::check::{Bundle, Contents};
+use super::manifest::Prerequisite;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use crate::repo::{BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, Stamp, Transaction};
+use crate::store::{Expected, Gone, Outside, Replacement, Tier};
+
+/// Names that are tried for a ref before one is refused.
+const MAX_NAMES: u32 = 10_000;
+
+/// How a bundle is taken in.
+#[derive(Debug, Clone, Default)]
+pub struct UnbundleOptions {
+    /// The session that its branches become part of; their own without one.
+    pub session: Option<String>,
+    /// Most bytes of objects, see [`Bundle::verify`].
+    pub max_bytes: Option<u64>,
+}
+
+/// What taking a bundle in would do, or did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnbundlePlan {
+    /// Every ref of the bundle.
+    pub refs: Vec<PlannedRef>,
+    /// Objects that the store does not have.
+    pub new_objects: u64,
+    /// Objects that it has.
+    pub known_objects: u64,
+    /// What it needs and does not have. With any, nothing can be taken in.
+    pub missing: Vec<Prerequisite>,
+    grafts: Option<Grafts>,
+    /// Contexts that are gone, here as where the bundle was made.
+    gone: Vec<(ObjectId, Kind, Gone)>,
+    switch: Option<BranchName>,
+}
+
+/// What becomes of a ref of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedRef {
+    /// Its full name in the bundle.
+    pub name: String,
+    /// Its full name in the store.
+    pub becomes: String,
+    /// What happens.
+    pub fate: RefFate,
+    /// What it holds.
+    pub id: ObjectId,
+    /// The turn that it leads to.
+    pub turn: u64,
+    /// What the store has there now.
+    before: Option<ObjectId>,
+}
+
+/// What happens to a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefFate {
+    /// It is made.
+    New,
+    /// It moves on to a later commit.
+    Forward,
+    /// The store has it, or a later one.
+    Known,
+}
+
+/// What taking a bundle in did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unbundled {
+    /// What was planned and done.
+    pub plan: UnbundlePlan,
+    /// The number of the operation; none when there was nothing to do.
+    pub operation: Option<u64>,
+    /// Bytes the store grew by.
+    pub new_bytes: u64,
+}
+
+impl UnbundlePlan {
+    /// Whether the store has everything already.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.grafts.is_none() && self.refs.iter().all(|planned| planned.fate == RefFate::Known)
+    }
+
+    /// Refuses when something is missing.
+    ///
+    /// # Errors
+    /// `NotFound`, naming each turn.
+    pub fn check(&self) -> Result<()> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let name = |known: &Prerequisite| {
+            format!("turn {} of {} ({})", known.turn, known.session, known.commit.0)
+        };
+        let names: Vec<String> = self.missing.iter().map(name).collect();
+        let names = names.join(", ");
+        let message = format!("this store has not all that the bundle builds on: {names}");
+        Err(Error::not_found(message))
+    }
+}
+
+/// Verifies a bundle to its last byte, and plans how it would be taken in. Nothing changes.
+///
+/// # Errors
+/// Those of [`Bundle::verify`]; `Redacted` when it holds what was redacted in this store;
+/// `InvalidInput` when it has several sessions that should become one.
+pub fn plan_unbundle(
+    repo: &Repository,
+    bundle: &Bundle,
+    options: &UnbundleOptions,
+) -> Result<UnbundlePlan> {
+    let contents = bundle.verify(options.max_bytes)?;
+    Planner { repo, bundle, contents }.run(options)
+}
+
+/// Takes a bundle in, as one operation. The bundle is verified before anything is written, and again
+/// while it is read.
+///
+/// # Errors
+/// Those of [`plan_unbundle`]; `NotFound`, naming them, when the store does not have what the bundle
+/// requires; `Conflict` when somebody else changed a ref meanwhile; `Io` when the disk refuses. In all
+/// cases nothing has become visible.
+pub fn unbundle(
+    repo: &Repository,
+    bundle: &Bundle,
+    options: &UnbundleOptions,
+    stamp: &Stamp,
+) -> Result<Unbundled> {
+    let mut change = repo.begin();
+    let plan = plan_unbundle(repo, bundle, options)?;
+    plan.check()?;
+    if plan.is_empty() {
+        return Ok(Unbundled { plan, operation: None, new_bytes: 0 });
+    }
+    let may_be_absent = bundle.file.outside().iter().filter(|(.., why)| *why != Outside::Required);
+    may_be_absent.for_each(|(id, ..)| change.allow_elided(*id));
+    bundle.file.visit(&mut |_, object| {
+        change.write(object.kind, object.bytes)?;
+        change.make_room()
+    })?;
+    plan.set_refs(repo, &mut change)?;
+    let reason = format!("unbundle {}", bundle.manifest().session_names());
+    let committed = match plan.gone.is_empty() {
+        true => change.finish(stamp, &reason)?,
+        false => {
+            // A pack says of the contexts that they are gone before anything leads to them, and no
+            // other collection can take it away meanwhile.
+            let collection = repo.store().collect()?;
+            let (files, items) = (Vec::new(), Vec::new());
+            let gone = plan.gone.clone();
+            let notes = Replacement { files, items, gone, tier: Tier::Compacted };
+            collection.replace(&notes, &mut |_| Ok(Vec::new()))?;
+            change.finish(stamp, &reason)?
+        }
+    };
+    let new_bytes = committed.written.stored_bytes;
+    Ok(Unbundled { plan, operation: Some(committed.sequence), new_bytes })
+}
+
+impl UnbundlePlan {
+    fn set_refs(&self, repo: &Repository, change: &mut Transaction<'_>) -> Result<()> {
+        for planned in self.refs.iter().filter(|planned| planned.fate != RefFate::Known) {
+            let expected = match planned.before {
+                Some(id) => Expected::Value(RefValue::Object(id)),
+                None => Expected::Absent,
+            };
+            change.set_ref(&planned.becomes, expected, Some(RefValue::Object(planned.id)));
+        }
+        if let Some(branch) = &self.switch {
+            change.switch(branch);
+        }
+        if let Some(grafts) = &self.grafts {
+            let blob = change.write(Kind::Blob, grafts.encode().into())?;
+            let expected = match repo.refs().value(GRAFTS_REF) {
+                Some(value) => Expected::Value(value.clone()),
+                None => Expected::Absent,
+            };
+            change.set_ref(GRAFTS_REF, expected, Some(RefValue::Object(blob)));
+        }
+        Ok(())
+    }
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    repo: &'a Repository,
+    bundle: &'a Bundle,
+    contents: Contents,
+}
+
+impl Planner<'_> {
+    fn run(&self, options: &UnbundleOptions) -> Result<UnbundlePlan> {
+        let store = self.repo.store();
+        let mut plan = UnbundlePlan::default();
+        for id in self.contents.ids() {
+            if store.contains(id)? {
+                plan.known_objects += 1;
+            } else if store.gone(id) == Some(Gone::Redacted) {
+                let message = format!("the bundle holds {id}, which was redacted in this store");
+                return Err(Error::new(ErrorKind::Redacted, message));
+            } else {
+                plan.new_objects += 1;
+            }
+        }
+        let own = self.own_commits()?;
+        plan.missing = self.missing(&own)?;
+        if !plan.missing.is_empty() {
+            return Ok(plan);
+        }
+        plan.grafts = self.grafts(&own)?;
+        let trees: HashSet<&ObjectId> = own.values().collect();
+        for (id, kind, why) in self.bundle.file.outside() {
+            if let Outside::Gone(gone) = why
+                && !trees.contains(id)
+                && store.gone(id).is_none()
+            {
+                plan.gone.push((*id, *kind, *gone));
+            }
+        }
+        let mut taken = HashSet::new();
+        for (name, value) in &self.bundle.manifest().refs {
+            let planned = self.plan_ref(name, &value.id.0, value.turn, options, &taken)?;
+            taken.insert(planned.becomes.clone());
+            plan.refs.push(planned);
+        }
+        if self.repo.head()?.commit.is_none() {
+            plan.switch = main_of(&plan.refs);
+        }
+        Ok(plan)
+    }
+
+    /// Every commit that a ref of the store leads to, and its context. Only looked for when it matters.
+    fn own_commits(&self) -> Result<HashMap<ObjectId, ObjectId>> {
+        let manifest = self.bundle.manifest();
+        if manifest.prerequisites.is_empty() && manifest.outside == 0 {
+            return Ok(HashMap::new());
+        }
+        let refs = self.repo.refs();
+        let values = refs.values.values().filter_map(|value| match value {
+            RefValue::Object(id) => self.repo.peel(id).ok(),
+            RefValue::Symbolic(_) => None,
+        });
+        let starts: Vec<ObjectId> = values.collect();
+        let entries = self.repo.history(&starts, &[])?;
+        entries.map(|entry| entry.map(|entry| (entry.id, entry.commit.tree))).collect()
+    }
+
+    /// What the store does not have. A commit that no ref leads to may go at any time, so it does not
+    /// count.
+    fn missing(&self, own: &HashMap<ObjectId, ObjectId>) -> Result<Vec<Prerequisite>> {
+        let store = self.repo.store();
+        let mut missing = Vec::new();
+        for known in &self.bundle.manifest().prerequisites {
+            let is_there = match own.get(&known.commit.0) {
+                Some(tree) => {
+                    let turn = self.repo.commit(&known.commit.0)?.turn;
+                    turn == known.turn && (!known.context || store.contains(tree)?)
+                }
+                None => false,
+            };
+            if !is_there {
+                missing.push(known.clone());
+            }
+        }
+        if missing.is_empty() {
+            for (id, kind, why) in self.bundle.file.outside() {
+                if *why == Outside::Required && !store.contains(id)? {
+                    let message =
+                        format!("the bundle requires {kind} {id}, which no prerequisite has");
+                    return Err(Error::new(ErrorKind::Corrupt, message));
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The grafts that the store has afterwards, if they change: none for a commit that comes with the
+    /// bundle, and a new one only for a commit that is not here.
+    fn grafts(&self, own: &HashMap<ObjectId, ObjectId>) -> Result<Option<Grafts>> {
+        let before = self.repo.grafts()?;
+        let kept = before.0.iter().filter(|(forgotten, _)| !self.contents.contains(forgotten));
+        let mut grafts: BTreeMap<_, _> = kept.map(|(id, next)| (*id, *next)).collect();
+        for graft in &self.bundle.manifest().grafts {
+            let forgotten = graft.forgotten.0;
+            if !own.contains_key(&forgotten) {
+                grafts.entry(forgotten).or_insert(graft.next.map(|next| next.0));
+            }
+        }
+        Ok(Some(Grafts(grafts)).filter(|grafts| *grafts != *before))
+    }
+
+    fn plan_ref(
+        &self,
+        name: &str,
+        id: &ObjectId,
+        turn: u64,
+        options: &UnbundleOptions,
+        taken: &HashSet<String>,
+    ) -> Result<PlannedRef> {
+        let first = match (&options.session, BranchName::from_full(name)) {
+            (Some(session), Some(branch)) => BranchName::new(session, branch.branch())?.full(),
+            _ => name.to_owned(),
+        };
+        let refs = self.repo.refs();
+        for number in 1..MAX_NAMES {
+            let becomes = if number == 1 { first.clone() } else { format!("{first}-{number}") };
+            let before = match refs.value(&becomes) {
+                Some(RefValue::Object(id)) => Some(*id),
+                Some(RefValue::Symbolic(_)) => continue,
+                None => None,
+            };
+            let fate = self.fate(name, id, before.as_ref())?;
+            if let Some(fate) = fate.filter(|_| !taken.contains(&becomes)) {
+                let (name, id) = (name.to_owned(), *id);
+                return Ok(PlannedRef { name, becomes, fate, id, turn, before });
+            }
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("{first}: every name for it is taken")))
+    }
+
+    /// What happens to a ref that holds `before` in the store; nothing when that is another history.
+    fn fate(
+        &self,
+        name: &str,
+        id: &ObjectId,
+        before: Option<&ObjectId>,
+    ) -> Result<Option<RefFate>> {
+        let Some(before) = before else { return Ok(Some(RefFate::New)) };
+        if before == id {
+            return Ok(Some(RefFate::Known));
+        }
+        if BranchName::from_full(name).is_none() {
+            // Another tag object that says the same is as good.
+            let same =
+                self.repo.peel(before).ok().is_some_and(|it| self.contents.peel(id) == Some(it));
+            return Ok(same.then_some(RefFate::Known));
+        }
+        if self.is_before(before, id)? {
+            return Ok(Some(RefFate::Forward));
+        }
+        Ok(self.is_before(id, before)?.then_some(RefFate::Known))
+    }
+
+    /// Whether the commit `old` comes before `new`, in the bundle and then in the store.
+    fn is_before(&self, old: &ObjectId, new: &ObjectId) -> Result<bool> {
+        let Some((floor, _)) = self.commit(old)? else { return Ok(false) };
+        let (mut waiting, mut seen) = (vec![*new], HashSet::new());
+        while let Some(id) = waiting.pop() {
+            if id == *old {
+                return Ok(true);
+            }
+            if let Some((turn, parents)) = self.commit(&id)?
+                && turn > floor
+                && seen.insert(id)
+            {
+                waiting.extend(parents);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Turn and parents of a commit that is in the bundle or the store.
+    fn commit(&self, id: &ObjectId) -> Result<Option<(u64, Vec<ObjectId>)>> {
+        if let Some((turn, parents)) = self.contents.commits.get(id) {
+            return Ok(Some((*turn, parents.clone())));
+        }
+        if !self.repo.store().contains(id)? {
+            return Ok(None);
+        }
+        let commit = self.repo.commit(id)?;
+        let parents = self.repo.grafts()?.parents(&commit);
+        Ok(Some((commit.turn, parents)))
+    }
+}
+
+/// The branch that a store without snapshots is on afterwards: the first main branch, or the first.
+fn main_of(refs: &[PlannedRef]) -> Option<BranchName> {
+    let branches = || refs.iter().filter_map(|planned| BranchName::from_full(&planned.becomes));
+    branches().find(|branch| branch.branch() == MAIN_BRANCH).or_else(|| branches().next())
+}

@@ -1,0 +1,237 @@
+//! What a message in chat asks for, when it asks to go back: the one place that reads such wishes.
+//!
+//! | message | wish |
+//! |---|---|
+//! | `/rollback`, `/rollback 3` | one step, three steps |
+//! | `/rollback to 42`, `/rollback turn 42` | the turn 42 |
+//! | `undo`, `revert` or `rollback`, alone or with `that`, `it`, `this`, `my last`, `the last` | one step |
+//! | ... `undo last 3`, `revert the last 3` ... | three steps |
+//!
+//! Upper and lower case are one. The forms without a slash count in short messages only, and the last
+//! one not behind a `not`: to take back what was not meant to be is worse than to be told again. The
+//! rules are those proposed for open-codesign, except that a negation is none of its business there.
+//!
+//! ```
+//! use turntree::exchange::{RollbackIntent, rollback_intent};
+//!
+//! assert_eq!(rollback_intent("Undo that"), Some(RollbackIntent::Steps(1)));
+//! assert_eq!(rollback_intent("/rollback turn 42"), Some(RollbackIntent::Turn(42)));
+//! assert_eq!(rollback_intent("how do I undo a commit?"), None);
+//! ```
+
+/// Most steps that one message takes back; who asks for more gets these.
+pub const MAX_ROLLBACK_STEPS: u64 = 50;
+
+/// Longest message that is read without a slash at its beginning, in units of UTF-16.
+const MAX_PLAIN_UNITS: usize = 60;
+
+const COMMAND: &str = "/rollback";
+const VERBS: [&str; 3] = ["undo", "revert", "rollback"];
+/// What may stand behind a verb, for one step.
+const ONE_STEP: [&[&str]; 6] =
+    [&[], &["that"], &["it"], &["this"], &["my", "last"], &["the", "last"]];
+/// What may stand between a verb and `last N`.
+const ARTICLES: [&str; 3] = ["the", "that", "my"];
+
+/// Where a message asks to go back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollbackIntent {
+    /// So many steps, from 1 to [`MAX_ROLLBACK_STEPS`].
+    Steps(u64),
+    /// This turn, from 1 on.
+    Turn(u64),
+}
+
+/// What `message` asks for; `None` for one that does not ask to go back.
+#[must_use]
+pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
+    let message = message.trim();
+    if let Some(rest) = after_command(message) {
+        return command(rest);
+    }
+    if message.encode_utf16().take(MAX_PLAIN_UNITS + 1).count() > MAX_PLAIN_UNITS {
+        return None;
+    }
+    let message = message.to_ascii_lowercase();
+    let words: Vec<&str> = message.split_whitespace().collect();
+    let is_one_step = |words: &[&str]| match words.split_first() {
+        Some((verb, rest)) => VERBS.contains(verb) && ONE_STEP.contains(&rest),
+        None => false,
+    };
+    if is_one_step(&words) {
+        return Some(RollbackIntent::Steps(1));
+    }
+    (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
+}
+
+/// What stands behind the command, if the message begins with it.
+fn after_command(message: &str) -> Option<&str> {
+    let (head, rest) = message.split_at_checked(COMMAND.len())?;
+    let is_whole = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    (head.eq_ignore_ascii_case(COMMAND) && is_whole).then_some(rest)
+}
+
+/// The wish in what stands behind the command.
+fn command(rest: &str) -> Option<RollbackIntent> {
+    let rest = rest.to_ascii_lowercase();
+    let mut words: Vec<&str> = rest.split_whitespace().collect();
+    // The number may stand right behind the word.
+    if let [word] = *words
+        && let Some((name, number)) = ["to", "turn"]
+            .iter()
+            .find_map(|name| Some((*name, word.strip_prefix(name)?)))
+            .filter(|(_, number)| !number.is_empty())
+    {
+        words = vec![name, number];
+    }
+    match *words {
+        [] => Some(RollbackIntent::Steps(1)),
+        [number] => steps(number),
+        ["to" | "turn", number] | ["to", "turn", number] => turn(number),
+        _ => None,
+    }
+}
+
+/// The wish of a verb at `at` with `last N` behind it: nothing when that does not stand there, and no
+/// wish when it is none.
+fn last_steps(words: &[&str], at: usize) -> Option<Option<RollbackIntent>> {
+    let verb = words.get(at)?.rsplit(|c: char| !is_word(c)).next()?;
+    if !VERBS.contains(&verb) {
+        return None;
+    }
+    let rest = words.get(at + 1..)?;
+    let rest = match rest.split_first() {
+        Some((article, rest)) if ARTICLES.contains(article) => rest,
+        _ => rest,
+    };
+    let ["last", number, ..] = *rest else { return None };
+    let digits = number.split(|c: char| !is_word(c)).next()?;
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let before = words.get(..at)?.iter();
+    let is_denied = before.clone().any(|word| is_negation(word));
+    Some(if is_denied { None } else { steps(digits) })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn is_negation(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    ["not", "never", "dont", "without", "cannot"].contains(&word)
+        || word.ends_with("n't")
+        || word.ends_with("n\u{2019}t")
+}
+
+/// So many steps; more than can be are as many as can be.
+fn steps(number: &str) -> Option<RollbackIntent> {
+    let digits = digits(number)?;
+    let steps = digits.parse().unwrap_or(MAX_ROLLBACK_STEPS).min(MAX_ROLLBACK_STEPS);
+    (steps > 0).then_some(RollbackIntent::Steps(steps))
+}
+
+fn turn(number: &str) -> Option<RollbackIntent> {
+    digits(number)?.parse().ok().filter(|turn| *turn > 0).map(RollbackIntent::Turn)
+}
+
+/// The text, if it is digits and nothing else.
+fn digits(text: &str) -> Option<&str> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::RollbackIntent::{Steps, Turn};
+    use super::*;
+
+    #[test]
+    fn commands_and_plain_words_are_understood() {
+        for (message, expected) in [
+            ("/rollback to 42", Some(Turn(42))),
+            ("/rollback to turn 42", Some(Turn(42))),
+            ("/ROLLBACK Turn 42", Some(Turn(42))),
+            ("/rollback turn42", Some(Turn(42))),
+            ("/rollback turn 0", None),
+            ("/rollback to", None),
+            ("/rollback 0", None),
+            ("/rollback -1", None),
+            ("/rollback 1.5", None),
+            ("/rollback 3 4", None),
+            ("/rollbacks", None),
+            ("/rollback turn 99999999999999999999", None),
+            ("/rollback 99999999999999999999", Some(Steps(50))),
+            ("\trevert\nit ", Some(Steps(1))),
+            ("undo my last", Some(Steps(1))),
+            ("undo the last", Some(Steps(1))),
+            ("undo last", None),
+            ("undo the last edit", None),
+            ("please undo the last 3 turns!", Some(Steps(3))),
+            ("undo my last 2.", Some(Steps(2))),
+            ("undo last 51", Some(Steps(50))),
+            ("undo last 3rd", None),
+            ("do not undo the last 3", None),
+            ("Don't revert last 2", None),
+            ("redo last 3", None),
+            ("xundo last 3", None),
+            ("\u{1F680} (undo last 3)", Some(Steps(3))),
+        ] {
+            assert_eq!(rollback_intent(message), expected, "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_wish_is_short_and_a_command_need_not_be() {
+        let padded = |units: usize| {
+            let wish = "undo last 3 ";
+            format!("{wish}{}", "x".repeat(units - wish.len()))
+        };
+        assert_eq!(rollback_intent(&padded(60)), Some(Steps(3)));
+        assert_eq!(rollback_intent(&padded(61)), None);
+        let rockets = format!("undo last 3 {}", "\u{1F680}".repeat(24));
+        assert_eq!(rollback_intent(&rockets), Some(Steps(3)), "60 units of UTF-16");
+        assert_eq!(rollback_intent(&format!("{rockets}\u{1F680}")), None);
+        assert_eq!(rollback_intent(&format!("/rollback{}7", " ".repeat(100))), Some(Steps(7)));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
+            match rollback_intent(&message) {
+                Some(Steps(steps)) => prop_assert!((1..=MAX_ROLLBACK_STEPS).contains(&steps)),
+                Some(Turn(turn)) => prop_assert!(turn > 0),
+                None => {}
+            }
+        }
+
+        #[test]
+        fn words_of_wishes_in_any_order_are_read_whatever_their_case_and_space(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "/rollback", "undo", "revert", "last", "the", "that", "to", "turn", "7", "0",
+                    "999", "not", "\u{e9}",
+                ]),
+                0..6,
+            ),
+        ) {
+            let plain = rollback_intent(&words.join(" "));
+            prop_assert_eq!(rollback_intent(&words.join("\n  ").to_uppercase()), plain);
+            let said = format!("  {}\t", words.join(" "));
+            prop_assert_eq!(rollback_intent(&said), plain);
+            let is_wish = words.iter().any(|word| matches!(*word, "/rollback" | "undo" | "revert"));
+            prop_assert!(plain.is_none() || is_wish);
+        }
+
+        #[test]
+        fn numbers_are_the_steps_up_to_the_most(steps in 1..2000_u64) {
+            let expected = Some(Steps(steps.min(MAX_ROLLBACK_STEPS)));
+            prop_assert_eq!(rollback_intent(&format!("/rollback {steps}")), expected);
+            prop_assert_eq!(rollback_intent(&format!("undo last {steps}")), expected);
+            prop_assert_eq!(rollback_intent(&format!("/rollback to {steps}")), Some(Turn(steps)));
+        }
+    }
+}

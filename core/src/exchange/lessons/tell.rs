@@ -1,0 +1,131 @@
+//! Lessons as text for a prompt, within a budget of bytes.
+//!
+//! ```text
+//! ## Active lessons (auto-injected)
+//!
+//! ### semantic
+//! - [fs.replace] avoid: matching on white space
+//!   instead: replace the whole block
+//!
+//! ## End of lessons
+//! ```
+//!
+//! What a lesson says stands there as it is, each line of it indented, so that nothing in it can pass
+//! for the end of the block.
+
+use std::fmt::Write as _;
+
+use super::{Lesson, LessonKind};
+
+/// Most bytes of a block.
+pub const PROMPT_BYTES: usize = 8192;
+
+const HEADER: &str = "## Active lessons (auto-injected)";
+const FOOTER: &str = "## End of lessons";
+
+/// A block of lessons, to stand before the instruction of the user.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Prompt {
+    /// The text, at most [`PROMPT_BYTES`]; empty without lessons.
+    pub text: String,
+    /// Keys of the lessons in it.
+    pub told: Vec<String>,
+    /// Keys of those that did not fit.
+    pub left_out: Vec<String>,
+}
+
+impl std::fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (told, left_out) = (self.told.len(), self.left_out.len());
+        write!(f, "Prompt({} bytes, {told} told, {left_out} left out)", self.text.len())
+    }
+}
+
+/// The block that tells `selected`, in their order within each kind. What does not fit is left out,
+/// the last first, and the block says how many.
+#[must_use]
+pub fn prompt(selected: &[(&str, &Lesson)]) -> Prompt {
+    let mut told: Vec<(&str, &Lesson)> = Vec::new();
+    let mut left_out = Vec::new();
+    let fits =
+        |told: &[(&str, &Lesson)]| block(told, selected.len() - told.len()).len() <= PROMPT_BYTES;
+    if fits(selected) {
+        told = selected.to_vec();
+    } else {
+        for entry in selected {
+            told.push(*entry);
+            if !fits(&told) {
+                told.pop();
+                left_out.push(entry.0.to_owned());
+            }
+        }
+    }
+    let text = block(&told, left_out.len());
+    Prompt { text, told: told.into_iter().map(|(key, _)| key.to_owned()).collect(), left_out }
+}
+
+fn block(told: &[(&str, &Lesson)], left_out: usize) -> String {
+    if told.is_empty() && left_out == 0 {
+        return String::new();
+    }
+    let mut text = format!("{HEADER}\n");
+    for kind in LessonKind::ALL {
+        let mut group = told.iter().filter(|(_, lesson)| lesson.kind == kind).peekable();
+        if group.peek().is_some() {
+            let _ = write!(text, "\n### {}\n", kind.name());
+        }
+        for (_, lesson) in group {
+            text.push_str(&line(lesson));
+        }
+    }
+    if left_out > 0 {
+        let lessons = if left_out == 1 { "lesson" } else { "lessons" };
+        let _ = write!(text, "\n({left_out} more {lessons} left out: over {PROMPT_BYTES} bytes)\n");
+    }
+    let _ = write!(text, "\n{FOOTER}\n");
+    text
+}
+
+/// A lesson as an item of a list.
+fn line(lesson: &Lesson) -> String {
+    let mut parts = Vec::new();
+    let mut say = |lead: &str, text: Option<&String>| {
+        parts.extend(text.map(|text| format!("{lead}{}", indented(text))));
+    };
+    if let (Some(from), Some(to)) = (&lesson.from_model, &lesson.to_model) {
+        say("", Some(&infrastructure(lesson, from, to)));
+    }
+    if let Some(tokens) = lesson.estimated_tokens_remaining {
+        say("", Some(&format!("about {tokens} tokens left")));
+    }
+    say("task: ", lesson.task_category.as_ref());
+    say("avoid: ", lesson.mistake_pattern.as_ref());
+    say("instead: ", lesson.correct_pattern.as_ref());
+    say("note: ", lesson.user_note.as_ref());
+    let about = [&lesson.tool_name, &lesson.artifact_type].into_iter().flatten();
+    let about: String = about.map(|name| format!("[{}] ", indented(name))).collect();
+    format!("- {about}{}\n", parts.join("\n  "))
+}
+
+fn infrastructure(lesson: &Lesson, from: &str, to: &str) -> String {
+    let mut text = format!("from {from} to {to}");
+    if let Some(failed) = &lesson.failed_with {
+        let _ = write!(text, ": failed with {failed}");
+    }
+    match lesson.succeeded {
+        Some(true) => text.push_str(", then it worked"),
+        Some(false) => text.push_str(", and that failed too"),
+        None => {}
+    }
+    if let Some(count) = lesson.count.filter(|count| *count > 1) {
+        let _ = write!(text, ", {count} times");
+    }
+    text
+}
+
+/// Text whose further lines are indented, without what a terminal would obey.
+fn indented(text: &str) -> String {
+    let is_shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    let lines = text.trim().lines().map(|line| line.chars().filter(is_shown).collect::<String>());
+    lines.collect::<Vec<_>>().join("\n  ")
+}

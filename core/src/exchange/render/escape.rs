@@ -1,0 +1,232 @@
+//! Text that cannot leave the place in a document where it stands.
+
+/// Text in the content or a quoted attribute of HTML.
+pub(super) fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// JSON in a script element of HTML, meaning the same: nothing in it can end the element or begin a
+/// comment. These characters stand in strings only, where JSON has escapes for them.
+pub(super) fn json_in_html(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            _ => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A text in a Markdown fence that is longer than any run of its sign in the text, so that nothing in
+/// it ends the fence. `language` is for colours.
+pub(super) fn fenced(text: &str, language: &str) -> String {
+    let fence = "`".repeat(longest_run(text).max(2) + 1);
+    let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
+    // A return would end a line for some readers only.
+    format!("{fence}{language}\n{}{end}{fence}", text.replace('\r', "\u{240d}"))
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// A Markdown text as a quote, which its blocks cannot leave. Code in it stays code, in fences of our
+/// own; all else is kept from being HTML, and pictures, which would be loaded, become their links.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let block = match opening(line) {
+            None => plain(line),
+            Some((sign, language)) => {
+                let code: Vec<&str> =
+                    lines.by_ref().take_while(|line| !closes(line, sign)).collect();
+                fenced(&code.join("\n"), language)
+            }
+        };
+        for line in block.split('\n') {
+            quoted.push_str(if line.is_empty() { ">" } else { "> " });
+            quoted.push_str(line);
+            quoted.push('\n');
+        }
+    }
+    quoted.pop();
+    quoted
+}
+
+/// The fence that a line opens, and its language.
+fn opening(line: &str) -> Option<(&str, &str)> {
+    let start = line.trim_start_matches(' ');
+    let length = start.bytes().take_while(|byte| *byte == b'`').count();
+    let tildes = start.bytes().take_while(|byte| *byte == b'~').count();
+    let (sign, rest) = start.split_at_checked(length.max(tildes))?;
+    let is_opening = sign.len() >= 3 && line.len() - start.len() < 4 && !rest.contains('`');
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '#');
+    let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+    is_opening.then(|| (sign, rest.get(..end).unwrap_or_default()))
+}
+
+fn closes(line: &str, sign: &str) -> bool {
+    let line = line.trim();
+    let same = sign.chars().next();
+    line.len() >= sign.len() && line.chars().all(|c| Some(c) == same)
+}
+
+/// One line of Markdown that is no HTML and loads nothing.
+///
+/// A code span is kept as it is only where it begins and ends on this line; a run of backticks without
+/// its end is written so that it cannot pair with one on another line.
+fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['`', '<', '!', '\\', '\r']) {
+        let (before, found) = rest.split_at(at);
+        plain.push_str(before);
+        let run = found.bytes().take_while(|byte| *byte == b'`').count();
+        let taken = match span_end(found, run) {
+            _ if found.starts_with("\\`") => {
+                plain.push_str("&#96;");
+                2
+            }
+            Some(end) => {
+                plain.push_str(found.get(..end).unwrap_or_default());
+                end
+            }
+            None if run > 0 => {
+                plain.push_str(&"&#96;".repeat(run));
+                run
+            }
+            None if found.starts_with('<') => {
+                plain.push_str("&lt;");
+                1
+            }
+            None if found.starts_with("![") => {
+                plain.push_str("!\\[");
+                2
+            }
+            // What it escapes is looked at by itself, and a return is no line.
+            None if found.starts_with('\r') => 1,
+            None if found.starts_with("\\<") => 1,
+            None => {
+                plain.push_str(found.get(..1).unwrap_or_default());
+                1
+            }
+        };
+        rest = found.get(taken..).unwrap_or_default();
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Where the code span ends that begins with `run` backticks at the beginning of `text`.
+fn span_end(text: &str, run: usize) -> Option<usize> {
+    if run == 0 {
+        return None;
+    }
+    let mut at = run;
+    loop {
+        at += text.get(at..)?.find('`')?;
+        let length = text.get(at..)?.bytes().take_while(|byte| *byte == b'`').count();
+        at += length;
+        if length == run {
+            return Some(at);
+        }
+    }
+}
+
+/// A text in the middle of a line of Markdown.
+pub(super) fn line_of(text: &str) -> String {
+    let marks = |c: char| "\\`*_[]<>#!|&~".contains(c);
+    let mut line = String::new();
+    for c in text.chars().filter(|c| !c.is_control()) {
+        if marks(c) {
+            line.push('\\');
+        }
+        line.push(c);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_title_is_text() {
+        assert_eq!(
+            html("<a b=\"c\">'&'</a>"),
+            "&lt;a b=&quot;c&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;"
+        );
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_what_is_in_it() {
+        assert_eq!(fenced("a\n```\nb", "rust"), "````rust\na\n```\nb\n````");
+        assert_eq!(fenced("", ""), "```\n```");
+    }
+
+    #[test]
+    fn a_quote_keeps_code_and_nothing_else_of_markup() {
+        let text = "a <b> `<c>` ![x](http://e)\n# h\n``` rust\n<d>\n```\n` <e> \\` <f> ``g` <h>";
+        let expected = "> a &lt;b> `<c>` !\\[x](http://e)\n> # h\n> ```\n> <d>\n> ```\n\
+                        > ` <e> \\` &lt;f> &#96;&#96;g&#96; &lt;h>";
+        assert_eq!(quoted(text), expected);
+        assert_eq!(quoted("~~~rust x\n```\n~~~~\nend"), "> ````rust\n> ```\n> ````\n> end");
+        assert_eq!(line_of("a*b\n<c>"), "a\\*b\\<c\\>");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_leaves_a_quote_or_a_fence(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
+            for line in quoted(&text).lines() {
+                prop_assert!(line.starts_with('>'), "{line}");
+            }
+            let fenced = fenced(&text, "");
+            let fence = fenced.lines().next().unwrap().to_owned();
+            let inner: Vec<&str> = fenced.lines().collect();
+            let ends = inner.iter().filter(|line| line.contains(&fence)).count();
+            prop_assert_eq!(ends, 2);
+            // On a line of our own making, HTML stands between backticks of this line only.
+            let line = plain(&text.replace('\n', " "));
+            let mut outside = String::new();
+            let mut rest = line.as_str();
+            while let Some(at) = rest.find('`') {
+                outside.push_str(&rest[..at]);
+                let run = rest[at..].bytes().take_while(|byte| *byte == b'`').count();
+                let end = span_end(&rest[at..], run);
+                prop_assert!(end.is_some(), "{line}: a run without its end");
+                rest = &rest[at + end.unwrap()..];
+            }
+            outside.push_str(rest);
+            prop_assert!(!outside.contains('<') && !outside.contains("!["), "{line}");
+        }
+
+        #[test]
+        fn json_in_a_script_means_the_same_and_cannot_end_it(
+            text in "(</script|<!--|]]>|\u{2028}|&lt;|\\PC|\n|\"|\\\\){0,20}"
+        ) {
+            let json = Value::from(text.clone()).to_string();
+            let escaped = json_in_html(&json);
+            let is_clean = !escaped.contains(['<', '>', '&', '\u{2028}', '\u{2029}', '\n']);
+            prop_assert!(is_clean, "{}", escaped);
+            prop_assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap(), Value::from(text));
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! When to take a snapshot by itself: shares of the context window that are crossed upwards.
+//!
+//! ```text
+//! usage   0.80  0.86  0.88  0.97   0.99  0.70  0.86
+//! fires         auto        before-overflow    auto, when its cooldown is over
+//! ```
+//!
+//! A level fires when usage comes to it from below, once, and again only after usage was below it. It
+//! does not fire again within the cooldown of its own last time or a higher one's; what was crossed
+//! meanwhile and is still crossed then fires with the first observation after it. Higher levels never
+//! wait for lower ones.
+//!
+//! ```
+//! use turntree::repo::watch::{Decision, Watch, WatchState};
+//!
+//! let (watch, mut state) = (Watch::default(), WatchState::default());
+//! assert_eq!(watch.observe(&mut state, 0.80, 0), Decision::Below);
+//! let Decision::Fire(level) = watch.observe(&mut state, 0.86, 1) else { panic!() };
+//! assert_eq!(level.name, "auto");
+//! assert!(matches!(watch.observe(&mut state, 0.88, 2), Decision::Fired(_)));
+//! ```
+//!
+//! What was observed of a branch is a JSON blob behind `refs/watch/<session>/<branch>`, written only
+//! when it changes:
+//!
+//! ```text
+//! {"version":1,"levels":{"auto":{"crossed":true,"fired_micros":1769000000000000}}}
+//! ```
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{BranchName, Repository, Transaction};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectSink, ObjectSource, RefValue, Trigger};
+use crate::store::Expected;
+
+/// Where what was observed of each branch lies.
+pub(super) const WATCHES: &str = "refs/watch/";
+
+const VERSION: u64 = 1;
+const DEFAULT_COOLDOWN: i64 = 60 * 1_000_000;
+
+/// A share of the context window that is worth a snapshot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Level {
+    /// Its name; what was observed is kept by it.
+    pub name: &'static str,
+    /// From which share on, 1 for a full window.
+    pub at: f64,
+    /// What the snapshot says of why it was taken.
+    pub trigger: Trigger,
+}
+
+/// Which levels fire, and how often.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watch {
+    /// The levels, in any order.
+    pub levels: Vec<Level>,
+    /// Microseconds in which a level does not fire again.
+    pub cooldown: i64,
+}
+
+impl Default for Watch {
+    /// `auto` at 0.85, `before-overflow` at 0.95, `emergency` at 1, and 60 seconds.
+    fn default() -> Self {
+        let level = |name, at, trigger| Level { name, at, trigger };
+        Self {
+            levels: vec![
+                level("auto", 0.85, Trigger::Threshold),
+                level("before-overflow", 0.95, Trigger::Threshold),
+                level("emergency", 1.0, Trigger::Emergency),
+            ],
+            cooldown: DEFAULT_COOLDOWN,
+        }
+    }
+}
+
+/// What an observation leads to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Decision<'w> {
+    /// This level was crossed: a snapshot is due.
+    Fire(&'w Level),
+    /// Usage is below all levels.
+    Below,
+    /// The highest level that usage is over has fired since usage was below it.
+    Fired(&'w Level),
+    /// This level was crossed within the cooldown, which ends at the moment `until`, in microseconds.
+    Cooling {
+        /// The level.
+        level: &'w Level,
+        /// When it may fire.
+        until: i64,
+    },
+}
+
+/// What was observed so far; nothing yet at first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatchState(BTreeMap<String, Seen>);
+
+/// What was observed of a level.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seen {
+    /// Whether it has fired, or a higher one has, since usage was below it.
+    crossed: bool,
+    /// When it fired last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fired_micros: Option<i64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u64,
+    levels: BTreeMap<String, Seen>,
+}
+
+/// What is looked at first: a newer version may have other fields.
+#[derive(Deserialize)]
+struct Version {
+    version: u64,
+}
+
+impl Watch {
+    /// Takes in that a share `usage` of the window is used at the moment `now`, in microseconds since
+    /// the Unix epoch.
+    pub fn observe(&self, state: &mut WatchState, usage: f64, now: i64) -> Decision<'_> {
+        let mut levels: Vec<&Level> = self.levels.iter().collect();
+        levels.sort_by(|a, b| b.at.total_cmp(&a.at));
+        let (over, below): (Vec<&Level>, Vec<&Level>) =
+            levels.iter().partition(|level| usage >= level.at);
+        for level in below {
+            if let Some(seen) = state.0.get_mut(level.name) {
+                seen.crossed = false;
+            }
+        }
+        let is_crossed = |level: &Level, state: &WatchState| {
+            state.0.get(level.name).is_some_and(|seen| seen.crossed)
+        };
+        let Some(highest) = over.first() else { return Decision::Below };
+        let Some(level) = over.iter().find(|level| !is_crossed(level, state)) else {
+            return Decision::Fired(highest);
+        };
+        // A lower one that was not crossed came to be known later: the higher one stood for it.
+        if over.iter().any(|other| other.at > level.at && is_crossed(other, state)) {
+            return Decision::Fired(highest);
+        }
+        let fired = levels.iter().filter(|other| other.at >= level.at);
+        let fired = fired.filter_map(|other| state.0.get(other.name)?.fired_micros).max();
+        // A clock that was set back does not make anybody wait.
+        if let Some(fired) = fired.filter(|fired| *fired <= now) {
+            let until = fired.saturating_add(self.cooldown);
+            if now < until {
+                return Decision::Cooling { level, until };
+            }
+        }
+        for lower in &over {
+            state.0.entry(lower.name.to_owned()).or_default().crossed = true;
+        }
+        state.0.entry(level.name.to_owned()).or_default().fired_micros = Some(now);
+        Decision::Fire(level)
+    }
+}
+
+impl WatchState {
+    /// What was observed of `branch`.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Unsupported`, naming the ref.
+    pub fn load(repo: &Repository, branch: &BranchName) -> Result<Self> {
+        let name = ref_name(branch);
+        match repo.refs().value(&name) {
+            None => Ok(Self::default()),
+            Some(RefValue::Symbolic(_)) => {
+                Err(Error::corrupt(name, "what was observed", "a link to a ref"))
+            }
+            Some(RefValue::Object(id)) => {
+                let bytes = repo.store().read_as(Kind::Blob, id);
+                bytes.and_then(|bytes| Self::decode(&bytes)).map_err(|error| error.at(name))
+            }
+        }
+    }
+
+    /// Keeps what was observed of `branch`, as part of a change.
+    ///
+    /// # Errors
+    /// What writing reports.
+    pub fn keep(&self, change: &mut Transaction<'_>, branch: &BranchName) -> Result<()> {
+        let id = change.write(Kind::Blob, self.encode()?.into())?;
+        change.set_ref(&ref_name(branch), Expected::Any, Some(RefValue::Object(id)));
+        Ok(())
+    }
+
+    /// The bytes that are stored.
+    ///
+    /// # Errors
+    /// None that happen.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        let stored = Stored { version: VERSION, levels: self.0.clone() };
+        serde_json::to_vec(&stored)
+            .map_err(|source| Error::invalid("what was observed").with_source(source))
+    }
+
+    /// What was observed, in `bytes`.
+    ///
+    /// # Errors
+    /// `Unsupported` for a newer version, `Corrupt` for anything else that [`WatchState::encode`]
+    /// would not write.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        const WHAT: &str = "what was observed of usage";
+        let not_json = |_| Error::corrupt(WHAT, "levels in JSON", "something else");
+        let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
+        if version > VERSION {
+            let message =
+                format!("{WHAT} has version {version}: this build knows versions up to {VERSION}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let Stored { levels, .. } = serde_json::from_slice(bytes).map_err(not_json)?;
+        Ok(Self(levels))
+    }
+}
+
+fn ref_name(branch: &BranchName) -> String {
+    format!("{WATCHES}{branch}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: i64 = 1_000_000;
+
+    /// The names of what fires, by observation.
+    fn fired(observations: &[(f64, i64)]) -> Vec<&'static str> {
+        let (watch, mut state) = (Watch::default(), WatchState::default());
+        let decisions = observations.iter().map(|(usage, second)| {
+            match watch.observe(&mut state, *usage, second * SECOND) {
+                Decision::Fire(level) => level.name,
+                Decision::Below => "below",
+                Decision::Fired(_) => "fired",
+                Decision::Cooling { .. } => "cooling",
+            }
+        });
+        decisions.map(|name| if name.is_empty() { "-" } else { name }).collect()
+    }
+
+    #[test]
+    fn a_level_fires_when_it_is_crossed_and_not_while_usage_stays_above() {
+        assert_eq!(
+            fired(&[(0.8, 0), (0.85, 1), (0.9, 100), (0.94, 300), (0.2, 400), (0.9, 500)]),
+            ["below", "auto", "fired", "fired", "below", "auto"]
+        );
+    }
+
+    #[test]
+    fn a_higher_level_never_waits_and_stands_for_the_lower_ones() {
+        assert_eq!(
+            fired(&[(0.86, 0), (0.96, 1), (1.2, 2), (0.86, 3), (0.96, 4)]),
+            ["auto", "before-overflow", "emergency", "fired", "cooling"]
+        );
+        assert_eq!(
+            fired(&[(0.97, 0), (0.9, 1), (0.99, 100)]),
+            ["before-overflow", "fired", "before-overflow"]
+        );
+    }
+
+    #[test]
+    fn what_is_crossed_while_cooling_fires_afterwards() {
+        assert_eq!(
+            fired(&[(0.9, 0), (0.5, 10), (0.9, 20), (0.9, 59), (0.9, 60), (0.9, 61)]),
+            ["auto", "below", "cooling", "cooling", "auto", "fired"]
+        );
+        assert_eq!(fired(&[(0.9, 100), (0.5, 101), (0.9, 7)]), ["auto", "below", "auto"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_level_fires_at_most_once_a_cooldown_and_once_a_crossing(
+            steps in prop::collection::vec((0.0..1.2_f64, 0..90_i64), 0..60)
+        ) {
+            let (watch, mut state) = (Watch::default(), WatchState::default());
+            let mut now = 0;
+            let mut last: BTreeMap<&str, (i64, bool)> = BTreeMap::new();
+            for (usage, after) in steps {
+                now += after * SECOND;
+                for level in &watch.levels {
+                    if usage < level.at && let Some(seen) = last.get_mut(level.name) {
+                        seen.1 = true;
+                    }
+                }
+                state = WatchState::decode(&state.encode().unwrap()).unwrap();
+                if let Decision::Fire(level) = watch.observe(&mut state, usage, now) {
+                    prop_assert!(usage >= level.at);
+                    if let Some((before, was_below)) = last.insert(level.name, (now, false)) {
+                        prop_assert!(now - before >= watch.cooldown && was_below);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = WatchState::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The objects of a bundle: the frames of a pack in a file of their own, without ids.
+//!
+//! ```text
+//! bundle   | front: text | outside | frame | frame | ... | table of blocks | footer |
+//!
+//! front    what the layer above says of the bundle; ends with an empty line
+//! outside  ids that objects in here name and that are not in here: kind, why, id
+//! footer   counts and checksums; its own checksum covers every byte of the file
+//! ```
+//!
+//! A pack holds the ids of its objects, which are most of what remains of a small session. They
+//! follow from the objects, so a bundle leaves them out: what an object names lies in front of it or
+//! outside, and whoever reads from front to back knows the id of everything that a link may stand
+//! for. So objects cannot name each other in a circle, and nothing is taken on trust: an object that
+//! was changed has another id, and so has everything that leads to it.
+//!
+//! The same objects make the same bytes: the salt of the frames is the checksum of the front.
+//! Specified in `format-spec/bundle.md`.
+
+mod read;
+mod write;
+
+use std::io::{self, ErrorKind};
+use std::sync::LazyLock;
+
+pub use self::read::BundleFile;
+pub use self::write::{BundleDraft, BundleWritten};
+use super::Gone;
+use super::layout::{Salt, Totals, seal, unseal};
+use crate::error::Error;
+use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
+use crate::store::segment::{Digest, Fields};
+
+/// Most bytes of the front.
+pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;
+
+/// Objects that a bundle may have whatever its size, and those for each of its bytes: a writer needs
+/// some bytes for each, and a reader keeps the id of each.
+const OBJECTS_OF_ANY: u64 = 1 << 16;
+const OBJECTS_PER_BYTE: u64 = 4;
+
+/// Bytes of an id outside: kind, why, id.
+const OUTSIDE_BYTES: usize = 2 + ID_BYTES;
+/// Bytes behind the table.
+const FOOTER_BYTES: usize = 192;
+
+const MAGIC: [u8; 8] = *b"\x89TTE\r\n\x1a\n";
+const VERSION: u32 = 1;
+
+static FRONT_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 bundle front"));
+static FOOTER_CHECKSUM: LazyLock<Checksum> =
+    LazyLock::new(|| Checksum::new("turntree v1 bundle footer"));
+
+/// Why an object that others name is not in a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outside {
+    /// Whoever takes the bundle in must have it.
+    Required,
+    /// Where the bundle was made it was not there any more, and why.
+    Gone(Gone),
+    /// A commit that was forgotten: history goes on behind it.
+    Forgotten,
+}
+
+impl Outside {
+    const ALL: [Self; 4] =
+        [Self::Required, Self::Gone(Gone::Elided), Self::Gone(Gone::Redacted), Self::Forgotten];
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Required => 0,
+            Self::Gone(gone) => gone.code(),
+            Self::Forgotten => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|outside| outside.code() == code)
+    }
+}
+
+/// The end of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Footer {
+    objects: u32,
+    outside: u32,
+    parts: u32,
+    blocks: u32,
+    /// Bytes of the text in front.
+    front_bytes: u64,
+    /// Bytes of all objects.
+    raw_bytes: u64,
+    table_offset: u64,
+    /// The checksum of text and outside ids.
+    front: Digest,
+    table: Digest,
+    frames: Digest,
+}
+
+impl Footer {
+    /// The bytes, and the name that they give the bundle.
+    fn encode(&self) -> (Vec<u8>, Digest) {
+        let mut bytes = MAGIC.to_vec();
+        for word in [VERSION, self.objects, self.outside, self.parts, self.blocks, 0] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.front_bytes, self.raw_bytes, self.table_offset, 0] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        for checksum in [self.front, self.table, self.frames] {
+            bytes.extend_from_slice(&checksum);
+        }
+        seal(bytes, &FOOTER_CHECKSUM)
+    }
+
+    /// The footer in these bytes and the name that it gives the bundle, when it verifies.
+    fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<(Self, Digest)> {
+        let (content, name) = unseal(bytes, &FOOTER_CHECKSUM)?;
+        let mut fields = Fields(content.strip_prefix(&MAGIC)?);
+        let (VERSION, objects, outside) = (fields.u32()?, fields.u32()?, fields.u32()?) else {
+            return None;
+        };
+        let (parts, blocks, 0) = (fields.u32()?, fields.u32()?, fields.u32()?) else { return None };
+        let (front_bytes, raw_bytes) = (fields.u64()?, fields.u64()?);
+        let (table_offset, 0) = (fields.u64()?, fields.u64()?) else { return None };
+        let (front, table, frames) = (fields.take()?, fields.take()?, fields.take()?);
+        let footer = Self {
+            objects,
+            outside,
+            parts,
+            blocks,
+            front_bytes,
+            raw_bytes,
+            table_offset,
+            front,
+            table,
+            frames,
+        };
+        Some((footer, name))
+    }
+
+    /// What the blocks add up to.
+    fn totals(&self) -> Option<Totals> {
+        let outside = u64::from(self.outside) * OUTSIDE_BYTES as u64;
+        let start = self.front_bytes.checked_add(outside)?;
+        let (objects, parts, end) = (self.objects, self.parts, self.table_offset);
+        Some(Totals { start, objects, gone: 0, parts, end })
+    }
+}
+
+/// Why a bundle cannot be read.
+pub(super) fn unreadable(error: io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidData => {
+            Error::corrupt("the bundle", "what was written", "other bytes").with_source(error)
+        }
+        _ => Error::io("read the bundle", error),
+    }
+}
+
+/// The checksum of what lies in front of the frames.
+fn front_checksum(front: &[u8]) -> Digest {
+    FRONT_CHECKSUM.clone().update(front).finish()
+}
+
+/// The salt of the frames behind such a front.
+fn salt(front: &Digest) -> Salt {
+    front.first_chunk().copied().unwrap_or_default()
+}
+
+/// An id outside, as it is written.
+fn push_outside(bytes: &mut Vec<u8>, (id, kind, why): &(ObjectId, Kind, Outside)) {
+    bytes.extend_from_slice(&[kind.code(), why.code()]);
+    bytes.extend_from_slice(id.as_bytes());
+}
+
+/// The id outside in these bytes.
+fn read_outside(bytes: &[u8]) -> Option<(ObjectId, Kind, Outside)> {
+    let (note, id) = bytes.split_first_chunk()?;
+    let [kind, why] = *note;
+    Some((ObjectId::from_slice(id)?, Kind::from_code(kind)?, Outside::from_code(why)?))
+}

@@ -1,0 +1,193 @@
+//! Reads the file of a bundle, which may hold anything.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::super::frames::{Frames, Medium};
+use super::super::layout::{
+    BlockKind, FRAME_HEADER_BYTES, TABLE_ENTRY_BYTES, decode_table, table_checksum,
+};
+use super::super::{BlockCache, PackId};
+use super::{
+    FOOTER_BYTES, Footer, MAX_FRONT_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE, OUTSIDE_BYTES,
+    Outside, front_checksum, read_outside, salt, unreadable,
+};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId};
+use crate::store::io::ReadAt;
+
+/// Bytes of decoded blocks that are kept while reading: bases, and parts.
+const CACHE_BYTES: usize = 24 << 20;
+
+/// An open bundle.
+pub struct BundleFile {
+    footer: Footer,
+    name: ObjectId,
+    bytes: u64,
+    front: String,
+    outside: Vec<(ObjectId, Kind, Outside)>,
+    frames: Frames,
+    /// First ordinal, objects and kind of each block of objects.
+    blocks: Vec<(u32, u32, Kind)>,
+}
+
+impl BundleFile {
+    /// Opens a bundle and verifies all but its frames. Reads some kilobytes, and 34 bytes for each id
+    /// outside.
+    ///
+    /// # Errors
+    /// `Corrupt` when it is no bundle or not a whole one, `Io` when it cannot be read.
+    pub fn open(file: Arc<dyn ReadAt>) -> Result<Self> {
+        let bytes = file.size().map_err(unreadable)?;
+        let read = |at: u64, len: usize| -> Result<Vec<u8>> {
+            let mut buffer = vec![0; len];
+            match file.read_at(&mut buffer, at).map_err(unreadable)? {
+                read if read == len => Ok(buffer),
+                _ => Err(refuse(at, "more bytes", "the end")),
+            }
+        };
+        let footer_at = bytes.checked_sub(FOOTER_BYTES as u64);
+        let footer_at = footer_at.ok_or_else(|| refuse(0, "a bundle", "too few bytes"))?;
+        let footer = read(footer_at, FOOTER_BYTES)?;
+        let footer = footer.first_chunk().and_then(Footer::decode);
+        let (footer, name) =
+            footer.ok_or_else(|| refuse(footer_at, "the footer of a bundle", "other bytes"))?;
+        let totals = footer.totals().filter(|totals| {
+            let table = u64::from(footer.blocks) * TABLE_ENTRY_BYTES as u64;
+            let most = OBJECTS_OF_ANY.saturating_add(bytes.saturating_mul(OBJECTS_PER_BYTE));
+            totals.start <= totals.end
+                && totals.end.checked_add(table) == Some(footer_at)
+                && footer.front_bytes <= MAX_FRONT_BYTES
+                && u64::from(footer.blocks) <= bytes / FRAME_HEADER_BYTES as u64
+                && u64::from(footer.objects) <= most
+        });
+        let totals = totals.ok_or_else(|| refuse(footer_at, "counts that can be", "other ones"))?;
+
+        let len = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut front = read(0, len(totals.start))?;
+        if front_checksum(&front) != footer.front {
+            return Err(refuse(0, "the manifest of that bundle", "other bytes"));
+        }
+        let outside = front.split_off(len(footer.front_bytes));
+        let outside: Option<Vec<_>> = outside.chunks(OUTSIDE_BYTES).map(read_outside).collect();
+        let outside =
+            outside.ok_or_else(|| refuse(footer.front_bytes, "ids outside", "other bytes"))?;
+        let front =
+            String::from_utf8(front).map_err(|_| refuse(0, "text in UTF-8", "other bytes"))?;
+
+        let table = read(totals.end, len(footer_at - totals.end))?;
+        let whole = table_checksum(&table) == footer.table;
+        let table = Some(table).filter(|_| whole).and_then(|table| decode_table(&table, &totals));
+        let table = table.ok_or_else(|| refuse(totals.end, "a table of blocks", "other bytes"))?;
+        let blocks = table.iter().filter_map(|block| match block.kind {
+            BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
+            BlockKind::Gone | BlockKind::Parts => None,
+        });
+        let blocks = blocks.collect();
+        let table = table.into_iter().map(Some).collect();
+        let salt = salt(&footer.front);
+        let frames = Frames::new(PackId(name), Medium::File(file), salt, table);
+        let name = ObjectId::from_bytes(name);
+        Ok(Self { footer, name, bytes, front, outside, frames, blocks })
+    }
+
+    /// The checksum of the whole file.
+    #[must_use]
+    pub fn checksum(&self) -> ObjectId {
+        self.name
+    }
+
+    /// Bytes of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Objects in it.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.footer.objects
+    }
+
+    /// Whether it holds no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.footer.objects == 0
+    }
+
+    /// Bytes of the objects, as the bundle says: [`BundleFile::visit`] never gives more.
+    #[must_use]
+    pub fn raw_bytes(&self) -> u64 {
+        self.footer.raw_bytes
+    }
+
+    /// What it says of itself in front.
+    #[must_use]
+    pub fn front(&self) -> &str {
+        &self.front
+    }
+
+    /// What its objects name that is not in it.
+    #[must_use]
+    pub fn outside(&self) -> &[(ObjectId, Kind, Outside)] {
+        &self.outside
+    }
+
+    /// Verifies every byte, and gives each object with its id, those that it names first.
+    ///
+    /// Memory holds three blocks, the object, and 32 bytes for each object.
+    ///
+    /// # Errors
+    /// `Corrupt` when something does not verify, and what `visit` fails with.
+    pub fn visit(&self, visit: &mut dyn FnMut(ObjectId, Object) -> Result<()>) -> Result<()> {
+        let (errors, headers) = self.frames.verify();
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        if headers != self.footer.frames {
+            return Err(refuse(0, "the frames that the footer names", "other ones"));
+        }
+        let cache = BlockCache::new(CACHE_BYTES);
+        let mut ids: Vec<ObjectId> = Vec::new();
+        let mut left = self.footer.raw_bytes;
+        for (first, objects, kind) in &self.blocks {
+            for ordinal in *first..first.saturating_add(*objects) {
+                let number = self.frames.locate(ordinal).map(|(number, ..)| number);
+                let block = self.frames.decode(number.unwrap_or(u32::MAX), &cache)?;
+                let size = self.frames.with_entry(ordinal, &cache, |entry, _| entry.raw_bytes)?;
+                left = left.checked_sub(size.into()).ok_or_else(|| self.other_size())?;
+                let bytes =
+                    self.frames.read_in(&block, ordinal, &cache, |link| self.id_at(&ids, link))?;
+                let bytes = block.detached(bytes);
+                let id = ObjectId::of(*kind, &bytes);
+                ids.push(id);
+                visit(id, Object { kind: *kind, bytes })?;
+            }
+        }
+        if left == 0 { Ok(()) } else { Err(self.other_size()) }
+    }
+
+    /// What a link stands for, when that is known already.
+    fn id_at(&self, ids: &[ObjectId], link: u32) -> Option<ObjectId> {
+        match link.checked_sub(self.footer.objects) {
+            None => ids.get(link as usize).copied(),
+            Some(outside) => self.outside.get(outside as usize).map(|(id, ..)| *id),
+        }
+    }
+
+    fn other_size(&self) -> Error {
+        let expected = format_args!("{} bytes of objects", self.footer.raw_bytes);
+        Error::corrupt("the bundle", expected, "more or fewer")
+    }
+}
+
+/// Content is not for messages.
+impl fmt::Debug for BundleFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BundleFile").field("checksum", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn refuse(at: u64, expected: &str, found: &str) -> Error {
+    Error::corrupt(format_args!("the bundle at {at}"), expected, found)
+}

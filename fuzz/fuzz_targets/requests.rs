@@ -1,0 +1,5 @@
+//! The target `requests` under libFuzzer.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| turntree_fuzz::requests(bytes));

@@ -1,0 +1,89 @@
+//! Bundles from anybody: a small one is changed, as it is or with checksums that are good again.
+//!
+//! ```text
+//! input   | mended 1 | changes of four bytes, as those of packs |
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use turntree::Result;
+use turntree::exchange::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, unbundle};
+use turntree::maintenance::fsck;
+use turntree::object::{IdPrefix, ObjectSource};
+use turntree::repo::Repository;
+use turntree::store::{Access, Io, NewStore, OpenOptions, Thoroughness, Tier};
+use turntree_tests::checksums::mend_bundle;
+use turntree_tests::oracle::DIR;
+use turntree_tests::sample::{Sample, try_open};
+use turntree_tests::sim::SimDisk;
+use turntree_tests::stamp;
+
+use crate::pack::changed;
+
+/// Most bytes of objects: a small bundle may claim to hold much.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// A bundle that is changed and taken into an empty store.
+///
+/// # Panics
+/// When a promise of the library is broken.
+pub fn bundle(input: &[u8]) {
+    let Some((mended, changes)) = input.split_first() else { return };
+    let mut bytes = changed(good(), changes);
+    if mended % 2 == 1 {
+        // Numbers that lead out of the file are for the reader to find.
+        let _ = mend_bundle(&mut bytes);
+    }
+    let is_good = bytes == *good();
+    let disk = SimDisk::new(Path::new("/disk"));
+    let (io, new): (Arc<dyn Io>, _) = (Arc::new(disk), NewStore { id: [1; 16] });
+    let options = OpenOptions::new([2; 16]);
+    let repo = Repository::init(io, Path::new(DIR), &new, options).expect("a new store");
+    match take_in(&repo, bytes) {
+        Err(_) => {
+            assert!(!is_good, "a good bundle is refused");
+            assert_eq!(repo.refs().operation, None, "refused, and something is visible");
+        }
+        Ok(()) => {
+            assert!(is_good || mended % 2 == 1, "a changed byte is not noticed");
+            // What is there verifies, or says why not.
+            let report = fsck(repo.store(), Thoroughness::Full, stamp(100).time, &mut |_, _| {});
+            report.expect("a check ends");
+            let all: IdPrefix = "0000".parse().expect("a prefix");
+            for (id, _) in repo.store().find(&all, 10) {
+                repo.store().read(&id).expect("an object verifies");
+            }
+        }
+    }
+}
+
+fn take_in(repo: &Repository, bytes: Vec<u8>) -> Result<()> {
+    let disk = SimDisk::new(Path::new("/in"));
+    let path = PathBuf::from("/in/bundle");
+    let file = disk.create(&path).expect("a file");
+    file.write_at(&bytes, 0).expect("room in memory");
+    let bundle = Bundle::open(Arc::new(file))?;
+    let options = UnbundleOptions { session: None, max_bytes: Some(MAX_BYTES) };
+    unbundle(repo, &bundle, &options, &stamp(90)).map(drop)
+}
+
+/// A bundle with some of everything.
+fn good() -> &'static Vec<u8> {
+    static GOOD: OnceLock<Vec<u8>> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let repo = try_open(&Sample::small(6).disk, 50).expect("the sample opens");
+        let sessions = repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned());
+        let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
+        let plan = plan_bundle(&repo, &wanted, &[]).expect("the sample is whole");
+        let disk = SimDisk::new(Path::new("/out"));
+        let path = PathBuf::from("/out/b");
+        let names = (path.as_path(), Path::new("/out/t"));
+        plan.create(&repo, Tier::Hot, &disk, names).expect("a bundle");
+        let file = disk.open(&path, Access::Read).expect("it is there");
+        let len = file.size().expect("it has a size");
+        let mut bytes = vec![0; usize::try_from(len).expect("a small file")];
+        file.read_at(&mut bytes, 0).expect("it reads");
+        bytes
+    })
+}

@@ -1,0 +1,49 @@
+//! Files of lessons, and messages that may ask to go back.
+
+use turntree::ErrorKind;
+use turntree::exchange::lessons::{
+    Call, Document, Lessons, MAX_SELECTED, Merged, PROMPT_BYTES, prompt, select,
+};
+use turntree::exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
+
+/// Reads `bytes` as a file of lessons and makes what it says, twice; and reads them as a message.
+///
+/// # Panics
+/// When a file that was read is written as another one, changes something a second time, or makes a
+/// prompt over its budget.
+pub fn lessons(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match rollback_intent(text) {
+        Some(RollbackIntent::Steps(steps)) => assert!((1..=MAX_ROLLBACK_STEPS).contains(&steps)),
+        Some(RollbackIntent::Turn(turn)) => assert!(turn > 0),
+        None => {}
+    }
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let kinds = [ErrorKind::InvalidInput, ErrorKind::LimitExceeded];
+            return assert!(kinds.contains(&error.kind()), "{error}");
+        }
+    };
+    let written = document.to_text().unwrap();
+    let again = Document::parse(&written).unwrap();
+    assert_eq!(again.to_text().unwrap(), written, "a file that was read is written as another one");
+
+    let (mut found, nothing) = (Lessons::default(), Lessons::default());
+    if document.merge_into(&mut found, &nothing, 7, 1_000).is_err() {
+        return;
+    }
+    let call = Call { tool: Some("edit"), turn: 7, now_millis: 90_000_000 };
+    let selected = select(&found, &call);
+    let unpinned = selected.iter().filter(|(_, lesson)| !lesson.pinned).count();
+    assert!(unpinned <= MAX_SELECTED, "{unpinned} lessons");
+    let block = prompt(&selected);
+    assert!(block.text.len() <= PROMPT_BYTES, "{} bytes", block.text.len());
+    assert_eq!(block.told.len() + block.left_out.len(), selected.len());
+
+    let document = Document::of(&found);
+    let read = Document::parse(&document.to_text().unwrap()).unwrap();
+    let mut same = found.clone();
+    let merged = read.merge_into(&mut same, &found, 8, 2_000).unwrap();
+    assert_eq!((merged, same), (Merged::default(), found), "it changes something again");
+}

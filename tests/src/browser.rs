@@ -1,0 +1,232 @@
+//! A headless Chromium, driven over the pipe of its developer tools, without a port and without a
+//! network; tests that want one skip where none is installed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Names under which systems install it.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The tools read messages from descriptor 3 and write to 4, each ended by a zero byte.
+const LAUNCH: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>/dev/null";
+
+/// A browser with one page.
+pub struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    next: u64,
+    session: Option<String>,
+    problems: Vec<String>,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Starts one, or says why the test is skipped.
+    ///
+    /// # Panics
+    /// When a browser that is installed does not work.
+    #[must_use]
+    pub fn start() -> Option<Self> {
+        let Some(program) = NAMES.into_iter().find(|name| is_installed(name)) else {
+            eprintln!("skipped: no Chromium is installed");
+            return None;
+        };
+        let profile = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", LAUNCH, "sh", program, "--headless=new", "--no-sandbox", "--disable-gpu"])
+            .args(["--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-pipe"])
+            .args(["--hide-scrollbars", "--window-size=1400,900"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .env("HOME", profile.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, messages) = channel();
+        thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut message = Vec::new();
+            while output.read_until(0, &mut message).is_ok_and(|read| read > 0) {
+                message.pop();
+                let sent = serde_json::from_slice(&message).map(|value| sender.send(value));
+                if !matches!(sent, Ok(Ok(()))) {
+                    break;
+                }
+                message.clear();
+            }
+        });
+        let (session, problems) = (None, Vec::new());
+        let mut browser =
+            Self { child, input, messages, next: 0, session, problems, _profile: profile };
+        let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let attached = browser.call("Target.attachToTarget", &attach);
+        browser.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), &json!({}));
+        }
+        Some(browser)
+    }
+
+    /// Opens a file, at a place in it such as `#turn-3`, and waits until it is shown.
+    ///
+    /// # Panics
+    /// When the page is not shown.
+    pub fn open(&mut self, file: &Path, place: &str) {
+        self.call("Page.navigate", &json!({"url": "about:blank"}));
+        let url = format!("file://{}{place}", file.display());
+        self.call("Page.navigate", &json!({"url": url}));
+        self.wait("performance.getEntriesByName('turntree-shown').length > 0");
+    }
+
+    /// What an expression is, once a promise is kept.
+    ///
+    /// # Panics
+    /// When it throws.
+    pub fn ask(&mut self, expression: &str) -> Value {
+        let asked = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", &asked);
+        assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    ///
+    /// # Panics
+    /// When it is not true after some seconds.
+    pub fn wait(&mut self, condition: &str) {
+        let promise = format!(
+            "new Promise((kept) => {{ const until = Date.now() + 15000; const look = () => {{ \
+             let is = false; try {{ is = Boolean({condition}); }} catch {{}} \
+             if (is || Date.now() > until) kept(is); else setTimeout(look, 10); }}; look(); }})"
+        );
+        // A page that is being left takes its promises along, so that is asked again.
+        for _ in 0..5 {
+            let asked = json!({"expression": promise, "awaitPromise": true, "returnByValue": true});
+            let answer = self.call("Runtime.evaluate", &asked);
+            if answer["result"]["value"] == json!(true) {
+                return;
+            }
+        }
+        panic!("never true: {condition}");
+    }
+
+    /// Clicks on the middle of the first element that a selector finds.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn click(&mut self, selector: &str) {
+        let selector = Value::from(selector);
+        let place = self.ask(&format!(
+            "(() => {{ const one = document.querySelector({selector}); \
+             one.scrollIntoView({{block: 'center'}}); const box = one.getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        ));
+        self.click_at(place[0].as_f64().unwrap(), place[1].as_f64().unwrap());
+    }
+
+    /// Clicks on a point of the window.
+    pub fn click_at(&mut self, x: f64, y: f64) {
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Presses a key: a character, or a name such as `Escape`.
+    pub fn press(&mut self, key: &str) {
+        let down = match key.chars().count() {
+            1 => json!({"type": "keyDown", "key": key, "text": key}),
+            // The code by which a browser itself knows the key that closes things.
+            _ => json!({"type": "keyDown", "key": key, "code": key,
+                "windowsVirtualKeyCode": if key == "Escape" { 27 } else { 0 }}),
+        };
+        self.call("Input.dispatchKeyEvent", &down);
+        self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key}));
+    }
+
+    /// Types into what has the focus.
+    pub fn write(&mut self, text: &str) {
+        self.call("Input.insertText", &json!({"text": text}));
+    }
+
+    /// Sets what a style sheet asks for, such as `prefers-color-scheme`.
+    pub fn prefer(&mut self, feature: &str, value: &str) {
+        let features = json!([{"name": feature, "value": value}]);
+        self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
+    }
+
+    /// The page as PDF, as base64.
+    pub fn print(&mut self) -> String {
+        let printed = self.call("Page.printToPDF", &json!({}));
+        printed["data"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// What went wrong since the last time: errors in the console, exceptions, dialogs, and requests
+    /// for anything but files and data in the page.
+    pub fn problems(&mut self) -> Vec<String> {
+        self.ask("1");
+        std::mem::take(&mut self.problems)
+    }
+
+    fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = session.as_str().into();
+        }
+        self.input.write_all(format!("{message}\0").as_bytes()).expect("the browser is there");
+        loop {
+            let message = self.messages.recv_timeout(PATIENCE).expect("an answer of the browser");
+            if message["id"] == json!(id) {
+                assert!(message.get("error").is_none(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.problems.extend(problem(&message));
+            if message["method"] == "Page.javascriptDialogOpening" {
+                panic!("a dialog was opened: {message}");
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What an event says that should not have happened.
+fn problem(event: &Value) -> Option<String> {
+    let params = &event["params"];
+    let is_bad = match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => true,
+        "Runtime.consoleAPICalled" => params["type"] == "error" || params["type"] == "assert",
+        "Log.entryAdded" => params["entry"]["level"] == "error",
+        "Network.requestWillBeSent" => {
+            let url = params["request"]["url"].as_str().unwrap_or_default();
+            !["file:", "data:", "about:"].iter().any(|scheme| url.starts_with(scheme))
+        }
+        _ => false,
+    };
+    is_bad.then(|| event.to_string())
+}
+
+fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+}

@@ -1,0 +1,398 @@
+//! Bundles carry sessions from store to store, and what is not whole and true is refused.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use turntree::ErrorKind;
+use turntree::exchange::bundle::{
+    Bundle, RefFate, UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
+use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
+use turntree::object::{ObjectId, ObjectSource, RefValue, Time};
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::store::{Access, FindingKind, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
+use turntree_tests::oracle::DIR;
+use turntree_tests::sample::Sample;
+use turntree_tests::sim::{Fault, Keep, SimDisk};
+use turntree_tests::tangle::{Tangle, steps};
+use turntree_tests::{Sandbox, recorded_sessions, stamp};
+
+/// What is bundled is compressed quickly: it is the same format.
+const TIER: Tier = Tier::Hot;
+
+fn session(name: &str) -> Vec<Wanted> {
+    vec![Wanted::Session(name.to_owned())]
+}
+
+/// Makes a bundle and returns its bytes.
+fn bundle(repo: &Repository, wanted: &[Wanted], without: &[ObjectId]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, temporary) = (folder.path().join("b"), folder.path().join("t"));
+    let plan = plan_bundle(repo, wanted, without).unwrap();
+    plan.create(repo, TIER, &RealIo, (&path, &temporary)).unwrap();
+    assert!(!temporary.exists());
+    std::fs::read(path).unwrap()
+}
+
+/// A bundle of these bytes.
+fn open(bytes: &[u8]) -> turntree::Result<Bundle> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b");
+    std::fs::write(&path, bytes).unwrap();
+    Bundle::open(Arc::new(RealIo.open(&path, Access::Read).unwrap()))
+}
+
+fn take_in(repo: &Repository, bytes: &[u8]) -> turntree::Result<Unbundled> {
+    unbundle(repo, &open(bytes)?, &UnbundleOptions::default(), &stamp(100))
+}
+
+/// Every entry of every turn behind the branches of a session, and the refs themselves.
+type Seen = (BTreeMap<String, RefValue>, BTreeMap<ObjectId, BTreeMap<String, Vec<ObjectId>>>);
+
+fn seen(repo: &Repository) -> Seen {
+    let refs = repo.refs();
+    let is_own = |name: &str| !name.starts_with("refs/retention") && name != "HEAD";
+    let own = refs.values.iter().filter(|(name, _)| is_own(name));
+    let values: BTreeMap<_, _> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let starts: Vec<ObjectId> = repo.branches().into_iter().map(|(_, tip)| tip).collect();
+    let mut turns = BTreeMap::new();
+    for entry in repo.history(&starts, &[]).unwrap() {
+        let id = entry.unwrap().id;
+        let mut sections = BTreeMap::new();
+        match repo.context(&id) {
+            Ok(context) => {
+                for (name, section) in context.sections(repo.store()).unwrap() {
+                    sections.insert(name, vec![section.id]);
+                }
+            }
+            Err(error) => {
+                sections.insert(format!("{:?}", error.kind()), Vec::new());
+            }
+        }
+        turns.insert(id, sections);
+    }
+    (values, turns)
+}
+
+/// Nothing is damaged, and everything that refs lead to is there.
+fn assert_sound(repo: &Repository) {
+    let found = fsck(repo.store(), Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+    assert!(repo.store().findings().iter().all(|found| found.kind != FindingKind::Damage));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn a_bundle_brings_every_turn_and_ref_into_an_empty_store(steps in steps()) {
+        let tangle = Tangle::new(&steps);
+        let repo = &tangle.sandbox.repo;
+        let bytes = bundle(repo, &session("s"), &[]);
+        prop_assert!(bytes == bundle(repo, &session("s"), &[]), "the same turns, the same bytes");
+        let target = Sandbox::new();
+        let done = take_in(&target.repo, &bytes).unwrap();
+        prop_assert!(done.plan.refs.iter().all(|planned| planned.fate == RefFate::New));
+        prop_assert_eq!(seen(repo), seen(&target.repo));
+        assert_sound(&target.repo);
+
+        let operation = target.repo.refs().operation;
+        let again = take_in(&target.repo, &bytes).unwrap();
+        prop_assert_eq!((again.operation, again.plan.new_objects), (None, 0));
+        prop_assert_eq!(target.repo.refs().operation, operation, "again is nothing");
+    }
+
+    #[test]
+    fn a_chain_of_increments_is_as_good_as_the_whole(steps in steps(), cut: prop::sample::Index) {
+        let tangle = Tangle::new(&steps);
+        let repo = &tangle.sandbox.repo;
+        let first = tangle.turns[cut.index(tangle.turns.len())].id;
+        let old = bundle(repo, &[Wanted::Commit(first)], &[]);
+        let Ok(plan) = plan_bundle(repo, &session("s"), &[first]) else { return Ok(()) };
+        prop_assert!(plan.manifest.prerequisites.iter().any(|known| known.commit.0 == first));
+        let new = bundle(repo, &session("s"), &[first]);
+
+        let target = Sandbox::new();
+        let error = take_in(&target.repo, &new).unwrap_err();
+        prop_assert_eq!(error.kind(), ErrorKind::NotFound);
+        prop_assert!(error.to_string().contains(&first.to_string()), "{}", error);
+        prop_assert_eq!(target.repo.refs().operation, None);
+        take_in(&target.repo, &old).unwrap();
+        // Other branches may need turns that the first bundle does not lead to.
+        let missing = plan_unbundle(&target.repo, &open(&new).unwrap(), &Default::default());
+        prop_assume!(missing.unwrap().missing.is_empty());
+        take_in(&target.repo, &new).unwrap();
+        let (mut refs, turns) = seen(&target.repo);
+        refs.retain(|name, _| !name.contains("/turn-"));
+        prop_assert_eq!((refs, turns), seen(repo));
+        assert_sound(&target.repo);
+    }
+
+    #[test]
+    fn what_the_store_has_of_its_own_stays(
+        ours in steps(), theirs in steps(), name in prop::sample::select(vec!["s", "other"]),
+    ) {
+        let (ours, theirs) = (Tangle::new(&ours), Tangle::new(&theirs));
+        let (target, source) = (&ours.sandbox.repo, &theirs.sandbox.repo);
+        let before = seen(target);
+        let options = UnbundleOptions { session: Some(name.to_owned()), max_bytes: None };
+        let bytes = bundle(source, &session("s"), &[]);
+        let done = unbundle(target, &open(&bytes).unwrap(), &options, &stamp(100)).unwrap();
+        let after = seen(target);
+        for (id, turn) in &before.1 {
+            prop_assert_eq!(after.1.get(id), Some(turn));
+        }
+        for (id, turn) in seen(source).1 {
+            prop_assert_eq!(after.1.get(&id), Some(&turn));
+        }
+        for planned in &done.plan.refs {
+            let held = before.0.get(&planned.becomes);
+            prop_assert!(held.is_none() || planned.fate != RefFate::New, "{:?}", planned);
+        }
+        assert_sound(target);
+        if let Some(operation) = target.operations().next().filter(|_| done.operation.is_some()) {
+            let plan = target.plan_undo(operation.unwrap()).unwrap();
+            target.undo(&plan, &stamp(101), "undo").unwrap();
+            prop_assert_eq!(seen(target), before, "one undo takes all of it back");
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_goes_on_moves_and_one_that_parts_gets_a_name() {
+    let (source, target) = (Sandbox::new(), Sandbox::new());
+    let turn = |repo: &Repository, text: &str| {
+        let mut change = repo.begin();
+        let mut context = turntree::context::Builder::new();
+        let value = Some(text.to_owned().into());
+        context.set_entry(&mut change, "scratchpad", "say", value).unwrap();
+        let tree = context.write(&mut change).unwrap();
+        let branch = BranchName::main("s").unwrap();
+        change.snapshot(&branch, Snapshot::new(tree, text, &stamp(1))).unwrap();
+        change.finish(&stamp(1), "turn").unwrap();
+    };
+    turn(&source.repo, "one");
+    let first = bundle(&source.repo, &session("s"), &[]);
+    turn(&source.repo, "two");
+    let second = bundle(&source.repo, &session("s"), &[]);
+    take_in(&target.repo, &first).unwrap();
+    let fates = |done: &Unbundled| {
+        let refs = done.plan.refs.iter();
+        refs.map(|planned| (planned.becomes.clone(), planned.fate)).collect::<Vec<_>>()
+    };
+    let main = || "refs/heads/s/main".to_owned();
+    assert_eq!(fates(&take_in(&target.repo, &second).unwrap()), [(main(), RefFate::Forward)]);
+    assert_eq!(fates(&take_in(&target.repo, &first).unwrap()), [(main(), RefFate::Known)]);
+    turn(&target.repo, "ours");
+    turn(&source.repo, "theirs");
+    let third = bundle(&source.repo, &session("s"), &[]);
+    for fate in [RefFate::New, RefFate::Known] {
+        let done = take_in(&target.repo, &third).unwrap();
+        assert_eq!(fates(&done), [("refs/heads/s/main-2".to_owned(), fate)]);
+    }
+    assert_sound(&target.repo);
+}
+
+#[test]
+fn what_was_dropped_travels_as_dropped() {
+    let sandbox = Sandbox::new();
+    let repo = &sandbox.repo;
+    for second in 1..=640 {
+        let mut change = repo.begin();
+        let mut context = turntree::context::Builder::new();
+        let value = Some(second.to_string().into());
+        context.set_entry(&mut change, "scratchpad", "turn", value).unwrap();
+        let tree = context.write(&mut change).unwrap();
+        let branch = BranchName::main("long").unwrap();
+        let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(second))).unwrap();
+        if second == 3 {
+            change.pin(&id, NewPin::default(), &stamp(second)).unwrap();
+        }
+        change.finish(&stamp(second), "turn").unwrap();
+    }
+    let mut change = repo.begin();
+    let policy = Policy { keep_last: Some(5), ..Policy::default() };
+    set_policy(&mut change, Scope::Session("long"), &policy).unwrap();
+    change.finish(&stamp(641), "policy").unwrap();
+    // The first time turns expire, the second time the oldest of them are forgotten.
+    for _ in 0..2 {
+        collect(repo, Purpose::Gc, &stamp(642), &mut |_| {}).unwrap();
+    }
+    let plan = plan_bundle(repo, &session("long"), &[]).unwrap();
+    assert!(plan.manifest.sessions[0].elided > 400, "{:?}", plan.manifest.sessions);
+    assert!(!plan.manifest.grafts.is_empty());
+
+    let target = Sandbox::new();
+    let bytes = bundle(repo, &session("long"), &[]);
+    take_in(&target.repo, &bytes).unwrap();
+    assert_sound(&target.repo);
+    let (mut from, to) = (seen(repo), seen(&target.repo));
+    from.0.retain(|name, _| name != "refs/maintenance/grafts");
+    let mut held = to.0.clone();
+    held.remove("refs/maintenance/grafts");
+    assert_eq!((from.0, from.1), (held, to.1));
+    let old = target.repo.find_turn(&target.repo.resolve("long").unwrap().commit, 400).unwrap();
+    assert_eq!(target.repo.context(&old).unwrap_err().kind(), ErrorKind::Expired);
+    collect(&target.repo, Purpose::Gc, &stamp(700), &mut |_| {}).unwrap();
+    assert_sound(&target.repo);
+    assert_eq!(take_in(&target.repo, &bytes).unwrap().operation, None);
+}
+
+/// A small store with some of everything, and a bundle of it.
+fn sample() -> (Repository, Vec<u8>) {
+    let disk = Sample::small(9).disk;
+    let options = OpenOptions::new([7; 16]);
+    let repo = Repository::open(Arc::new(disk), Path::new(DIR), options).unwrap();
+    let sessions = repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned());
+    let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
+    let disk_file = SimDisk::new(Path::new("/out"));
+    let (path, temporary) = (PathBuf::from("/out/b"), PathBuf::from("/out/t"));
+    let plan = plan_bundle(&repo, &wanted, &[]).unwrap();
+    plan.create(&repo, TIER, &disk_file, (&path, &temporary)).unwrap();
+    let file = disk_file.open(&path, Access::Read).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap()];
+    file.read_at(&mut bytes, 0).unwrap();
+    (repo, bytes)
+}
+
+#[test]
+fn every_byte_counts_and_so_does_every_length() {
+    let mut tangle = Tangle::new(&[]);
+    for n in 0..4 {
+        let parents = tangle.tips.get("main").copied().into_iter().collect();
+        let mut content = turntree_tests::tangle::Content::default();
+        content.notes.insert("a".into(), format!("note {n}"));
+        content.messages.push("hello".repeat(n));
+        tangle.add("main", parents, content);
+    }
+    let bytes = bundle(&tangle.sandbox.repo, &session("s"), &[]);
+    open(&bytes).unwrap().verify(None).unwrap();
+    let refused = |bytes: &[u8]| open(bytes).and_then(|bundle| bundle.verify(None)).is_err();
+    for at in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(refused(&flipped), "byte {at} of {}", bytes.len());
+        assert!(refused(&bytes[..at]), "the first {at} bytes");
+    }
+    assert!(refused(&[bytes.as_slice(), b"x"].concat()));
+    let target = Sandbox::new();
+    let mut flipped = bytes.clone();
+    let at = flipped.len() - 400;
+    flipped[at] ^= 1;
+    assert_eq!(take_in(&target.repo, &flipped).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(target.repo.store().summary().unwrap().objects, 0, "nothing was written");
+}
+
+#[test]
+fn a_bundle_of_everything_verifies_and_limits_hold() {
+    let (repo, bytes) = sample();
+    let bundle = open(&bytes).unwrap();
+    let contents = bundle.verify(None).unwrap();
+    assert_eq!(contents.raw_bytes, bundle.raw_bytes());
+    let error = bundle.verify(Some(bundle.raw_bytes() - 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    let target = Sandbox::new();
+    unbundle(&target.repo, &bundle, &UnbundleOptions::default(), &stamp(100)).unwrap();
+    assert_sound(&target.repo);
+    assert_eq!(seen(&repo).1, seen(&target.repo).1);
+}
+
+#[test]
+fn whichever_call_fails_a_bundle_is_whole_or_not_there() {
+    let tangle = {
+        let mut tangle = Tangle::new(&[]);
+        let mut content = turntree_tests::tangle::Content::default();
+        content.files.insert("f".into(), "line\n".repeat(100));
+        tangle.add("main", Vec::new(), content);
+        tangle
+    };
+    let repo = &tangle.sandbox.repo;
+    let plan = plan_bundle(repo, &session("s"), &[]).unwrap();
+    let (path, temporary) = (Path::new("/out/b"), Path::new("/out/t"));
+    let read = |disk: &SimDisk| {
+        let file = disk.open(path, Access::Read).ok()?;
+        let opened = Bundle::open(Arc::new(file)).unwrap();
+        opened.verify(None).unwrap();
+        Some(opened.checksum())
+    };
+    let mut failed = 0;
+    for at in 1.. {
+        let disk = SimDisk::new(Path::new("/out"));
+        disk.arm(Fault::FailAt(at));
+        let made = plan.create(repo, TIER, &disk, (path, temporary));
+        if !disk.triggered() {
+            break;
+        }
+        disk.arm(Fault::None);
+        failed += u32::from(made.is_err());
+        assert_eq!(read(&disk).is_some(), made.is_ok(), "call {at}");
+        assert!(disk.files().len() <= 1, "call {at}: something is left");
+    }
+    for fault in [Fault::CrashAt, Fault::FlipAt] {
+        for at in 1.. {
+            let disk = SimDisk::new(Path::new("/out"));
+            disk.arm(fault(at));
+            let made = plan.create(repo, TIER, &disk, (path, temporary));
+            if !disk.triggered() {
+                break;
+            }
+            disk.arm(Fault::None);
+            for keep in [Keep::All, Keep::Nothing] {
+                let after = disk.crash(keep);
+                assert!(read(&after).is_some() || made.is_err(), "acknowledged and not there");
+            }
+        }
+    }
+    assert!(failed > 4, "{failed}");
+}
+
+#[test]
+fn an_unbundling_that_fails_leaves_the_refs_and_can_be_made_again() {
+    let (_, bytes) = sample();
+    let bundle = open(&bytes).unwrap();
+    for at in (1..).step_by(3) {
+        let disk = SimDisk::new(Path::new("/disk"));
+        let io: Arc<dyn Io> = Arc::new(disk.clone());
+        let new = NewStore { id: [1; 16] };
+        let options = OpenOptions::new([3; 16]);
+        let repo = Repository::init(Arc::clone(&io), Path::new(DIR), &new, options).unwrap();
+        disk.arm(Fault::FailAt(at));
+        let options = UnbundleOptions::default();
+        let done = unbundle(&repo, &bundle, &options, &stamp(100));
+        let triggered = disk.triggered();
+        disk.arm(Fault::None);
+        drop(repo);
+        let disk = disk.crash(Keep::Nothing);
+        let again = OpenOptions::new([4; 16]);
+        let repo = Repository::open(Arc::new(disk), Path::new(DIR), again).unwrap();
+        assert!(done.is_err() || !repo.branches().is_empty(), "call {at}");
+        unbundle(&repo, &bundle, &options, &stamp(101)).unwrap();
+        assert_sound(&repo);
+        if !triggered {
+            break;
+        }
+    }
+}
+
+#[test]
+fn recorded_sessions_come_back_turn_by_turn() {
+    let Some(file) = recorded_sessions()
+        .into_iter()
+        .min_by_key(|file| std::fs::metadata(file).map_or(u64::MAX, |found| found.len()))
+    else {
+        eprintln!("skipped: no recorded sessions beside the project, nor in TURNTREE_SESSIONS");
+        return;
+    };
+    let (sandbox, target) = (Sandbox::new(), Sandbox::new());
+    let recorded = std::fs::read(file).unwrap();
+    sandbox.import("recorded", &recorded).unwrap();
+    let bytes = bundle(&sandbox.repo, &session("recorded"), &[]);
+    take_in(&target.repo, &bytes).unwrap();
+    assert_eq!(seen(&sandbox.repo), seen(&target.repo));
+    let head = target.repo.resolve("recorded").unwrap().commit;
+    assert!(target.source(&head) == recorded, "the file comes back byte for byte");
+    let blob = target.repo.commit(&head).unwrap().tree;
+    assert!(target.repo.store().contains(&blob).unwrap());
+}

@@ -1,0 +1,119 @@
+//! A bundle that was written when the format was made opens for ever, and an independent reader sees
+//! in it, and in those of today, what the library does.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use turntree::exchange::bundle::{
+    Bundle, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
+use turntree::maintenance::fsck;
+use turntree::object::{ObjectSource, Time};
+use turntree::repo::Repository;
+use turntree::store::{Access, Io, RealIo, Thoroughness, Tier};
+use turntree_tests::sample::{Sample, try_open};
+use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
+
+/// Sessions with dropped turns, a pin and a fork; and what came later.
+const GOLDEN: [&str; 2] = ["bundle-v1.bundle", "bundle-v1-since.bundle"];
+
+fn format_spec() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../format-spec")
+}
+
+fn golden(name: &str) -> PathBuf {
+    format_spec().join("vectors").join(name)
+}
+
+fn open(path: &Path) -> Bundle {
+    Bundle::open(Arc::new(RealIo.open(path, Access::Read).unwrap())).unwrap()
+}
+
+fn everything(repo: &Repository) -> Vec<Wanted> {
+    let branches = repo.branches().into_iter();
+    branches.map(|(branch, _)| Wanted::Session(branch.session().to_owned())).collect()
+}
+
+#[test]
+#[ignore = "writes the golden bundles, which is done once"]
+fn write_golden_bundles() {
+    let repo = try_open(&Sample::new().disk, 70).unwrap();
+    let wanted = everything(&repo);
+    let since = repo.resolve("two~3").unwrap().commit;
+    for (name, without) in GOLDEN.iter().zip([vec![], vec![since]]) {
+        let plan = plan_bundle(&repo, &wanted, &without).unwrap();
+        let path = golden(name);
+        plan.create(&repo, Tier::Archive, &RealIo, (&path, &path.with_extension("tmp"))).unwrap();
+    }
+}
+
+#[test]
+fn golden_bundles_open_and_are_taken_in() {
+    let [whole, since] = GOLDEN.map(|name| open(&golden(name)));
+    let target = Sandbox::new();
+    let plan = plan_unbundle(&target.repo, &since, &UnbundleOptions::default()).unwrap();
+    assert!(!plan.missing.is_empty());
+    for bundle in [&whole, &since, &whole] {
+        bundle.verify(None).unwrap();
+        unbundle(&target.repo, bundle, &UnbundleOptions::default(), &stamp(90)).unwrap();
+    }
+    let store = target.repo.store();
+    let found = fsck(store, Thoroughness::Full, Time::default(), &mut |_, _| {}).unwrap();
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+    // What it was made from, made again, is the same.
+    let again = try_open(&Sample::new().disk, 70).unwrap();
+    for (branch, tip) in again.branches() {
+        assert_eq!(target.repo.tip(&branch), Some(tip), "{branch}");
+    }
+    assert!(whole.manifest().sessions.iter().any(|session| session.elided > 0));
+}
+
+fn reader(path: &Path, arguments: &[&str]) -> (bool, Vec<u8>) {
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(format_spec().join("bundle.py")).arg(path).args(arguments);
+    let output = command.output().unwrap();
+    (output.status.success(), output.stdout)
+}
+
+#[test]
+fn the_independent_reader_sees_the_same_objects() {
+    let imports = Command::new("python3").args(["-c", "import blake3, cbor2, zstandard"]).output();
+    if !imports.is_ok_and(|output| output.status.success()) {
+        println!("skipped: needs python3 with the packages blake3, cbor2 and zstandard");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let recorded = recorded_sessions().into_iter();
+    let smallest = recorded.min_by_key(|file| std::fs::metadata(file).map_or(0, |it| it.len()));
+    let bytes = smallest.map(|file| std::fs::read(file).unwrap());
+    sandbox.import("work", &bytes.unwrap_or_else(|| claude_code(20).into_bytes())).unwrap();
+    let made = sandbox.folder().join("work.bundle");
+    let plan = plan_bundle(&sandbox.repo, &everything(&sandbox.repo), &[]).unwrap();
+    plan.create(&sandbox.repo, Tier::Archive, &RealIo, (&made, &made.with_extension("t"))).unwrap();
+
+    let target = Sandbox::new();
+    for path in [golden(GOLDEN[0]), golden(GOLDEN[1]), made.clone()] {
+        let bundle = open(&path);
+        unbundle(&target.repo, &bundle, &UnbundleOptions::default(), &stamp(90)).unwrap();
+        let (ok, listed) = reader(&path, &["objects"]);
+        assert!(ok, "{}", path.display());
+        let listed = String::from_utf8(listed).unwrap();
+        let counts = bundle.manifest().objects;
+        let all = counts.blobs + counts.nodes + counts.commits + counts.tags;
+        assert_eq!(listed.lines().count(), usize::try_from(all).unwrap());
+        for line in listed.lines() {
+            let (id, rest) = line.split_once(' ').unwrap();
+            let object = target.repo.store().read(&id.parse().unwrap()).unwrap().unwrap();
+            assert_eq!(rest, format!("{} {}", object.kind, object.bytes.len()));
+        }
+        let (_, refs) = reader(&path, &["refs"]);
+        let refs = String::from_utf8(refs).unwrap();
+        assert_eq!(refs.lines().count(), bundle.manifest().refs.len());
+    }
+    let mut bytes = std::fs::read(&made).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&made, bytes).unwrap();
+    assert!(!reader(&made, &["refs"]).0, "a changed byte is refused");
+}

@@ -1,0 +1,254 @@
+//! Directories, mode transitions and intents of OLLM CLI.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use turntree::ErrorKind;
+use turntree::context::Builder;
+use turntree::exchange::ImportOptions;
+use turntree::exchange::formats::StoredFile;
+use turntree::exchange::formats::ollm::{
+    OllmReport, Transition, TransitionFacts, export_intent, export_mode, folders_of, import_folder,
+    latest, read_state_snapshot, state_snapshot,
+};
+use turntree::object::ObjectId;
+use turntree::repo::Snapshot;
+use turntree::workspace::gather_store;
+use turntree_tests::ollm::{exported, files, one_snapshot, restored, vector, vectors};
+use turntree_tests::{Sandbox, claude_code, stamp};
+
+fn import(sandbox: &Sandbox, document: &str) -> ObjectId {
+    sandbox.import("work", document.as_bytes()).unwrap().head
+}
+
+fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+fn import_dir(
+    sandbox: &Sandbox,
+    dir: &Path,
+    session: Option<&str>,
+) -> turntree::Result<OllmReport> {
+    let found = gather_store(dir, folders_of).unwrap();
+    import_files(sandbox, &found.name, &found.files, session)
+}
+
+fn import_files(
+    sandbox: &Sandbox,
+    name: &str,
+    files: &[StoredFile],
+    session: Option<&str>,
+) -> turntree::Result<OllmReport> {
+    let options =
+        ImportOptions { format: None, session: String::new(), stamp: stamp(1), switch: false };
+    import_folder(&sandbox.repo, name, files, session, &options)
+}
+
+#[test]
+fn a_directory_becomes_sessions_in_the_order_of_time() {
+    let sandbox = Sandbox::new();
+    let report = import_dir(&sandbox, &vectors().join("context-snapshots"), None).unwrap();
+    assert_eq!(report.odd, []);
+    let [branch] = report.branches.as_slice() else { panic!("{report:?}") };
+    assert_eq!(
+        (branch.branch.to_string().as_str(), branch.turns),
+        ("session-1769000000000/main", 6)
+    );
+    let times: Vec<i64> = sandbox
+        .repo
+        .history(&[branch.head], &[])
+        .unwrap()
+        .map(|entry| entry.unwrap().commit.time.micros)
+        .collect();
+    assert!(times.is_sorted_by(|a, b| a > b), "newest first: {times:?}");
+    assert_eq!(sandbox.repo.operations().count(), 1, "one operation, which can be undone");
+    let again = import_dir(&sandbox, &vectors().join("context-snapshots"), None).unwrap();
+    assert_eq!((again.branches[0].turns, again.branches[0].head), (0, branch.head));
+    assert_eq!(sandbox.repo.operations().count(), 1);
+    // A folder of the session alone, and its folder of snapshots.
+    for below in ["session-1769000000000", "session-1769000000000/snapshots"] {
+        let sandbox = Sandbox::new();
+        let report =
+            import_dir(&sandbox, &vectors().join("context-snapshots").join(below), Some("mine"))
+                .unwrap();
+        assert_eq!((report.branches[0].turns, report.branches[0].branch.session()), (6, "mine"));
+    }
+}
+
+#[test]
+fn damaged_directories_are_read_as_far_as_they_can_be() {
+    let root = vectors().join("context-snapshots");
+    let mut found = gather_store(&root, folders_of).unwrap();
+    let place = |name: &str, files: &[StoredFile]| {
+        files.iter().position(|file| file.path.contains(name)).unwrap()
+    };
+    let at = place("snapshots-index", &found.files);
+    let index = String::from_utf8(found.files[at].bytes.to_vec()).unwrap();
+    found.files[at].bytes = "{\"version\":\"1.0\",\"snap".into();
+    let bad = place("snapshot-4ec", &found.files);
+    found.files[bad].bytes = "{\"id\":\"x\",\"sessionId\":\"y\"}".into();
+    let sandbox = Sandbox::new();
+    let report = import_files(&sandbox, "context-snapshots", &found.files, None).unwrap();
+    assert_eq!(
+        report.branches[0].turns, 5,
+        "the index is not needed, and the bad file is left out"
+    );
+    let odd: Vec<&str> = report.odd.iter().map(|note| note.what.as_str()).collect();
+    assert_eq!(
+        odd,
+        [
+            "left out: messages is missing: expected an array of messages",
+            "is no index: made again from the files beside it",
+            "names 4ecdb4f3-ec53-45ad-8296-c903049f2154, which is not there or cannot be read",
+        ]
+    );
+    // An index that is good and wrong, a map that is none, and one that knows another session.
+    found.files[at].bytes = index.replace("7931fdf0", "0000fdf0").into();
+    let map = place("snapshot-map", &found.files);
+    found.files[map].bytes = "[]".into();
+    let report = import_files(&Sandbox::new(), "context-snapshots", &found.files, None).unwrap();
+    let odd: Vec<&str> = report.odd.iter().map(|note| note.what.as_str()).collect();
+    assert!(odd.contains(&"is no map of snapshots: the documents say their sessions"), "{odd:?}");
+    assert!(odd.contains(&"is not in the index; taken all the same"), "{odd:?}");
+    assert_eq!(odd.iter().filter(|what| what.contains("which is not there")).count(), 2, "{odd:?}");
+    found.files[map].bytes = r#"{"7931fdf0-08cd-45d8-a61a-5049ade6e196":"another"}"#.into();
+    let report = import_files(&Sandbox::new(), "context-snapshots", &found.files, None).unwrap();
+    assert!(report.odd.iter().any(|note| note.what.contains("another session than the document")));
+}
+
+#[test]
+fn all_that_lies_in_dot_ollm_is_imported_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let ollm = folder.path().join(".ollm");
+    let copy = |from: &Path, to: &str| {
+        let to = ollm.join(to).join(from.file_name().unwrap());
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::copy(from, to).unwrap();
+    };
+    for path in files("context-snapshots", "snapshot-") {
+        copy(&path, "context-snapshots/session-1769000000000/snapshots");
+    }
+    for path in files("real/mode-transition", "transition-") {
+        copy(&path, "snapshots/session-default");
+    }
+    copy(&vectors().join("intent-0001.json"), "intent-snapshots");
+    fs::write(ollm.join("notes.json"), "{}").unwrap();
+    for root in [folder.path(), &ollm] {
+        let sandbox = Sandbox::new();
+        let report = import_dir(&sandbox, root, None).unwrap();
+        let told: Vec<(String, &str, u64)> = report
+            .branches
+            .iter()
+            .map(|branch| (branch.branch.to_string(), branch.format, branch.turns))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("ollm/main".to_owned(), "ollm-intent", 1),
+                ("session-1769000000000/main".to_owned(), "ollm-context", 6),
+                ("session-default.modes/main".to_owned(), "ollm-mode", 20),
+            ]
+        );
+        // Several sessions do not become one.
+        let error = import_dir(&Sandbox::new(), root, Some("one")).unwrap_err();
+        assert!(
+            error.to_string().contains("the documents are of the sessions ollm, session-1769"),
+            "{error}"
+        );
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    let error = import_dir(&Sandbox::new(), nothing.path(), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn transitions_are_a_line_of_their_own_and_two_of_one_moment_are_two() {
+    let sandbox = Sandbox::new();
+    let main = import(&sandbox, &one_snapshot().to_string());
+    let first = vector("transition-1769000000123.json");
+    let second =
+        first.replace("k3j9x0a1b", "zzzzzzzzz").replace("Fix login hang", "Something else");
+    for document in [&first, &second] {
+        let report = sandbox.import("work", document.as_bytes()).unwrap();
+        assert_eq!((report.branch.to_string().as_str(), report.turns), ("work.modes/main", 1));
+    }
+    let repo = sandbox.reopened();
+    assert_eq!(repo.tip(&"work".parse().unwrap()), Some(main), "the conversation is as it was");
+    let tip = repo.tip(&"work.modes".parse().unwrap()).unwrap();
+    let found: Vec<ObjectId> =
+        repo.history(&[tip], &[]).unwrap().map(|entry| entry.unwrap().id).collect();
+    let out: Vec<String> = found.iter().map(|id| exported(&repo, id)).collect();
+    assert_eq!(out, [second.trim_end(), first.trim_end()]);
+    assert_eq!(latest(&repo, "work", "developer", "debugger").unwrap(), Some(tip));
+    assert_eq!(latest(&repo, "work", "debugger", "developer").unwrap(), None);
+    assert_eq!(latest(&repo, "nobody", "a", "b").unwrap(), None);
+}
+
+#[test]
+fn a_transition_of_a_conversation_is_light() {
+    let sandbox = Sandbox::new();
+    let head = sandbox.import("work", claude_code(40).as_bytes()).unwrap().head;
+    let repo = &sandbox.repo;
+    let transition = Transition {
+        from: "developer".to_owned(),
+        to: "debugger".to_owned(),
+        skills: Some(vec!["rust".to_owned()]),
+        ..Transition::default()
+    };
+    let more = br#"{"findings": {"debugger": {"errors": ["E1"], "rootCause": null, "fixes": []}}}"#;
+    let mut change = repo.begin();
+    let mut builder = Builder::new();
+    transition.apply(&mut change, &mut builder, &repo.context(&head).unwrap(), Some(more)).unwrap();
+    let tree = builder.write(&mut change).unwrap();
+    let id = change
+        .snapshot(
+            &"work.modes".parse().unwrap(),
+            Snapshot::new(tree, transition.title(), &stamp(9)),
+        )
+        .unwrap();
+    let written = change.finish(&stamp(9), "transition").unwrap().written.stored_bytes;
+    assert!(written < 4096, "{written} bytes: messages are shared");
+    let context = repo.context(&id).unwrap();
+    let mut out = Vec::new();
+    let facts = TransitionFacts::of(&id, &repo.commit(&id).unwrap());
+    export_mode(repo.store(), &context, &facts, &mut out).unwrap();
+    let out = value(std::str::from_utf8(&out).unwrap());
+    assert_eq!(out["recentMessages"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        (&out["activeSkills"], &out["activeTools"], &out["currentTask"]),
+        (&json!(["rust"]), &json!([]), &Value::Null)
+    );
+    assert_eq!(out["findings"]["debugger"]["errors"], json!(["E1"]));
+    assert_eq!(out.get("reasoningTraces"), None, "absent is not null");
+    let report = sandbox.import_as("other", "ollm-mode", out.to_string().as_bytes()).unwrap();
+    assert_eq!((report.messages, report.notes), (5, Vec::new()));
+    let text = state_snapshot(repo.store(), &repo.context(&head).unwrap()).unwrap();
+    assert_eq!(read_state_snapshot(&text.to_xml()), Some(text));
+}
+
+#[test]
+fn intents_stand_beside_the_conversation() {
+    let sandbox = Sandbox::new();
+    let main = import(&sandbox, &one_snapshot().to_string());
+    let intent = vector("intent-0001.json");
+    import(&sandbox, &intent);
+    let later = intent
+        .replace("0001", "0002")
+        .replace("12:00:01", "12:00:02")
+        .replace("Fix the lexer", "Fix it all");
+    let head = import(&sandbox, &later);
+    assert_eq!(restored(&sandbox, &head), restored(&sandbox, &main), "nothing else is touched");
+    let (repo, context) = (&sandbox.repo, sandbox.repo.context(&head).unwrap());
+    assert_eq!(context.count(repo.store(), "intents").unwrap(), 2);
+    for (id, expected) in
+        [(None, &later), (Some("intent-0001"), &intent), (Some("intent-0002"), &later)]
+    {
+        let mut out = Vec::new();
+        export_intent(repo.store(), &context, id, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected.trim_end());
+    }
+    let error = export_intent(repo.store(), &context, Some("nope"), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}

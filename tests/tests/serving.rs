@@ -1,0 +1,206 @@
+//! `turntree serve --stdio`: requests in lines, answered in order.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use turntree_tests::schema;
+use turntree_tests::talk::{Place, Server};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+fn serve(place: &Place) -> Server {
+    place.server(&["serve", "--stdio", "--workspace", "work"])
+}
+
+#[test]
+fn every_method_answers_as_it_describes_itself() {
+    let place = Place::new(PROGRAM);
+    let uri = place.with_turns(3);
+    let mut server = serve(&place);
+    let described = server.call("describe", &json!({})).unwrap();
+    let methods = described["methods"].as_array().unwrap();
+    let calls = [
+        ("status", json!({})),
+        ("snapshot", json!({"message": "by a program", "pin": true})),
+        ("log", json!({"limit": 2})),
+        ("show", json!({"revision": "turn:2:scratchpad/note"})),
+        ("diff", json!({"old": "turn:1", "text": true})),
+        ("search", json!({"pattern": "note [12]"})),
+        ("branch", json!({"action": "list"})),
+        ("merge", json!({"revision": "plan-b", "dry_run": true})),
+        ("restore", json!({"revision": "turn:1"})),
+        ("read_vfs", json!({"uri": uri, "limit": 100})),
+        ("spiral", json!({})),
+        ("lessons", json!({"action": "add", "tool": "sed", "mistake": "a", "correct": "b"})),
+    ];
+    for method in methods {
+        let name = method["name"].as_str().unwrap();
+        let (_, params) = calls.iter().find(|(known, _)| *known == name).expect(name);
+        schema::check(&method["params"], params).unwrap();
+        let result = server.call(name, params).unwrap();
+        schema::check(&method["result"], &result).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn answers_are_the_records_of_the_command_line() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(3);
+    let mut server = serve(&place);
+    let by_command = |words: &[&str]| -> Value {
+        serde_json::from_str(&place.run(&[words, &["--json"]].concat())).unwrap()
+    };
+    let mut status = server.call("status", &json!({})).unwrap();
+    status["store"] = "store".into();
+    assert_eq!(status, by_command(&["status"]));
+    let logged = server.call("log", &json!({})).unwrap();
+    let lines = place.run(&["log", "--json"]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(logged["snapshots"], Value::Array(lines));
+    let shown = server.call("show", &json!({"revision": "HEAD:scratchpad/note"})).unwrap();
+    assert_eq!(shown["entry"], by_command(&["show", "HEAD:scratchpad/note"]));
+    let shown = server.call("show", &json!({"revision": "HEAD:agents/main/messages"})).unwrap();
+    assert_eq!(shown["listing"], by_command(&["ls", "HEAD:agents/main/messages"]));
+    let compared = server.call("diff", &json!({"old": "HEAD~1"})).unwrap();
+    assert_eq!(compared["sections"], by_command(&["diff", "HEAD~1"]));
+    let listed = server.call("branch", &json!({})).unwrap();
+    assert_eq!(listed["branches"], by_command(&["branch"])["branches"]);
+    let found = server.call("search", &json!({"pattern": "note 2"})).unwrap();
+    assert_eq!(found["places"], json!([by_command(&["grep", "note 2"])]));
+}
+
+#[test]
+fn ids_of_every_type_come_back_and_notifications_get_no_answer() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let mut server = serve(&place);
+    for id in ["1", "-7", "2.5", "\"a\"", "\"\"", "null", "18446744073709551615"] {
+        server.send(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"status"}}"#));
+        let answer = server.receive();
+        assert_eq!(answer["id"], serde_json::from_str::<Value>(id).unwrap(), "{answer}");
+        assert_eq!(answer["result"]["turn"], 1);
+    }
+    server.send(r#"{"jsonrpc":"2.0","method":"snapshot","params":{"message":"noted"}}"#);
+    server.send("");
+    server.send(r#"{"jsonrpc":"2.0","method":"nothing"}"#);
+    let logged = server.call("log", &json!({"limit": 1})).unwrap();
+    assert_eq!(logged["snapshots"][0]["message"], "noted", "a notification is done");
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_the_next_one_is_answered() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let mut server = serve(&place);
+    for (line, code) in [
+        ("{", -32700),
+        ("nothing", -32700),
+        ("[]", -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"status"}]"#, -32600),
+        ("1", -32600),
+        ("{}", -32600),
+        (r#"{"id":1,"method":"status"}"#, -32600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"status"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"status"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"stat"}"#, -32601),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"status","params":[]}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"status","params":{"x":1}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"log","params":{"limit":0}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"log","params":{"limit":-1}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"log","params":{"cursor":"x"}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"search","params":{"pattern":"("}}"#, -32602),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"show","params":{"revision":"nowhere"}}"#, -32006),
+    ] {
+        server.send(line);
+        let answer = server.receive();
+        assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
+        assert!(answer.get("result").is_none());
+    }
+    server.send(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(17 << 20)));
+    assert_eq!(server.receive()["error"]["code"], -32600, "a line that is too long");
+    let deep = "[".repeat(100_000);
+    server.send(&deep);
+    assert_eq!(server.receive()["error"]["code"], -32700, "a line that is too deep");
+    assert_eq!(server.call("status", &json!({})).unwrap()["turn"], 1);
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn errors_have_the_data_that_the_command_line_prints() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(6);
+    place.expire();
+    let mut server = serve(&place);
+    let error = server.call("show", &json!({"revision": "turn:1"})).unwrap_err();
+    assert_eq!(error["code"], -32006);
+    assert_eq!(error["data"]["error"], "snapshot_expired");
+    assert_eq!(error["data"]["oldest_available"]["turn"], 4);
+    let error = server.call("restore", &json!({"revision": "turn:1"})).unwrap_err();
+    assert_eq!(error["data"]["error"], "snapshot_expired");
+}
+
+#[test]
+fn requests_that_are_written_at_once_are_answered_in_order() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let mut server = serve(&place);
+    let asked: Vec<u64> = (0..50)
+        .map(|n| match n % 2 {
+            0 => server.ask("status", &json!({})),
+            _ => server.ask("snapshot", &json!({"message": format!("{n}"), "files": false})),
+        })
+        .collect();
+    let answered: Vec<u64> =
+        asked.iter().map(|_| server.receive()["id"].as_u64().unwrap()).collect();
+    assert_eq!(answered, asked);
+    assert_eq!(server.call("status", &json!({})).unwrap()["turn"], 26);
+}
+
+#[test]
+fn a_last_line_without_an_end_is_answered() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let mut child = place
+        .command(&["serve", "--stdio"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#;
+    child.stdin.take().unwrap().write_all(line).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["result"]["turn"], 1);
+}
+
+#[test]
+fn a_server_that_only_reads_changes_nothing() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(2);
+    let before = place.run(&["show-ref"]);
+    let mut server = place.server(&["serve", "--stdio", "--read-only", "--workspace", "work"]);
+    for (method, params, code) in [
+        ("snapshot", json!({"message": "x"}), -32601),
+        ("branch", json!({"action": "fork", "name": "x"}), -32602),
+        ("branch", json!({"action": "switch", "name": "plan-b"}), -32602),
+        ("merge", json!({"revision": "plan-b"}), -32602),
+        ("restore", json!({"revision": "turn:1", "dry_run": false}), -32602),
+    ] {
+        assert_eq!(server.call(method, &params).unwrap_err()["code"], code, "{method}");
+    }
+    let plan = server.call("restore", &json!({"revision": "turn:1"})).unwrap();
+    let params = json!({"revision": "turn:1", "plan_id": plan["plan_id"]});
+    assert_eq!(server.call("restore", &params).unwrap_err()["data"]["error"], "unsupported");
+    assert_eq!(place.run(&["show-ref"]), before);
+    assert_eq!(place.read("notes.txt").as_deref(), Some("2\n"));
+}
+
+#[test]
+fn serve_needs_to_know_where_it_listens() {
+    let place = Place::new(PROGRAM);
+    let output = place.command(&["serve"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -15,6 +15,7 @@
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `workspace.rs` | the capture of a directory, as commands do it |
 //! | `hook/` | events of agents, and the settings of their clients |
+//! | `store_log.rs` | the logs in a store |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `service/` | what programs ask for: one file an operation, with its schemas |
 //! | `mcp.rs`, `rpc.rs` | the protocols in which they ask |
@@ -41,6 +42,7 @@ mod rpc;
 mod sealing;
 mod search;
 mod service;
+mod store_log;
 mod trial;
 mod workspace;
 

@@ -52,6 +52,9 @@ struct Flags {
     /// Tell the agent when it goes in circles
     #[arg(long)]
     spiral: bool,
+    /// Tell the agent the lessons of its session
+    #[arg(long)]
+    lessons: bool,
     /// Whether files go along: auto, or off for those alone that tools name
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     workspace: Workspace,
@@ -128,6 +131,7 @@ impl Hook {
                     dialect: self.dialect.map(Into::into),
                     offload: self.flags.offload,
                     spiral: self.flags.spiral,
+                    lessons: self.flags.lessons,
                     workspace: self.flags.workspace == Workspace::Auto,
                     background: self.background,
                 };
@@ -140,8 +144,14 @@ impl Hook {
     /// Whether these arguments are an event, of which nothing may fail: not even its arguments.
     pub(crate) fn is_event(arguments: &[std::ffi::OsString]) -> bool {
         let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
-        let is_hook =
-            words.by_ref().find(|word| !word.starts_with('-')).is_some_and(|word| word == "hook");
+        let mut verb = words.next();
+        while let Some(option) = verb.as_ref().filter(|word| word.starts_with("--")) {
+            if matches!(&**option, "--store" | "--at-op" | "--color") {
+                words.next();
+            }
+            verb = words.next();
+        }
+        let is_hook = verb.is_some_and(|word| word == "hook");
         let asks =
             |word: &str| matches!(word, "install" | "uninstall" | "log" | "help" | "--help" | "-h");
         is_hook && !words.any(|word| asks(&word))
@@ -171,6 +181,9 @@ impl Install {
         }
         if self.flags.spiral {
             command += " --spiral";
+        }
+        if self.flags.lessons {
+            command += " --lessons";
         }
         if self.flags.workspace == Workspace::Off {
             command += " --workspace off";

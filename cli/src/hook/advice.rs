@@ -4,6 +4,9 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 use turntree::Result;
+
+use crate::commands::lesson::inject;
+use crate::error::Failure;
 use turntree::agents::hook::{Event, Moment};
 use turntree::exchange::{
     OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
@@ -45,6 +48,19 @@ pub(super) fn shorten(
 /// How to read what was put away.
 pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
+
+/// What was learned in the session, when it begins or goes on.
+pub(super) fn learned(
+    repo: &Repository,
+    event: &Event,
+    tip: &ObjectId,
+) -> Result<Option<String>, Failure> {
+    if !matches!(event.moment, Moment::Start | Moment::Prompt) {
+        return Ok(None);
+    }
+    let told = inject(repo, &tip.to_string(), None, None)?.prompt;
+    Ok((!told.is_empty()).then_some(told))
+}
 
 /// What to say about circles, when the newest turn is in one.
 pub(super) fn circle(repo: &Repository, event: &Event, tip: &ObjectId) -> Result<Option<String>> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use turntree::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
 use turntree::workspace::Claim;
 
-use super::advice::{READ_BACK, circle, shorten};
+use super::advice::{READ_BACK, circle, learned, shorten};
 use super::files::Files;
 use super::turn::{Turn, kind_of};
 use super::watch::{Rest, Watch};
@@ -33,6 +33,8 @@ pub(crate) struct Behaviour {
     pub(crate) offload: Option<u64>,
     /// Say when the agent goes in circles.
     pub(crate) spiral: bool,
+    /// Tell what was learned.
+    pub(crate) lessons: bool,
     /// Look at the workspace.
     pub(crate) workspace: bool,
     /// Nobody waits for this process.
@@ -59,9 +61,8 @@ pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
             // Who does not listen has what it wants.
             let _ = writeln!(io::stdout(), "{answer}");
         }
-        Ok(Ok(None)) => {}
         Ok(Err(Failure::Library { error, .. })) => watch.note(&kind_of(&error)),
-        Ok(Err(Failure::Output(_))) => {}
+        Ok(Ok(None) | Err(Failure::Output(_))) => {}
         Err(_) => {
             let place = place.lock().unwrap_or_else(PoisonError::into_inner);
             watch.note(&format!("panic at {place}"));
@@ -84,10 +85,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     watch.doing("open the store");
     let repo = run.open_or_create()?;
     let dir = repo.store().dir().to_owned();
-    let _claim = match claim(&dir, behaviour) {
-        Some(claim) => claim,
-        None => return Ok(None),
-    };
+    let Some(_claim) = claim(&dir, behaviour) else { return Ok(None) };
     watch.arm(&dir, rest(&event, behaviour));
 
     let stamp = stamp()?;
@@ -110,7 +108,13 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         Some(tip) => circle(&repo, &event, &tip)?,
         None => None,
     };
-    let advice = circle.into_iter().chain(output.is_some().then(|| READ_BACK.to_owned()));
+    watch.doing("tell lessons");
+    let learned = match tip.filter(|_| behaviour.lessons) {
+        Some(tip) => learned(&repo, &event, &tip)?,
+        None => None,
+    };
+    let advice = [learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
+    let advice = advice.into_iter().flatten();
     let advice = advice.collect::<Vec<_>>().join("\n");
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output))
 }

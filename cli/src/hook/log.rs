@@ -1,17 +1,12 @@
 //! What went wrong in hooks: a bounded file in the store, with times and places and never content.
 
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::Path;
 
 use turntree::store::HOOK_LOG;
 use turntree::{Error, Result};
 
-use crate::clock;
-
-/// Bytes of the file after which its older half goes.
-const MAX_BYTES: u64 = 128 << 10;
+use crate::store_log::append;
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,28 +23,7 @@ pub(crate) struct Entry {
 /// Adds a line to the log of the store in `dir`, if that is there. Nobody is told when it fails:
 /// there is nobody left to tell.
 pub(crate) fn note(dir: &Path, dialect: &str, event: &str, doing: &str, what: &str) {
-    let Ok(now) = clock::now() else { return };
-    let time = clock::rfc3339(now);
-    let line = format!("{time}\t{dialect}\t{event}\t{doing}\t{what}\n");
-    let path = dir.join(HOOK_LOG);
-    let _ = trim(&path);
-    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-}
-
-/// Keeps the newer half of a log that is too long.
-fn trim(path: &Path) -> std::io::Result<()> {
-    let len = fs::metadata(path)?.len();
-    if len < MAX_BYTES {
-        return Ok(());
-    }
-    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
-    file.seek(SeekFrom::Start(len - MAX_BYTES / 2))?;
-    let mut newer = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut newer)?;
-    let start = newer.iter().position(|byte| *byte == b'\n').map_or(newer.len(), |at| at + 1);
-    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-    file.write_all(newer.get(start..).unwrap_or_default())
+    let _ = append(&dir.join(HOOK_LOG), &format!("{dialect} {event}: {doing}: {what}"));
 }
 
 /// The lines of the log, oldest first.
@@ -63,14 +37,19 @@ pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
 }
 
 fn entry(line: &str) -> Option<Entry> {
-    let mut parts = line.split('\t').map(str::to_owned);
-    let mut next = || parts.next();
-    Some(Entry { time: next()?, dialect: next()?, event: next()?, doing: next()?, what: next()? })
+    let (time, rest) = line.split_once(' ')?;
+    let (dialect, rest) = rest.split_once(' ')?;
+    let (event, rest) = rest.split_once(": ")?;
+    let (doing, what) = rest.split_once(": ")?;
+    let [time, dialect, event, doing, what] =
+        [time, dialect, event, doing, what].map(str::to_owned);
+    Some(Entry { time, dialect, event, doing, what })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store_log::MAX_LOG_BYTES;
 
     #[test]
     fn the_log_stays_small_and_keeps_what_is_newest() {
@@ -79,7 +58,7 @@ mod tests {
         for number in 0..6000 {
             note(dir.path(), "codex", "Stop", "read the event", &format!("n{number}"));
         }
-        assert!(fs::metadata(dir.path().join(HOOK_LOG)).unwrap().len() <= MAX_BYTES + 100);
+        assert!(fs::metadata(dir.path().join(HOOK_LOG)).unwrap().len() <= MAX_LOG_BYTES as u64);
         let entries = entries(dir.path()).unwrap();
         assert_eq!(entries.last().unwrap().what, "n5999");
         assert!(

@@ -127,9 +127,7 @@ impl Turn<'_> {
         let tree = builder.write(&mut change)?;
         let is_known = match tip {
             Some(tip) => self.repo.commit(&tip)?.tree == tree,
-            None => {
-                metadata.is_empty() && Context::open(&change, &tree)?.sections(&change)?.is_empty()
-            }
+            None => Context::open(&change, &tree)?.count(&change, "files")? == 0,
         };
         if !is_known {
             let (message, trigger) = match self.event.moment {

@@ -57,7 +57,7 @@ impl Watch {
         }
         self.note("took too long");
         self.hand_over();
-        #[expect(clippy::exit, reason = "the main thread waits for something that may never come")]
+        // The main thread waits for something that may never come.
         std::process::exit(0);
     }
 

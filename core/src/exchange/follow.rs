@@ -103,8 +103,11 @@ pub fn follow(
     {
         return follower.finish(resumed).map(Some);
     }
-    let started = follower.start()?;
-    follower.finish(started).map(Some)
+    let started = match follower.start(true)? {
+        Some(started) => Some(started),
+        None => follower.start(false)?,
+    };
+    started.map(|started| follower.finish(started)).transpose()
 }
 
 /// Where the last whole record of a file ends, and how it begins.
@@ -266,8 +269,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         }
     }
 
-    /// Compares the whole file with what the session has, and makes the last turn again.
-    fn start(&mut self) -> Result<Progress<'r>> {
+    /// Compares the whole file with what the session has, and makes the last turn again if it
+    /// `may_remake` it: nothing comes back when that turn has something that the file does not tell.
+    fn start(&mut self, may_remake: bool) -> Result<Option<Progress<'r>>> {
         let failed = |error| Error::io("read the transcript", error);
         self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
         let file = BufReader::with_capacity(HEAD_BYTES, (&mut self.input).take(self.end));
@@ -283,7 +287,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
         };
         let (branch, tip) = (joint.branch.clone(), staging.tip(&joint.branch));
-        let remade = reopen(repo, format, &mut joint, tip)?;
+        let remade = if may_remake { reopen(repo, format, &mut joint, tip)? } else { None };
         let mut run = Run::begin(repo, staging, format, &joint, self.options.stamp.clone())?;
         if let Some(Remade { time, metadata, .. }) = &remade {
             run.writer.remake(*time, metadata.clone());
@@ -291,6 +295,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let ahead = run.catch_up(repo, joint)?;
         if let Some(Remade { context, .. }) = &remade {
             run.writer.carry_files(context)?;
+            if !run.writer.has_sections_of(context)? {
+                return Ok(None);
+            }
             for (key, content) in std::mem::take(&mut self.options.before) {
                 run.writer.add_unknown_file(context, &key, content)?;
             }
@@ -301,7 +308,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         drop(pieces);
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
-        Ok(Progress { run, branch, tip, offset, was_quick: false })
+        Ok(Some(Progress { run, branch, tip, offset, was_quick: false }))
     }
 
     /// Commits the last turn as far as it goes, and makes all of it durable.

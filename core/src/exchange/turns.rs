@@ -16,7 +16,7 @@ use crate::context::{
 };
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
-use crate::repo::vfs::{VfsUri, take_cited};
+use crate::repo::vfs::{VFS_SECTION, VfsUri, take_cited};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
 use crate::tree::{Item, Link, MAX_KEY_BYTES};
 
@@ -27,6 +27,9 @@ const FLUSH_BYTES: usize = 4 << 20;
 /// back: nothing, when there is nothing new to say.
 pub(super) type FilesOfTurn<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
+
+/// Sections that a commit adds to: the format, and the payloads that messages cite.
+const ADDED_BY_COMMIT: [&str; 2] = ["meta", VFS_SECTION];
 
 /// The section that files are in.
 const FILES: &str = "files";
@@ -206,6 +209,17 @@ impl<'r> TurnWriter<'r> {
     /// Makes the files what they are in `context`.
     pub(super) fn carry_files(&mut self, context: &Context) -> Result<()> {
         self.builder.set_as_in(&mut self.transaction, FILES, context)
+    }
+
+    /// Whether the context in the making has each section of `context` as it is there; those aside that
+    /// a commit still adds to.
+    pub(super) fn has_sections_of(&mut self, context: &Context) -> Result<bool> {
+        let tree = self.builder.write(&mut self.transaction)?;
+        let mine = Context::open(&self.transaction, &tree)?.sections(&self.transaction)?;
+        let theirs = context.sections(&self.transaction)?;
+        let mut theirs =
+            theirs.iter().filter(|(name, _)| !ADDED_BY_COMMIT.contains(&name.as_str()));
+        Ok(theirs.all(|(name, section)| mine.get(name) == Some(section)))
     }
 
     /// Puts a file where none is known.

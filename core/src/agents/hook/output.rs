@@ -28,11 +28,13 @@ fn replace_in(
         },
         Value::Array(items) if depth < MAX_DEPTH => {
             let blocks = items.iter_mut().filter(|item| item.is_object());
-            blocks.fold(false, |any, item| replace_in(item, shorten, depth + 1) || any)
+            // Every one of them, not only the first.
+            blocks.filter_map(|item| replace_in(item, shorten, depth + 1).then_some(())).count() > 0
         }
         Value::Object(fields) if depth < MAX_DEPTH => {
             let known = fields.iter_mut().filter(|(name, _)| FIELDS.contains(&name.as_str()));
-            known.fold(false, |any, (_, value)| replace_in(value, shorten, depth + 1) || any)
+            known.filter_map(|(_, said)| replace_in(said, shorten, depth + 1).then_some(())).count()
+                > 0
         }
         _ => false,
     }

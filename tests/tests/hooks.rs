@@ -441,6 +441,42 @@ fn many_events_at_once_are_taken_once() {
 }
 
 #[test]
+fn a_large_workspace_is_looked_at_behind_the_back_of_the_agent() {
+    let client = Client::new("s-1.jsonl");
+    fs::write(
+        &client.transcript,
+        claude_code(2).replace("/project", &client.project().to_string_lossy()),
+    )
+    .unwrap();
+    for number in 0..17_000 {
+        if number % 1000 == 0 {
+            fs::create_dir(client.project().join(format!("d{}", number / 1000))).unwrap();
+        }
+        client.write(&format!("d{}/f{number}", number / 1000), "");
+    }
+    client.event(&[], "SessionStart", json!({"source": "startup"}));
+    let has = |count: usize, content: &str| {
+        let found = client.files();
+        found.len() == count && found.get("a").is_none_or(|found| found == content)
+    };
+    // What the event had no time for comes by itself.
+    until(|| has(17_000, ""));
+    client.write("a", "new");
+    client.event(&[], "PostToolUse", bash("make"));
+    until(|| has(17_001, "new"));
+    assert_eq!(client.log(), "");
+}
+
+/// Waits for what a process does that nobody waits for.
+fn until(mut is_done: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !is_done() {
+        assert!(begin.elapsed().as_secs() < 120, "it never happened");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
     let client = Client::new("s-1.jsonl");
     fs::write(&client.transcript, claude_code(2)).unwrap();

@@ -11,6 +11,7 @@ mod collection;
 mod comparison;
 mod damage;
 mod git;
+mod hooks;
 mod lessons;
 mod merging;
 mod operations;
@@ -40,6 +41,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef};
+pub(crate) use self::hooks::{HookLog, HookSettings};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,

@@ -14,6 +14,8 @@
 //! | `restoration.rs` | what the commands share that bring a state back |
 //! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
 //! | `workspace.rs` | the capture of a directory, as commands do it |
+//! | `hook/` | events of agents, and the settings of their clients |
+//! | `store_log.rs` | the logs in a store |
 //! | `error.rs` | failures, hints and exit codes |
 //! | `service/` | what programs ask for: one file an operation, with its schemas |
 //! | `mcp.rs`, `rpc.rs` | the protocols in which they ask |
@@ -26,6 +28,7 @@ mod clock;
 mod commands;
 mod complete;
 mod error;
+mod hook;
 mod invocation;
 mod json;
 mod mcp;
@@ -39,6 +42,7 @@ mod rpc;
 mod sealing;
 mod search;
 mod service;
+mod store_log;
 mod trial;
 mod workspace;
 
@@ -49,6 +53,7 @@ use clap::FromArgMatches;
 use turntree::Error;
 
 use crate::args::{Cli, command};
+use crate::commands::hook::Hook;
 use crate::error::{Exit, Failure};
 use crate::invocation::Invocation;
 
@@ -62,7 +67,11 @@ pub fn main() -> ExitCode {
         .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches));
     let exit = match parsed {
         Ok(cli) => run(cli),
-        Err(error) => error::report_usage(&error, arguments.iter().any(|arg| arg == "--json")),
+        Err(error) => {
+            let exit = error::report_usage(&error, arguments.iter().any(|arg| arg == "--json"));
+            // An agent takes the code for wrong arguments as an order to stop.
+            if Hook::is_event(&arguments) { Exit::Success } else { exit }
+        }
     };
     ExitCode::from(exit as u8)
 }

@@ -57,6 +57,14 @@ pub const STEPS: &[Step] = &[
     step("turntree adopt --dry-run"),
     step("turntree adopt session.jsonl"),
     step("turntree adopt . --json"),
+    step("turntree hook install claude-code --dry-run"),
+    step("turntree hook install codex --json"),
+    step("turntree hook uninstall codex"),
+    step(
+        r#"printf '{"hook_event_name":"Stop","transcript_path":"%s/session.jsonl","cwd":"%s","tool_input":"sk-canary-7f3a9c51"}' "$PWD" "$PWD/project" | turntree hook"#,
+    ),
+    step("echo sk-canary-7f3a9c51 | turntree hook"),
+    step("turntree hook log"),
     step("turntree tag first HEAD~1"),
     step("turntree tag"),
     step(

@@ -201,6 +201,11 @@ fn adopting() {
 }
 
 #[test]
+fn inside_an_agent() {
+    play("hooking.md");
+}
+
+#[test]
 fn asking() {
     play("asking.md");
 }

@@ -49,6 +49,20 @@ fn whole_files_of_a_transcript_are_in_the_context() {
 }
 
 #[test]
+fn a_transcript_that_is_rewritten_inside_a_turn_keeps_what_was_said_before() {
+    let (sandbox, fresh) = (Sandbox::new(), Sandbox::new());
+    let text = claude_code(3);
+    sandbox.import("work", text.as_bytes()).unwrap();
+    // The model is told for the first time by the record that begins the second turn.
+    let rewritten: Vec<&str> = text.lines().take(2).chain(text.lines().skip(3)).collect();
+    let rewritten = joined(&rewritten);
+    let report = sandbox.import("work", rewritten.as_bytes()).unwrap();
+    assert_eq!(report.branch.branch(), "main-2");
+    let whole = fresh.import("work", rewritten.as_bytes()).unwrap();
+    assert_eq!(sandbox.messages(&report.head), fresh.messages(&whole.head));
+}
+
+#[test]
 fn a_longer_transcript_adds_its_new_turns_on_top() {
     let sandbox = Sandbox::new();
     let first = sandbox.import("work", claude_code(10).as_bytes()).unwrap();
@@ -105,7 +119,8 @@ fn expired(pinned: bool) -> Sandbox {
     change.finish(&stamp(2), "policy").unwrap();
     // The newest operations are kept whole, so the import must not be one of them.
     for number in 0..40 {
-        sandbox.import(&format!("other-{number}"), claude_code(1).as_bytes()).unwrap();
+        let other = claude_code(1).replace("Please", "Now");
+        sandbox.import(&format!("other-{number}"), other.as_bytes()).unwrap();
     }
     collect(&sandbox.repo, Purpose::Gc, &stamp(3), &mut |_| {}).unwrap();
     let dropped = sandbox.repo.resolve("work~20").unwrap().commit;

@@ -1,27 +1,19 @@
 //! `gc`: lets turns expire, and frees what nothing leads to.
 
-use std::fs;
-use std::io::Write as _;
-use std::path::Path;
-
 use clap::Args;
-use rustix::fs::{Mode, OFlags};
+use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
-use turntree::{Error, ErrorKind};
 
-use crate::clock;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::progress::Working;
 use crate::render::collection::{self, Done};
 use crate::render::size;
+use crate::store_log::append;
 
 /// What went wrong while nobody was looking, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
-
-/// Most bytes of that file: when it is full, its older half goes.
-const MAX_LOG_BYTES: usize = 64 << 10;
 
 const LOCKED: &str = "wait until it is done: only one at a time changes what is there";
 
@@ -59,33 +51,10 @@ impl Gc {
         let done = run.open().and_then(|repo| Ok(auto::step(&repo, &stamp()?)?));
         if let Err(failure) = done {
             // There is nobody left to tell that this cannot be written either.
-            let _ = note(&dir.join(LOG_FILE), &failure.message());
+            let _ = append(&dir.join(LOG_FILE), &failure.message());
         }
         Ok(Answer::Yes)
     }
-}
-
-/// Adds a line to a log of bounded size.
-fn note(log: &Path, message: &str) -> Result<()> {
-    let failed = |error| Error::io(format!("write {}", log.display()), error);
-    let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
-    // A store may come from others: a link in its place is not followed, a pipe not waited for.
-    let open = |how| {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let owner = Mode::RUSR | Mode::WUSR;
-        let opened = rustix::fs::open(log, flags | OFlags::CLOEXEC | how, owner);
-        opened.map(fs::File::from).map_err(|error| failed(error.into()))
-    };
-    let is_file = fs::symlink_metadata(log).is_ok_and(|found| found.is_file());
-    let known = if is_file { fs::read(log).unwrap_or_default() } else { Vec::new() };
-    if known.len() + line.len() <= MAX_LOG_BYTES {
-        return Ok(open(OFlags::APPEND)?.write_all(line.as_bytes()).map_err(failed)?);
-    }
-    let kept = known.get(known.len().saturating_sub(MAX_LOG_BYTES / 2)..).unwrap_or_default();
-    let begin = kept.iter().position(|byte| *byte == b'\n').map_or(kept.len(), |at| at + 1);
-    let kept = kept.get(begin..).unwrap_or_default();
-    let kept = [kept, line.as_bytes()].concat();
-    Ok(open(OFlags::TRUNC)?.write_all(&kept).map_err(failed)?)
 }
 
 /// Does a collection, or prints what it would do.

@@ -22,6 +22,7 @@ pub(crate) mod gc;
 pub(crate) mod git;
 pub(crate) mod grep;
 pub(crate) mod hash_object;
+pub(crate) mod hook;
 pub(crate) mod import;
 mod import_folder;
 pub(crate) mod init;

@@ -19,6 +19,7 @@
 
 mod adopt;
 mod find;
+pub mod hook;
 mod name;
 mod opencode;
 mod places;

@@ -1,5 +1,6 @@
 //! Events: what the pieces of a transcript mean, in the words every format shares.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::piece::Piece;
 use crate::context::{Context, Role};
 use crate::error::Result;
-use crate::object::{ObjectSource, Time};
+use crate::object::{ObjectId, ObjectSource, Time};
 
 /// Where the bytes of something lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,5 +165,23 @@ pub trait Parser {
     /// The file has ended.
     fn finish(&mut self, events: &mut Vec<Event>) {
         let _ = events;
+    }
+
+    /// What it knows of the pieces so far, for [`Parser::load`] of another one; nothing when a parser
+    /// of this format has to see every piece itself.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Takes over what another one knew, before any piece. `contents` are blobs that an earlier try
+    /// [wanted](Parser::wanted). False when that is not what a parser of this format says.
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let _ = (saved, contents);
+        false
+    }
+
+    /// The blobs without which the events so far are not those of a parser that saw every piece.
+    fn wanted(&self) -> Vec<ObjectId> {
+        Vec::new()
     }
 }

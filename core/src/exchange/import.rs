@@ -28,7 +28,7 @@ use super::whole::{import_whole, read_all};
 use crate::context::Builder;
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::repo::{BranchName, Repository, Stamp};
+use crate::repo::{BranchName, Repository, Stamp, Transaction};
 
 const META: &str = "meta";
 
@@ -137,21 +137,7 @@ pub fn import(
         }
     };
     let branch = joint.branch.clone();
-    let mut builder = match &joint.base {
-        Some(base) => Builder::from(repo.context(base)?),
-        None => Builder::new(),
-    };
-    let mut parser = (format.parser)();
-    if let Some(document) = document_below(repo, format, &joint)? {
-        parser.resume(repo.store(), &repo.context(&document)?)?;
-        let id = Bytes::from(document.to_string());
-        builder.set_entry(&mut staging, META, BASE, Some(id))?;
-    }
-    if let Some(base) = joint.base {
-        staging.move_branch(&branch, Some(base));
-    }
-    let writer = TurnWriter::new(staging, builder, branch.clone(), format, options.stamp.clone());
-    let mut run = Run { parser, writer, notes: Vec::new() };
+    let mut run = Run::begin(repo, staging, format, &joint, options.stamp.clone())?;
     let ahead = run.catch_up(repo, joint)?;
     for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;
@@ -189,15 +175,47 @@ fn read_head(input: &mut impl BufRead) -> Result<Vec<u8>> {
 }
 
 /// An import under way.
-struct Run<'r> {
-    parser: Box<dyn Parser + Send>,
-    writer: TurnWriter<'r>,
+pub(super) struct Run<'r> {
+    pub(super) parser: Box<dyn Parser + Send>,
+    pub(super) writer: TurnWriter<'r>,
+    /// Bytes of the file that were in the source already.
+    pub(super) known_bytes: u64,
     notes: Vec<ImportNote>,
 }
 
-impl Run<'_> {
+impl<'r> Run<'r> {
+    /// An import that goes on at `joint`, on its branch and from its base.
+    pub(super) fn begin(
+        repo: &'r Repository,
+        mut staging: Transaction<'r>,
+        format: &'static Format,
+        joint: &Joint,
+        stamp: Stamp,
+    ) -> Result<Self> {
+        let mut builder = match &joint.base {
+            Some(base) => Builder::from(repo.context(base)?),
+            None => Builder::new(),
+        };
+        let mut parser = (format.parser)();
+        if let Some(document) = document_below(repo, format, joint)? {
+            parser.resume(repo.store(), &repo.context(&document)?)?;
+            let id = Bytes::from(document.to_string());
+            builder.set_entry(&mut staging, META, BASE, Some(id))?;
+        }
+        if joint.base != staging.tip(&joint.branch) {
+            staging.move_branch(&joint.branch, joint.base);
+        }
+        let writer = TurnWriter::new(staging, builder, joint.branch.clone(), format, stamp);
+        Ok(Self { parser, writer, known_bytes: 0, notes: Vec::new() })
+    }
+
+    /// An import that goes on where another one stopped, whose parser had come to `parser`.
+    pub(super) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
+        Self { parser, writer, known_bytes: 0, notes: Vec::new() }
+    }
+
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
-    fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
+    pub(super) fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
         let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
         if joint.anew {
             self.writer.replace_source(0, &[])?;
@@ -209,6 +227,7 @@ impl Run<'_> {
         let known = (self.writer.format().cut)(Box::new(BufReader::new(reader)));
         for (index, piece) in (0..common).zip(known) {
             let (piece, mut events) = (piece?, Vec::new());
+            self.known_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
             self.parser.piece(&piece, &mut events);
             if index >= base_pieces {
                 self.writer.apply(&piece, events, index < keep)?;
@@ -220,9 +239,14 @@ impl Run<'_> {
         Ok(ahead)
     }
 
-    fn piece(&mut self, piece: &Piece) -> Result<()> {
+    pub(super) fn piece(&mut self, piece: &Piece) -> Result<()> {
         let mut events = Vec::new();
         self.parser.piece(piece, &mut events);
+        self.apply(piece, events)
+    }
+
+    /// Applies what the parser made of a piece.
+    pub(super) fn apply(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
         if let PieceKind::Damaged { reason } = &piece.kind {
             self.note(piece, reason.clone());
         }

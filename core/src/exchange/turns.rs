@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::event::{Content, Event, MessageEvent};
 use super::format::Format;
@@ -10,17 +11,28 @@ use super::piece::{Piece, PieceKind};
 use super::source::SOURCE;
 use super::state::JSON_MEDIA;
 use crate::context::{
-    Builder, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
-    agent_section,
+    Builder, Context, FileMode, MAIN_AGENT, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry,
+    SourceKind, agent_section,
 };
 use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
-use crate::repo::vfs::{VfsUri, take_cited};
+use crate::repo::vfs::{VFS_SECTION, VfsUri, take_cited};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
 use crate::tree::{Item, Link, MAX_KEY_BYTES};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
+
+/// What there is in the workspace goes into the context, and what the commit is to say of it comes
+/// back: nothing, when there is nothing new to say.
+pub(super) type FilesOfTurn<'f> =
+    dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
+
+/// Sections that a commit adds to: the format, and the payloads that messages cite.
+const ADDED_BY_COMMIT: [&str; 2] = ["meta", VFS_SECTION];
+
+/// The section that files are in.
+const FILES: &str = "files";
 
 /// Longest name of an agent, in bytes.
 const MAX_AGENT_BYTES: usize = 200;
@@ -49,20 +61,53 @@ pub(super) struct TurnWriter<'r> {
 }
 
 /// What the turn in the making has so far.
-#[derive(Default)]
-struct Pending {
+#[derive(Default, Clone, Serialize, Deserialize)]
+pub(super) struct Pending {
     pieces: u64,
     messages: u64,
+    #[serde(with = "moment")]
     time: Option<Time>,
     model: String,
     main: Said,
     /// What all other agents said: the title of a turn in which nobody is called main.
     others: Said,
+    /// What else its commit is to say.
+    pub(super) metadata: BTreeMap<String, String>,
+}
+
+/// A turn that was committed as far as it went, and may go on.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct OpenTurn {
+    pending: Pending,
+    /// The time of the commit before.
+    #[serde(with = "moment")]
+    last_time: Option<Time>,
+}
+
+/// A moment as numbers.
+mod moment {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::object::Time;
+
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Time>,
+        to: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        time.map(|time| (time.micros, time.offset_minutes)).serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> std::result::Result<Option<Time>, D::Error> {
+        let numbers = Option::<(i64, i16)>::deserialize(from)?;
+        Ok(numbers.map(|(micros, offset_minutes)| Time { micros, offset_minutes }))
+    }
 }
 
 /// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
 /// called, and of the first result.
-#[derive(Default)]
+#[derive(Default, Clone, Serialize, Deserialize)]
 struct Said {
     prompt: String,
     answer: String,
@@ -102,7 +147,9 @@ impl<'r> TurnWriter<'r> {
         to_source: bool,
     ) -> Result<()> {
         let starts_turn = |event: &Event| matches!(event, Event::Turn | Event::Compact { .. });
-        if events.first().is_some_and(starts_turn) {
+        // Facts that a piece tells before its turn begins belong to that, as its bytes do.
+        let told = events.iter().find(|event| !matches!(event, Event::Meta { .. }));
+        if told.is_some_and(starts_turn) {
             self.end_turn(Trigger::Turn)?;
         }
         if to_source {
@@ -145,6 +192,76 @@ impl<'r> TurnWriter<'r> {
             self.commit(Trigger::Turn)?;
         }
         Ok(())
+    }
+
+    /// Goes on with a turn that was committed as far as it went: the branch is before it again.
+    pub(super) fn reopen(&mut self, turn: OpenTurn) {
+        self.pending = turn.pending;
+        self.last_time = turn.last_time;
+    }
+
+    /// The turn in the making was committed before, with `metadata`; `time` is for one without.
+    pub(super) fn remake(&mut self, time: Option<Time>, metadata: BTreeMap<String, String>) {
+        self.last_time = time;
+        self.pending.metadata = metadata;
+    }
+
+    /// Makes the files what they are in `context`.
+    pub(super) fn carry_files(&mut self, context: &Context) -> Result<()> {
+        self.builder.set_as_in(&mut self.transaction, FILES, context)
+    }
+
+    /// Whether the context in the making has each section of `context` as it is there; those aside that
+    /// a commit still adds to.
+    pub(super) fn has_sections_of(&mut self, context: &Context) -> Result<bool> {
+        let tree = self.builder.write(&mut self.transaction)?;
+        let mine = Context::open(&self.transaction, &tree)?.sections(&self.transaction)?;
+        let theirs = context.sections(&self.transaction)?;
+        let mut theirs =
+            theirs.iter().filter(|(name, _)| !ADDED_BY_COMMIT.contains(&name.as_str()));
+        Ok(theirs.all(|(name, section)| mine.get(name) == Some(section)))
+    }
+
+    /// Puts a file where none is known.
+    pub(super) fn add_unknown_file(
+        &mut self,
+        known: &Context,
+        path: &str,
+        content: Bytes,
+    ) -> Result<()> {
+        let files = known.map(&self.transaction, FILES)?;
+        if files.get(&self.transaction, path.as_bytes())?.is_some() {
+            return Ok(());
+        }
+        let file = Some((FileMode::Regular, content));
+        self.builder.set_file(&mut self.transaction, path, file)
+    }
+
+    /// Commits the turn in the making as far as it goes, after `files` had its say about what there is
+    /// in the workspace. Nothing is committed when there is nothing of a turn, and no other context.
+    /// Returns what goes on, if anything does.
+    pub(super) fn pause(&mut self, files: &mut FilesOfTurn<'_>) -> Result<Option<OpenTurn>> {
+        let before = self.transaction.tip(&self.branch);
+        let metadata = files(&mut self.transaction, &mut self.builder)?;
+        if !metadata.is_empty() {
+            self.pending.metadata = metadata;
+        }
+        if self.pending.messages == 0 && self.pending.pieces == 0 {
+            let tree = self.builder.write(&mut self.transaction)?;
+            let same = match before {
+                Some(tip) => self.transaction.commit(&tip)?.tree == tree,
+                None => true,
+            };
+            if same {
+                return Ok(None);
+            }
+        }
+        if self.pending.time.or(self.last_time).is_none() {
+            self.pending.time = Some(self.stamp.time);
+        }
+        let turn = OpenTurn { pending: self.pending.clone(), last_time: self.last_time };
+        self.commit(Trigger::Turn)?;
+        Ok(Some(turn))
     }
 
     fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
@@ -297,8 +414,8 @@ impl<'r> TurnWriter<'r> {
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,
             trigger,
-            message: title(trigger, said),
-            metadata: BTreeMap::new(),
+            message: if pending.pieces == 0 { FILES.to_owned() } else { title(trigger, said) },
+            metadata: pending.metadata,
         };
         self.transaction.snapshot(&self.branch, snapshot)?;
         self.last_time = Some(time);

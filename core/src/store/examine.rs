@@ -23,7 +23,8 @@ use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, Stored, encod
 use super::superblock::{self, Superblock};
 use super::view::{Location, Place};
 use super::{
-    Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, WORKSPACES_DIR, collect,
+    Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, WORKSPACES_DIR,
+    collect,
 };
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
@@ -358,7 +359,7 @@ impl Examiner<'_, '_> {
                 None => self.stranger(place),
             }
         }
-        let known = [superblock::FILE_NAME, collect::COLLECTOR_FILE];
+        let known = [superblock::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
         let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);

@@ -120,6 +120,9 @@ const QUARANTINE_DIR: &str = "quarantine";
 /// What captures of directories keep for the next ones, in files that may go at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
+/// What went wrong in hooks, in a file that may go at any time. It holds no content.
+pub const HOOK_LOG: &str = "hook.log";
+
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
 pub struct Store {
     io: Arc<dyn Io>,

@@ -26,6 +26,7 @@ mod folder;
 mod gather;
 mod known;
 mod layout;
+mod notes;
 mod part;
 mod plan;
 mod reader;
@@ -45,6 +46,7 @@ pub use arrange::Arranged;
 pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use gather::{FoldersOf, Gathered, gather_files, gather_store};
+pub use notes::{Claim, recall, remember};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
 pub use reads::{Reads, Stale, StaleReason, check_reads};
 pub use restoration::{

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::capture::{Captured, SECTION};
 use super::folder::{EntryKind, Folder};
+use super::notes::NOTES_PREFIX;
 use super::part::Part;
 use super::stat::{Moment, Stat};
 use super::table::{Draft, Table};
@@ -27,6 +28,9 @@ const MAX_FILES: usize = 16;
 
 /// Largest file that is read, in bytes: some ten million files.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// About how many bytes of a cache a file takes.
+const BYTES_PER_FILE: u64 = 60;
 
 /// Only the owner of a store reads what is in it.
 pub(super) const MODE: u32 = 0o600;
@@ -97,6 +101,15 @@ impl StatCache {
         }
     }
 
+    /// About how many files the cache of `dir` knows, without reading it; 0 when there is none.
+    #[must_use]
+    pub fn known_files(store: &Store, dir: &Path) -> u64 {
+        let Ok(path) = fs::canonicalize(dir) else { return 0 };
+        let directory = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
+        let file = store.dir().join(WORKSPACES_DIR).join(directory.short(DIGITS));
+        fs::metadata(file).map_or(0, |found| found.len() / BYTES_PER_FILE)
+    }
+
     /// What is known, if anything.
     pub(super) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
@@ -119,21 +132,30 @@ impl StatCache {
         part.name(name, before.as_ref())
     }
 
-    /// Removes the oldest files while there are too many.
+    /// Removes the oldest caches of directories while there are too many.
     fn bound(&self) -> io::Result<()> {
-        let mut files = Vec::new();
-        for (name, _) in self.folder.names()? {
-            // One that is gone by now needs no removing.
-            let Ok(stat) = self.folder.stat(&name) else { continue };
-            files.push((Stat::from(&stat).changed(), name));
-        }
-        files.sort_unstable();
-        let spare = files.len().saturating_sub(MAX_FILES);
-        for (_, name) in files.iter().take(spare) {
-            remove(&self.folder, name)?;
-        }
-        Ok(())
+        bound(&self.folder, MAX_FILES, &|name| !name.starts_with(NOTES_PREFIX.as_bytes()))
     }
+}
+
+/// Removes the oldest files that `is_one` is true of while there are more than `most`.
+pub(super) fn bound(
+    folder: &Folder,
+    most: usize,
+    is_one: &dyn Fn(&[u8]) -> bool,
+) -> io::Result<()> {
+    let mut files = Vec::new();
+    for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
+        // One that is gone by now needs no removing.
+        let Ok(stat) = folder.stat(&name) else { continue };
+        files.push((Stat::from(&stat).changed(), name));
+    }
+    files.sort_unstable();
+    let spare = files.len().saturating_sub(most);
+    for (_, name) in files.iter().take(spare) {
+        remove(folder, name)?;
+    }
+    Ok(())
 }
 
 fn remove(folder: &Folder, name: &CString) -> io::Result<()> {

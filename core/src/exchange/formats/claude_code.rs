@@ -9,7 +9,10 @@
 //!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
 //! - `compact_boundary` and the summary after it replace the whole conversation.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::files::{Change, Files};
@@ -22,6 +25,7 @@ use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
 use crate::exchange::view::MessageView;
 use crate::exchange::{json, lines};
+use crate::object::ObjectId;
 
 /// Claude Code.
 pub(super) const FORMAT: Format = Format {
@@ -108,7 +112,7 @@ fn sub_agent(id: Option<&str>) -> String {
     format!("{}@{MAIN_AGENT}", id.replace(|c: char| c == '/' || c == '@' || c.is_control(), "_"))
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct ClaudeCode {
     session: Session,
     files: Files,
@@ -149,6 +153,21 @@ impl Parser for ClaudeCode {
 
     fn finish(&mut self, events: &mut Vec<Event>) {
         self.compact_without_summary(events);
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let Ok(mut loaded) = serde_json::from_slice::<Self>(saved) else { return false };
+        loaded.files.fill(contents);
+        *self = loaded;
+        true
+    }
+
+    fn wanted(&self) -> Vec<ObjectId> {
+        self.files.wanted()
     }
 }
 

@@ -9,9 +9,10 @@
 //!   is applied to a file that the session added before, and is left out otherwise, since the
 //!   content it changes is not in the transcript.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use serde::Deserialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -25,7 +26,7 @@ use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
 use crate::exchange::view::MessageView;
 use crate::exchange::{json, lines};
-use crate::object::Time;
+use crate::object::{ObjectId, Time};
 
 /// Codex CLI.
 pub(super) const FORMAT: Format = Format {
@@ -109,7 +110,7 @@ fn role(item: &Value) -> Role {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Codex {
     session: Session,
     state: State,
@@ -119,7 +120,7 @@ struct Codex {
 }
 
 /// What the current turn is.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum State {
     /// None: whatever comes begins one.
     #[default]
@@ -151,6 +152,21 @@ impl Parser for Codex {
                 events.push(Event::Unknown { what });
             }
         }
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let Ok(mut loaded) = serde_json::from_slice::<Self>(saved) else { return false };
+        loaded.files.fill(contents);
+        *self = loaded;
+        true
+    }
+
+    fn wanted(&self) -> Vec<ObjectId> {
+        self.files.wanted()
     }
 }
 

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::context::{MAIN_AGENT, Role};
@@ -20,7 +21,7 @@ use crate::exchange::view::MessageView;
 const MAX_NAME_CHARS: usize = 64;
 
 /// Who speaks, and in which turn.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conversations {
     /// The agent of the current conversation; empty until its first message.
     agent: String,
@@ -30,7 +31,7 @@ pub(super) struct Conversations {
 }
 
 /// What the current turn of the current conversation holds.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Turn {
     #[default]
     Nothing,

@@ -1,12 +1,15 @@
 //! Workspace files as a transcript tells of them: whole contents, and changes to contents told before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::patch;
 use super::session::Session;
 use crate::exchange::event::{Content, Event};
+use crate::object::{Kind, ObjectId};
 
 /// Most bytes of contents that are kept, so that memory does not grow with the session.
 const MAX_KEPT_BYTES: usize = 16 << 20;
@@ -39,11 +42,65 @@ pub(super) enum Change {
 }
 
 /// The files told so far.
-#[derive(Debug, Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Files {
-    /// By path; nothing when the content is too much to keep.
-    contents: HashMap<String, Option<String>>,
+    contents: HashMap<String, Kept>,
     kept_bytes: usize,
+    /// Contents that were asked for in vain: what was told without them is not all.
+    #[serde(skip)]
+    wanted: BTreeSet<ObjectId>,
+}
+
+/// What is known of a file's content.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "SavedContent", into = "SavedContent")]
+enum Kept {
+    /// All of it.
+    Text(String),
+    /// The blob that it was told as, and its bytes.
+    Blob(ObjectId, usize),
+    /// Nothing: it is too much to keep.
+    TooMuch,
+}
+
+/// How [`Kept`] is saved: the blob and its bytes.
+type SavedContent = Option<(String, usize)>;
+
+impl From<Kept> for SavedContent {
+    fn from(kept: Kept) -> Self {
+        match kept {
+            Kept::Text(text) => {
+                Some((ObjectId::of(Kind::Blob, text.as_bytes()).to_string(), text.len()))
+            }
+            Kept::Blob(id, len) => Some((id.to_string(), len)),
+            Kept::TooMuch => None,
+        }
+    }
+}
+
+impl From<SavedContent> for Kept {
+    fn from(saved: SavedContent) -> Self {
+        let blob = saved.and_then(|(id, len)| Some(Self::Blob(id.parse().ok()?, len)));
+        blob.unwrap_or(Self::TooMuch)
+    }
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Blob(_, len) => *len,
+            Self::TooMuch => 0,
+        }
+    }
+}
+
+/// What ends in logs by accident must not be what somebody wrote.
+impl fmt::Debug for Files {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { contents, kept_bytes, .. } = self;
+        write!(f, "Files({} with {kept_bytes} bytes)", contents.len())
+    }
 }
 
 impl Files {
@@ -61,13 +118,13 @@ impl Files {
     ) {
         let path = session.relative(path);
         let before = self.contents.remove(&path);
-        self.kept_bytes -= before.iter().flatten().map(String::len).sum::<usize>();
+        self.kept_bytes -= before.as_ref().map_or(0, Kept::len);
         let after = match (change, &before) {
             (Change::Write(content), _) => Some(content.clone()),
             (Change::Remove, _) => None,
             (_, None) => return,
             (_, Some(before)) => {
-                let after = before.as_deref().and_then(|before| change.applied_to(before));
+                let after = self.text(before).and_then(|before| change.applied_to(&before));
                 if after.is_none() {
                     let what = "a change that does not fit the file as it was told".to_owned();
                     events.push(Event::Unknown { what });
@@ -80,9 +137,38 @@ impl Files {
         if let Some(after) = after {
             let fits = self.kept_bytes + after.len() <= MAX_KEPT_BYTES;
             self.kept_bytes += if fits { after.len() } else { 0 };
-            self.contents.insert(path.clone(), fits.then_some(after));
+            let kept = if fits { Kept::Text(after) } else { Kept::TooMuch };
+            self.contents.insert(path.clone(), kept);
         }
         events.push(Event::File { path, content });
+    }
+
+    /// A content as text, when it is there.
+    fn text(&mut self, kept: &Kept) -> Option<String> {
+        match kept {
+            Kept::Text(text) => Some(text.clone()),
+            Kept::Blob(id, _) => {
+                self.wanted.insert(*id);
+                None
+            }
+            Kept::TooMuch => None,
+        }
+    }
+
+    /// Puts contents where only their blobs were known.
+    pub(super) fn fill(&mut self, contents: &HashMap<ObjectId, Bytes>) {
+        for kept in self.contents.values_mut() {
+            let Kept::Blob(id, _) = kept else { continue };
+            let text = contents.get(id).and_then(|bytes| std::str::from_utf8(bytes).ok());
+            if let Some(text) = text {
+                *kept = Kept::Text(text.to_owned());
+            }
+        }
+    }
+
+    /// The contents that were asked for in vain.
+    pub(super) fn wanted(&self) -> Vec<ObjectId> {
+        self.wanted.iter().copied().collect()
     }
 
     /// Tells that the file at `from` moved to `to`.
@@ -92,7 +178,8 @@ impl Files {
         (from, to): (&str, &str),
         events: &mut Vec<Event>,
     ) {
-        let Some(content) = self.contents.get(&session.relative(from)).cloned() else { return };
+        let Some(kept) = self.contents.get(&session.relative(from)).cloned() else { return };
+        let content = self.text(&kept);
         self.apply(session, from, &Change::Remove, events);
         if let Some(content) = content {
             self.apply(session, to, &Change::Write(content), events);
@@ -132,7 +219,7 @@ mod tests {
         for (path, change) in changes {
             files.apply(&Session::default(), path, change, &mut events);
         }
-        let kept: usize = files.contents.values().flatten().map(String::len).sum();
+        let kept: usize = files.contents.values().map(Kept::len).sum();
         assert_eq!(files.kept_bytes, kept);
         let line = |event: &Event| match event {
             Event::File { path, content: None } => format!("{path} gone"),

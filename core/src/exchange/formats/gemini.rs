@@ -8,6 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -23,6 +25,7 @@ use crate::exchange::piece::{Piece, Pieces};
 use crate::exchange::shape::Shape;
 use crate::exchange::view::MessageView;
 use crate::exchange::{json, lines};
+use crate::object::ObjectId;
 
 /// How to read `session-*.json`.
 pub(super) const FORMAT: Format = Format {
@@ -75,7 +78,7 @@ fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Gemini {
     session: Session,
     conversations: Conversations,
@@ -106,6 +109,21 @@ impl Parser for Gemini {
         }
         events.append(&mut told);
     }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let Ok(mut loaded) = serde_json::from_slice::<Self>(saved) else { return false };
+        loaded.files.fill(contents);
+        *self = loaded;
+        true
+    }
+
+    fn wanted(&self) -> Vec<ObjectId> {
+        self.files.wanted()
+    }
 }
 
 impl Gemini {
@@ -132,12 +150,12 @@ impl Gemini {
 
     /// The messages that `$set` brings, each with its own bytes.
     fn messages(&mut self, piece: &Piece, events: &mut Vec<Event>) {
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct Update<'a> {
             #[serde(rename = "$set", borrow)]
             set: Set<'a>,
         }
-        #[derive(serde::Deserialize)]
+        #[derive(Deserialize)]
         struct Set<'a> {
             #[serde(default, borrow)]
             messages: Vec<&'a RawValue>,
@@ -146,7 +164,7 @@ impl Gemini {
         let update: Option<Update<'_>> = text.parse().ok();
         for message in update.iter().flat_map(|update| &update.set.messages) {
             let bytes = message.get().as_bytes();
-            let content = Content::Own(bytes::Bytes::copy_from_slice(bytes));
+            let content = Content::Own(Bytes::copy_from_slice(bytes));
             if let Some(message) = json::value(bytes).filter(Value::is_object) {
                 self.message(&message, content, events);
             }

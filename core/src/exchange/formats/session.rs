@@ -1,16 +1,18 @@
 //! What a parser remembers of the session it reads: facts told once, and where paths start.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exchange::event::Event;
 use crate::exchange::json;
 use crate::exchange::piece::{Piece, PieceKind};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Facts about a session as they become known.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Session {
-    facts: BTreeMap<&'static str, String>,
+    facts: BTreeMap<Cow<'static, str>, String>,
 }
 
 impl Session {
@@ -22,7 +24,7 @@ impl Session {
         if known == Some(value) || (known.is_some() && key == "cwd") {
             return;
         }
-        self.facts.insert(key, value.to_owned());
+        self.facts.insert(Cow::Borrowed(key), value.to_owned());
         events.push(Event::Meta { key: key.to_owned(), value: value.to_owned() });
     }
 

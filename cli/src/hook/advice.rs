@@ -1,0 +1,94 @@
+//! What the agent is told: that it goes in circles, and where the whole of a long output is.
+
+use std::cell::RefCell;
+
+use serde_json::Value;
+use turntree::Result;
+
+use crate::commands::lesson::inject;
+use crate::error::Failure;
+use turntree::agents::hook::{Event, Moment};
+use turntree::exchange::{
+    OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
+};
+use turntree::object::ObjectId;
+use turntree::repo::vfs::{Stored, VfsUri};
+use turntree::repo::{Repository, Stamp};
+
+/// Stores what a tool said at length, and returns what stands for it.
+pub(super) fn shorten(
+    repo: &Repository,
+    event: &Event,
+    threshold: u64,
+    stamp: &Stamp,
+) -> Result<Option<Value>> {
+    let options = OffloadOptions {
+        threshold,
+        tail: Tail::Chars((threshold / 2).min(2000)),
+        whole_characters: true,
+        ..OffloadOptions::default()
+    };
+    let failed = RefCell::new(None);
+    let output = event.shortened(&mut |text| {
+        let uri = VfsUri::of(text.as_bytes());
+        offload(text, &options, uri.as_str(), None)?;
+        match repo.put_payload(&bytes::Bytes::copy_from_slice(text.as_bytes()), None, stamp) {
+            Ok(Stored { payload, .. }) => {
+                offload(text, &options, payload.uri.as_str(), None).map(|short| short.to_text())
+            }
+            Err(error) => {
+                *failed.borrow_mut() = Some(error);
+                None
+            }
+        }
+    });
+    failed.into_inner().map_or(Ok(output), Err)
+}
+
+/// How to read what was put away.
+pub(super) const READ_BACK: &str =
+    "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
+
+/// What was learned in the session, when it begins or goes on.
+pub(super) fn learned(
+    repo: &Repository,
+    event: &Event,
+    tip: &ObjectId,
+) -> Result<Option<String>, Failure> {
+    if !matches!(event.moment, Moment::Start | Moment::Prompt) {
+        return Ok(None);
+    }
+    let told = inject(repo, &tip.to_string(), None, None)?.prompt;
+    Ok((!told.is_empty()).then_some(told))
+}
+
+/// What to say about circles, when the newest turn is in one.
+pub(super) fn circle(repo: &Repository, event: &Event, tip: &ObjectId) -> Result<Option<String>> {
+    if !matches!(event.moment, Moment::AfterTool | Moment::Prompt) {
+        return Ok(None);
+    }
+    let found = find_spiral(&steps(repo, tip)?, SPIRAL_WINDOW);
+    let newest = repo.commit(tip)?.turn;
+    Ok(warning(&found, newest))
+}
+
+fn warning(found: &Spiral, newest: u64) -> Option<String> {
+    if found.verdict < Verdict::Confirmed {
+        return None;
+    }
+    let streak = found.streak.iter().flat_map(|streak| &streak.turns);
+    let turns: Vec<u64> =
+        found.signs.iter().flat_map(|sign| &sign.turns).chain(streak).copied().collect();
+    let (first, last) = (turns.iter().min()?, turns.iter().max()?);
+    if *last != newest {
+        return None;
+    }
+    let back = match found.rollback_to {
+        Some(turn) => format!(" 'turntree rollback --to-turn {turn}' goes back to before that."),
+        None => String::new(),
+    };
+    Some(format!(
+        "turntree: since turn {first} the same is done again and again, and the files are what they \
+         were. Stop, say what was tried and why it does not work, and try another way.{back}"
+    ))
+}

@@ -1,0 +1,305 @@
+//! JSON that people wrote, changed in one place: every other byte stays as it is.
+//!
+//! A value is put in as text where it belongs, in the style of what stands around it, and taken out the
+//! same way. What was made to hold it goes with it when nothing else is in it: a container that was
+//! there before has our value right behind its bracket, and one that we made has space there.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use turntree::{Error, Result};
+
+/// A JSON document as text.
+pub(super) struct Document {
+    text: String,
+    /// All of it was made here, and nothing is left.
+    is_used_up: bool,
+}
+
+/// The members of an object, with where their values are.
+type Members = Vec<(String, Range<usize>)>;
+
+impl Document {
+    /// The document in `text`.
+    ///
+    /// # Errors
+    /// `InvalidInput`, naming line and column, for what is not a JSON object; comments are told apart,
+    /// since clients allow them and this would lose track of them.
+    pub(super) fn new(text: String) -> Result<Self> {
+        if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+            let (line, column) = (error.line(), error.column());
+            let at = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+            let rest = at.get(column.saturating_sub(1)..).unwrap_or_default();
+            let place = format!("line {line}, column {column}");
+            return Err(Error::invalid(match rest.starts_with("//") || rest.starts_with("/*") {
+                true => format!("{place}: found a comment: expected JSON without comments"),
+                false => format!("{place}: expected JSON"),
+            }));
+        }
+        if !text.trim_start().starts_with('{') {
+            return Err(Error::invalid("line 1: expected a JSON object"));
+        }
+        Ok(Self { text, is_used_up: false })
+    }
+
+    /// A new document with an array under `path`, which has `element` in it.
+    pub(super) fn made(path: &[&str], element: &str) -> Self {
+        let style = Style::of("{}");
+        let mut text = style.array(element, path.len());
+        for (at, name) in path.iter().enumerate().rev() {
+            text = style.object(name, &text, at + 1);
+        }
+        Self { text: text + "\n", is_used_up: false }
+    }
+
+    /// Whether nothing is left of a document that was [made](Document::made).
+    pub(super) fn is_used_up(&self) -> bool {
+        self.is_used_up
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Where the value under `path` is.
+    fn find(&self, path: &[&str]) -> Result<Option<Range<usize>>> {
+        let start = self.text.len() - self.text.trim_start().len();
+        let mut at = start..self.text.trim_end().len();
+        for name in path {
+            let found = self.members(&at)?.into_iter().filter(|(key, _)| key == name);
+            let mut found = found.map(|(_, value)| value);
+            match (found.next(), found.next()) {
+                (Some(value), None) => at = value,
+                (None, _) => return Ok(None),
+                (Some(_), Some(_)) => {
+                    return Err(Error::invalid(format!("'{name}' is there twice")));
+                }
+            }
+        }
+        Ok(Some(at))
+    }
+
+    fn members(&self, at: &Range<usize>) -> Result<Members> {
+        let text = self.text.get(at.clone()).unwrap_or_default();
+        let parsed: Result<Spans<'_>, _> = serde_json::from_str(text);
+        let spans = parsed.map_err(|_| Error::invalid("expected a JSON object here"))?;
+        Ok(spans.0.into_iter().map(|(key, value)| (key, self.range(value))).collect())
+    }
+
+    /// The elements of the array under `path`, as they are written; nothing when there is none.
+    pub(super) fn elements(&self, path: &[&str]) -> Result<Vec<(Range<usize>, &str)>> {
+        let Some(at) = self.find(path)? else { return Ok(Vec::new()) };
+        let text = self.text.get(at).unwrap_or_default();
+        let parsed: Result<Vec<&RawValue>, _> = serde_json::from_str(text);
+        let name = path.join(".");
+        let values = parsed.map_err(|_| Error::invalid(format!("{name}: expected an array")))?;
+        Ok(values.into_iter().map(|value| (self.range(value), value.get())).collect())
+    }
+
+    /// The names in the object under `path`; nothing when there is none.
+    pub(super) fn names(&self, path: &[&str]) -> Result<Vec<String>> {
+        let Some(at) = self.find(path)? else { return Ok(Vec::new()) };
+        let members = self
+            .members(&at)
+            .map_err(|_| Error::invalid(format!("{}: expected a JSON object", path.join("."))))?;
+        Ok(members.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn range(&self, value: &RawValue) -> Range<usize> {
+        let start = value.get().as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
+        start..start + value.get().len()
+    }
+
+    /// Adds `element` to the end of the array under `path`, which is made if it is not there. An
+    /// element is written on one line.
+    pub(super) fn append(&mut self, path: &[&str], element: &str) -> Result<()> {
+        for depth in 1..path.len() + 1 {
+            let Some(inner) = path.get(..depth) else { break };
+            if self.find(inner)?.is_none() {
+                return self.make(path, depth, element);
+            }
+        }
+        self.insert(path, element, "[")
+    }
+
+    /// Makes the containers from `depth` of `path` on, with `element` in the last.
+    fn make(&mut self, path: &[&str], depth: usize, element: &str) -> Result<()> {
+        let (above, new) = path.split_at(depth - 1);
+        let style = Style::of(&self.text);
+        let Some((name, inner)) = new.split_first() else { return Ok(()) };
+        let mut value = style.array(element, path.len());
+        for (at, name) in inner.iter().enumerate().rev() {
+            value = style.object(name, &value, depth + at + 1);
+        }
+        let member = format!("{}: {value}", quoted(name));
+        self.insert(above, &member, "{")
+    }
+
+    /// Puts `text` at the end of the container under `path`.
+    fn insert(&mut self, path: &[&str], text: &str, open: &str) -> Result<()> {
+        let Some(at) = self.find(path)? else { return Ok(()) };
+        let whole = self.text.get(at.clone()).unwrap_or_default();
+        if !whole.starts_with(open) {
+            let kind = if open == "[" { "an array" } else { "a JSON object" };
+            return Err(Error::invalid(format!("{}: expected {kind}", path.join("."))));
+        }
+        let inside = whole.get(1..whole.len() - 1).unwrap_or_default();
+        let end = at.start + 1 + inside.trim_end().len();
+        if inside.trim().is_empty() {
+            self.text.insert_str(at.start + 1, text);
+            return Ok(());
+        }
+        // As far from what is before it as the first one is from the bracket.
+        let space = &inside[..inside.len() - inside.trim_start().len()];
+        let space = if space.is_empty() && Style::of(&self.text).is_wide { " " } else { space };
+        self.text.insert_str(end, &format!(",{space}{text}"));
+        Ok(())
+    }
+
+    /// Takes the elements of the array under `path` out of which `is_ours` is true, and what was made
+    /// for them.
+    pub(super) fn remove(&mut self, path: &[&str], is_ours: &dyn Fn(&str) -> bool) -> Result<()> {
+        loop {
+            let elements = self.elements(path)?;
+            let Some(at) = elements.iter().rposition(|(_, element)| is_ours(element)) else {
+                break;
+            };
+            let Some((range, _)) = elements.get(at) else { break };
+            let (range, alone) = (range.clone(), elements.len() == 1);
+            if !alone {
+                self.cut(range, at == 0);
+            } else if self.is_right_behind_bracket(&range) {
+                self.text.replace_range(range, "");
+            } else {
+                return self.remove_made(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a container out that was made for what was in it, and what was made for that.
+    fn remove_made(&mut self, path: &[&str]) -> Result<()> {
+        let Some((name, above)) = path.split_last() else {
+            let at = self.find(path)?.unwrap_or_default();
+            self.text.replace_range(at, "{}");
+            self.is_used_up = true;
+            return Ok(());
+        };
+        let Some(container) = self.find(above)? else { return Ok(()) };
+        let members = self.members(&container)?;
+        let Some(at) = members.iter().position(|(key, _)| key == name) else { return Ok(()) };
+        let Some((_, value)) = members.get(at) else { return Ok(()) };
+        let before = match at.checked_sub(1).and_then(|before| members.get(before)) {
+            Some((_, before)) => before.end,
+            None => container.start + 1,
+        };
+        let start = before + self.text.get(before..value.start).map_or(0, key_start);
+        let member = start..value.end;
+        if members.len() > 1 {
+            self.cut(member, at == 0);
+        } else if self.is_right_behind_bracket(&member) {
+            self.text.replace_range(member, "");
+        } else {
+            return self.remove_made(above);
+        }
+        Ok(())
+    }
+
+    /// Takes a part of a container out, with the comma and the space before it, or behind it for the
+    /// first one.
+    fn cut(&mut self, part: Range<usize>, is_first: bool) {
+        let cut = match is_first {
+            true => {
+                let rest = self.text.get(part.end..).unwrap_or_default();
+                let rest = rest.trim_start().trim_start_matches(',').trim_start();
+                part.start..self.text.len() - rest.len()
+            }
+            false => {
+                let before = self.text.get(..part.start).unwrap_or_default();
+                before.trim_end().trim_end_matches(',').len()..part.end
+            }
+        };
+        self.text.replace_range(cut, "");
+    }
+
+    fn is_right_behind_bracket(&self, part: &Range<usize>) -> bool {
+        self.text.get(..part.start).is_some_and(|before| before.ends_with(['[', '{']))
+    }
+}
+
+/// Where the key of a member begins, in the text between the member before and the value.
+fn key_start(text: &str) -> usize {
+    text.find('"').unwrap_or_default()
+}
+
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// How a document is laid out.
+struct Style {
+    indent: String,
+    /// Over several lines.
+    is_wide: bool,
+}
+
+impl Style {
+    fn of(text: &str) -> Self {
+        let indented = text.lines().find(|line| line.starts_with([' ', '\t']));
+        let indent = indented.map(|line| line[..line.len() - line.trim_start().len()].to_owned());
+        let is_wide = text.trim().contains('\n') || text.trim() == "{}";
+        Self { indent: indent.unwrap_or_else(|| "  ".to_owned()), is_wide }
+    }
+
+    fn line(&self, depth: usize) -> String {
+        if self.is_wide { format!("\n{}", self.indent.repeat(depth)) } else { " ".to_owned() }
+    }
+
+    /// An array with one element, whose own lines begin at `depth`.
+    fn array(&self, element: &str, depth: usize) -> String {
+        format!("[{}{element}{}]", self.line(depth + 1), self.line(depth))
+    }
+
+    /// An object with one member, of which the lines of the object begin at `depth - 1`.
+    fn object(&self, name: &str, value: &str, depth: usize) -> String {
+        let (inner, outer) = (self.line(depth), self.line(depth - 1));
+        format!("{{{inner}{}: {value}{outer}}}", quoted(name))
+    }
+}
+
+/// The members of an object, in order.
+struct Spans<'d>(Vec<(String, &'d RawValue)>);
+
+impl<'de> Deserialize<'de> for Spans<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Spans<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Spans(members))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                _: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                Err(serde::de::Error::custom("an array"))
+            }
+        }
+        from.deserialize_map(InOrder)
+    }
+}

@@ -1,0 +1,146 @@
+//! One event: read, taken in and answered within its time. Whatever goes wrong is the log's to know.
+
+use std::io::{self, Read, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use turntree::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
+use turntree::workspace::Claim;
+
+use super::advice::{READ_BACK, circle, learned, shorten};
+use super::files::Files;
+use super::turn::{Turn, kind_of};
+use super::watch::{Rest, Watch};
+use crate::error::{Failure, Result};
+use crate::invocation::{Invocation, stamp};
+
+/// How long reading an event may take.
+const READING: Duration = Duration::from_millis(1500);
+
+/// How long a process may take that nobody waits for.
+const BACKGROUND: Duration = Duration::from_secs(300);
+
+/// Who works behind the agent's back; one at a time.
+const CLAIM: &str = "hook-background";
+
+/// What is done with events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Behaviour {
+    pub(crate) dialect: Option<Dialect>,
+    /// Outputs of tools with more characters are put away.
+    pub(crate) offload: Option<u64>,
+    /// Say when the agent goes in circles.
+    pub(crate) spiral: bool,
+    /// Tell what was learned.
+    pub(crate) lessons: bool,
+    /// Look at the workspace.
+    pub(crate) workspace: bool,
+    /// Nobody waits for this process.
+    pub(crate) background: bool,
+}
+
+/// Takes an event from standard input. Never fails: an agent is not to be stopped by its memory.
+pub(crate) fn take(run: &mut Invocation, behaviour: Behaviour) {
+    let watch = Watch::begin(if behaviour.background { BACKGROUND } else { READING });
+    if let Ok(dir) = run.store_dir() {
+        watch.arm(&dir, None);
+    }
+    let place = Arc::new(Mutex::new(String::new()));
+    let noted = Arc::clone(&place);
+    // The message of a panic may have content in it, so only its place is kept.
+    panic::set_hook(Box::new(move |info| {
+        let at = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+        *noted.lock().unwrap_or_else(PoisonError::into_inner) = at.unwrap_or_default();
+    }));
+    let taken = panic::catch_unwind(AssertUnwindSafe(|| answer(run, behaviour, &watch)));
+    let _ = panic::take_hook();
+    match taken {
+        Ok(Ok(Some(answer))) => {
+            // Who does not listen has what it wants.
+            let _ = writeln!(io::stdout(), "{answer}");
+        }
+        Ok(Err(Failure::Library { error, .. })) => watch.note(&kind_of(&error)),
+        Ok(Ok(None) | Err(Failure::Output(_))) => {}
+        Err(_) => {
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.note(&format!("panic at {place}"));
+        }
+    }
+}
+
+fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<Option<String>> {
+    let began = Instant::now();
+    let mut bytes = Vec::new();
+    let read = io::stdin().take(MAX_EVENT_BYTES as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|error| turntree::Error::io("read the event", error))?;
+    let event = Event::parse(&bytes, behaviour.dialect)?;
+    drop(bytes);
+    if event.moment == Moment::Other {
+        return Ok(None);
+    }
+    let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
+    watch.expect(event.dialect.name(), event.name, began + time);
+    watch.doing("open the store");
+    let repo = run.open_or_create()?;
+    let dir = repo.store().dir().to_owned();
+    let Some(_claim) = claim(&dir, behaviour) else { return Ok(None) };
+    watch.arm(&dir, rest(&event, behaviour));
+
+    let stamp = stamp()?;
+    let files = Files::new(&event, behaviour.workspace, behaviour.background);
+    let turn = Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch };
+    let tip = turn.take()?;
+    if files.is_unfinished() {
+        watch.hand_over();
+    }
+    if behaviour.background {
+        return Ok(None);
+    }
+    watch.doing("put away a long output");
+    let output = match behaviour.offload {
+        Some(threshold) => shorten(&repo, &event, threshold, &stamp)?,
+        None => None,
+    };
+    watch.doing("look for circles");
+    let circle = match tip.filter(|_| behaviour.spiral) {
+        Some(tip) => circle(&repo, &event, &tip)?,
+        None => None,
+    };
+    watch.doing("tell lessons");
+    let learned = match tip.filter(|_| behaviour.lessons) {
+        Some(tip) => learned(&repo, &event, &tip)?,
+        None => None,
+    };
+    let advice = [learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
+    let advice = advice.into_iter().flatten();
+    let advice = advice.collect::<Vec<_>>().join("\n");
+    Ok(event.answer((!advice.is_empty()).then_some(&advice), output))
+}
+
+/// How long an agent waits for an event at most.
+fn time_for(moment: Moment) -> Duration {
+    match moment {
+        Moment::Start | Moment::BeforeCompaction | Moment::End => Duration::from_secs(5),
+        Moment::BeforeTool | Moment::Stop | Moment::AgentEnd => Duration::from_secs(3),
+        Moment::Prompt | Moment::AfterTool | Moment::Other => READING,
+    }
+}
+
+/// What a process without an agent behind it could do once more.
+fn rest(event: &Event, behaviour: Behaviour) -> Option<Rest> {
+    if behaviour.background {
+        return None;
+    }
+    let workspace = if behaviour.workspace { "auto" } else { "off" };
+    let arguments =
+        ["hook", "--background", "--dialect", event.dialect.name(), "--workspace", workspace];
+    Some(Rest { arguments: arguments.map(str::to_owned).into(), event: event.brief() })
+}
+
+/// The right to work: always for a process that an agent waits for, and for one at a time of the others.
+#[expect(clippy::option_option, reason = "whether, and then what is held meanwhile")]
+fn claim(dir: &Path, behaviour: Behaviour) -> Option<Option<Claim>> {
+    if behaviour.background { Claim::take(dir, CLAIM).map(Some) } else { Some(None) }
+}

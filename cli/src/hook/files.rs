@@ -1,0 +1,218 @@
+//! The files of a turn: those that a tool has named, or all of the workspace.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use turntree::Result;
+use turntree::agents::hook::{Effect, Event, Moment, TouchedFile};
+use turntree::context::{Builder, Context, FileMode};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::{Repository, Transaction};
+use turntree::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
+
+use crate::workspace::Limits;
+
+/// Largest file that is read because a tool has named it.
+const MAX_NAMED_BYTES: u64 = 16 << 20;
+
+/// Files in a workspace from which on looking at them takes longer than an agent is to wait.
+const MANY_FILES: u64 = 15_000;
+
+/// How long an agent waits at most for what is in its workspace.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// The same before something may be destroyed, and when a session begins.
+const MORE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a process may take that nobody waits for.
+const NO_HURRY: Duration = Duration::from_secs(60);
+
+/// What of a workspace goes along with an event.
+pub(super) struct Files<'e> {
+    event: &'e Event,
+    /// Whether the workspace is looked at at all.
+    looks: bool,
+    /// Nobody waits.
+    has_time: bool,
+    seen: RefCell<Seen>,
+}
+
+/// What came of it.
+#[derive(Default)]
+struct Seen {
+    captured: Option<(StatCache, Captured)>,
+    /// There is more to look at than there was time for.
+    is_unfinished: bool,
+}
+
+impl<'e> Files<'e> {
+    pub(super) fn new(event: &'e Event, looks: bool, has_time: bool) -> Self {
+        Self { event, looks, has_time, seen: RefCell::default() }
+    }
+
+    /// Puts the files of the turn into `builder`, which continues `context`; what the commit is to say
+    /// of them comes back.
+    pub(super) fn put(
+        &self,
+        repo: &Repository,
+        change: &mut Transaction<'_>,
+        context: &Context,
+        builder: &mut Builder,
+    ) -> Result<BTreeMap<String, String>> {
+        let Some(root) = self.root(change, context)? else { return Ok(BTreeMap::new()) };
+        if self.is_capture() && self.look(repo, change, context, builder, &root)? {
+            return Ok(BTreeMap::from([workspace_metadata(&root)]));
+        }
+        for file in self.event.tool.iter().flat_map(|tool| &tool.files) {
+            if let Some(path) = self.whole(file) {
+                put_named(change, builder, &root, &path, file.may_be_gone)?;
+            }
+        }
+        Ok(BTreeMap::new())
+    }
+
+    /// What files were before a tool changed them, as the client tells it.
+    pub(super) fn before(
+        &self,
+        source: &dyn ObjectSource,
+        context: &Context,
+    ) -> Result<Vec<(String, Bytes)>> {
+        let files = self.event.tool.iter().flat_map(|tool| &tool.files);
+        let mut told = files.filter(|file| file.before.is_some() && self.looks).peekable();
+        if told.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let Some(root) = self.root(source, context)? else { return Ok(Vec::new()) };
+        let told = told.filter_map(|file| {
+            let before = Bytes::copy_from_slice(file.before.as_ref()?.as_bytes());
+            Some((key(&root, &self.whole(file)?)?, before))
+        });
+        Ok(told.collect())
+    }
+
+    /// Where a file is that a tool has named, from where the agent is.
+    fn whole(&self, file: &TouchedFile) -> Option<PathBuf> {
+        Some(self.event.cwd.as_ref()?.join(&file.path))
+    }
+
+    /// Whether the workspace is to be looked at now.
+    pub(super) fn is_capture(&self) -> bool {
+        let effect = self.event.tool.as_ref().map(|tool| tool.effect);
+        let may_have_changed = match self.event.moment {
+            Moment::Start | Moment::BeforeCompaction | Moment::Stop => true,
+            Moment::BeforeTool | Moment::AfterTool => effect == Some(Effect::Anything),
+            Moment::Prompt | Moment::AgentEnd | Moment::End | Moment::Other => false,
+        };
+        self.looks && may_have_changed
+    }
+
+    /// Whether somebody with more time is to look again.
+    pub(super) fn is_unfinished(&self) -> bool {
+        self.seen.borrow().is_unfinished
+    }
+
+    /// Keeps what was seen for the next time, once `tree` is in the store.
+    pub(super) fn keep(&self, repo: &Repository, tree: &ObjectId) {
+        if let Some((cache, captured)) = &self.seen.borrow().captured {
+            // Without it the next one takes longer, and no more.
+            let _ = cache.save(captured, repo.store(), tree);
+        }
+    }
+
+    /// Makes the files what the workspace holds; false when there are too many to look at now.
+    fn look(
+        &self,
+        repo: &Repository,
+        change: &mut Transaction<'_>,
+        context: &Context,
+        builder: &mut Builder,
+        root: &Path,
+    ) -> Result<bool> {
+        let patience = match self.event.moment {
+            _ if self.has_time => NO_HURRY,
+            Moment::Start | Moment::BeforeTool | Moment::BeforeCompaction => MORE_PATIENCE,
+            _ => PATIENCE,
+        };
+        let mut seen = self.seen.borrow_mut();
+        if patience == PATIENCE && StatCache::known_files(repo.store(), root) > MANY_FILES {
+            seen.is_unfinished = true;
+            return Ok(false);
+        }
+        let end = Instant::now() + patience;
+        let cache = StatCache::open(repo.store(), root)?;
+        let options = CaptureOptions {
+            over_budget: &|| Instant::now() >= end,
+            never: &[repo.store().dir().to_owned()],
+            cache: Some(&cache),
+            ..CaptureOptions::default()
+        };
+        let captured = capture(change, context, builder, root, &options)?;
+        seen.is_unfinished = captured.unfinished && !self.has_time;
+        seen.captured = Some((cache, captured));
+        Ok(true)
+    }
+
+    /// The directory that the keys of files are relative to: where the session began to work. Nothing
+    /// when the agent is elsewhere now, or that is more than a workspace.
+    fn root(&self, source: &dyn ObjectSource, context: &Context) -> Result<Option<PathBuf>> {
+        let Some(cwd) = self.event.cwd.as_deref().filter(|cwd| cwd.is_absolute()) else {
+            return Ok(None);
+        };
+        let began = context.map(source, "meta")?.get(source, b"cwd")?;
+        let root = match began {
+            None => cwd.to_owned(),
+            Some(item) => {
+                let name = source.read_as(Kind::Blob, &item.link.id)?;
+                PathBuf::from(String::from_utf8_lossy(&name).into_owned())
+            }
+        };
+        let is_there = cwd.starts_with(&root) && Limits::default().check(&root).is_ok();
+        Ok(is_there.then_some(root))
+    }
+}
+
+/// Puts a file that a tool has named, as it is now.
+fn put_named(
+    change: &mut Transaction<'_>,
+    builder: &mut Builder,
+    root: &Path,
+    path: &Path,
+    may_be_gone: bool,
+) -> Result<()> {
+    let Some(key) = key(root, path) else { return Ok(()) };
+    match read_named(path) {
+        Ok(Some(content)) => builder.set_file(change, &key, Some(content)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_be_gone => {
+            builder.set_file(change, &key, None)
+        }
+        // What it is will be seen by the next look at the workspace, or told in the transcript.
+        Ok(None) | Err(_) => Ok(()),
+    }
+}
+
+/// An ordinary file that is not too large; never a pipe, which would wait, and no link.
+fn read_named(path: &Path) -> std::io::Result<Option<(FileMode, Bytes)>> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_file() || found.len() > MAX_NAMED_BYTES {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MAX_NAMED_BYTES).read_to_end(&mut bytes)?;
+    let is_program = found.permissions().mode() & 0o111 != 0;
+    let mode = if is_program { FileMode::Executable } else { FileMode::Regular };
+    Ok(Some((mode, bytes.into())))
+}
+
+/// The key of a file inside of `root`.
+fn key(root: &Path, path: &Path) -> Option<String> {
+    let inside = path.strip_prefix(root).ok()?;
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    let key = inside.to_str().filter(|key| !key.is_empty())?;
+    inside.components().all(is_plain).then(|| key.to_owned())
+}

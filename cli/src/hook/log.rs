@@ -1,0 +1,68 @@
+//! What went wrong in hooks: a bounded file in the store, with times and places and never content.
+
+use std::fs;
+use std::path::Path;
+
+use turntree::store::HOOK_LOG;
+use turntree::{Error, Result};
+
+use crate::store_log::append;
+
+/// One line of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) time: String,
+    pub(crate) dialect: String,
+    pub(crate) event: String,
+    /// What was being done.
+    pub(crate) doing: String,
+    /// What came of it.
+    pub(crate) what: String,
+}
+
+/// Adds a line to the log of the store in `dir`, if that is there. Nobody is told when it fails:
+/// there is nobody left to tell.
+pub(crate) fn note(dir: &Path, dialect: &str, event: &str, doing: &str, what: &str) {
+    let _ = append(&dir.join(HOOK_LOG), &format!("{dialect} {event}: {doing}: {what}"));
+}
+
+/// The lines of the log, oldest first.
+pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
+    let text = match fs::read(dir.join(HOOK_LOG)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(Error::io("read the log of hooks", error)),
+    };
+    Ok(text.lines().filter_map(entry).collect())
+}
+
+fn entry(line: &str) -> Option<Entry> {
+    let (time, rest) = line.split_once(' ')?;
+    let (dialect, rest) = rest.split_once(' ')?;
+    let (event, rest) = rest.split_once(": ")?;
+    let (doing, what) = rest.split_once(": ")?;
+    let [time, dialect, event, doing, what] =
+        [time, dialect, event, doing, what].map(str::to_owned);
+    Some(Entry { time, dialect, event, doing, what })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store_log::MAX_LOG_BYTES;
+
+    #[test]
+    fn the_log_stays_small_and_keeps_what_is_newest() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(entries(dir.path()).unwrap(), []);
+        for number in 0..6000 {
+            note(dir.path(), "codex", "Stop", "read the event", &format!("n{number}"));
+        }
+        assert!(fs::metadata(dir.path().join(HOOK_LOG)).unwrap().len() <= MAX_LOG_BYTES as u64);
+        let entries = entries(dir.path()).unwrap();
+        assert_eq!(entries.last().unwrap().what, "n5999");
+        assert!(
+            entries.iter().all(|entry| entry.dialect == "codex" && entry.what.starts_with('n'))
+        );
+    }
+}

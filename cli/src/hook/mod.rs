@@ -1,0 +1,21 @@
+//! Hooks of agents: an event comes in, a turn goes into the store, and the agent is never in the way of it.
+//!
+//! | file | job |
+//! |---|---|
+//! | `event.rs` | reads an event, within its time, and never fails |
+//! | `turn.rs` | what an event becomes in the store |
+//! | `files.rs` | which files go along |
+//! | `advice.rs` | what the agent is told |
+//! | `watch.rs` | the end of a hook that takes too long |
+//! | `log.rs` | what went wrong, for people |
+//! | `settings.rs` | where clients keep their settings, and what is put into them |
+//! | `edit.rs` | JSON that people wrote, changed in one place |
+
+mod advice;
+mod edit;
+pub(crate) mod event;
+mod files;
+pub(crate) mod log;
+pub(crate) mod settings;
+mod turn;
+mod watch;

@@ -1,0 +1,367 @@
+//! Where clients keep their settings, and the hooks that are put into them.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use turntree::agents::hook::Dialect;
+use turntree::{Error, Result};
+
+use super::edit::Document;
+
+/// The member of the settings in which hooks are.
+const HOOKS: &str = "hooks";
+
+/// How long a client waits for a hook that does not end by itself, in seconds.
+const TIMEOUT: u64 = 10;
+
+/// The events, and the tools that they are for; an empty name for all, and none where there is none.
+type Events = &'static [(&'static str, Option<&'static str>)];
+
+const CLAUDE_CODE: Events = &[
+    ("SessionStart", None),
+    ("UserPromptSubmit", None),
+    ("PreToolUse", Some("Bash")),
+    ("PostToolUse", Some("*")),
+    ("PostToolUseFailure", Some("*")),
+    ("PreCompact", None),
+    ("SubagentStop", None),
+    ("Stop", None),
+    ("SessionEnd", None),
+];
+
+const CODEX: Events = &[
+    ("SessionStart", None),
+    ("UserPromptSubmit", None),
+    ("PreToolUse", Some("Bash")),
+    ("PostToolUse", None),
+    ("PreCompact", None),
+    ("SubagentStop", None),
+    ("Stop", None),
+];
+
+const GEMINI: Events = &[
+    ("SessionStart", None),
+    ("BeforeAgent", None),
+    ("BeforeTool", Some("run_shell_command")),
+    ("AfterTool", Some("*")),
+    ("PreCompress", None),
+    ("AfterAgent", None),
+    ("SessionEnd", None),
+];
+
+/// A file of settings, and what it would become.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The file that is written, behind all links.
+    pub(crate) path: PathBuf,
+    /// What is in it; nothing when it is not there.
+    pub(crate) before: Option<String>,
+    /// What would be in it; nothing when it would go.
+    pub(crate) after: Option<String>,
+}
+
+/// The settings of a client: in the project at `project`, or those of the user at `home`.
+pub(crate) fn path_of(dialect: Dialect, base: &Path) -> PathBuf {
+    base.join(match dialect {
+        Dialect::ClaudeCode => ".claude/settings.json",
+        Dialect::Codex => ".codex/hooks.json",
+        Dialect::Gemini => ".gemini/settings.json",
+    })
+}
+
+/// Puts the hooks that run `command` into the settings at `path`, in place of those of an earlier
+/// installation.
+///
+/// # Errors
+/// `InvalidInput`, naming line and column, for settings that are not JSON.
+pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Plan> {
+    let (path, before) = read(path)?;
+    let mut document = before.clone().map(Document::new).transpose()?;
+    if let Some(document) = &mut document {
+        remove_ours(document)?;
+    }
+    // One of which nothing was left was made by an earlier installation.
+    let mut document = document.filter(|document| !document.is_used_up());
+    let events = match dialect {
+        Dialect::ClaudeCode => CLAUDE_CODE,
+        Dialect::Codex => CODEX,
+        Dialect::Gemini => GEMINI,
+    };
+    for (event, matcher) in events {
+        let (place, group) = ([HOOKS, event], group(dialect, *matcher, command).to_string());
+        match &mut document {
+            Some(document) => document.append(&place, &group)?,
+            None => document = Some(Document::made(&place, &group)),
+        }
+    }
+    Ok(Plan { path, before, after: document.map(Document::into_text) })
+}
+
+/// Takes the hooks of an installation out of the settings at `path`.
+///
+/// # Errors
+/// As of [`install`].
+pub(crate) fn uninstall(path: &Path) -> Result<Plan> {
+    let (path, before) = read(path)?;
+    let Some(text) = before.clone() else { return Ok(Plan { path, before: None, after: None }) };
+    let mut document = Document::new(text)?;
+    remove_ours(&mut document)?;
+    let after = (!document.is_used_up()).then(|| document.into_text());
+    Ok(Plan { path, before, after })
+}
+
+impl Plan {
+    /// Whether there is nothing to do.
+    pub(crate) fn is_done(&self) -> bool {
+        self.before == self.after
+    }
+
+    /// Does it: the file is the old one or the new one, whatever happens meanwhile, with the
+    /// permissions that it had.
+    ///
+    /// # Errors
+    /// `Conflict` when it was changed since the plan was made, `Io` when the system refuses.
+    pub(crate) fn apply(&self) -> Result<()> {
+        let failed = |error| Error::io(format!("write {}", self.path.display()), error);
+        if read(&self.path)?.1 != self.before {
+            let changed = format!("{} was changed meanwhile", self.path.display());
+            return Err(Error::new(turntree::ErrorKind::Conflict, changed));
+        }
+        let Some(after) = &self.after else { return fs::remove_file(&self.path).map_err(failed) };
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+        let mode = match fs::metadata(&self.path) {
+            Ok(found) => found.permissions(),
+            Err(_) => fs::Permissions::from_mode(0o600),
+        };
+        new.as_file().set_permissions(mode).map_err(failed)?;
+        new.write_all(after.as_bytes()).map_err(failed)?;
+        new.as_file().sync_all().map_err(failed)?;
+        new.persist(&self.path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}
+
+/// The file behind all links, and what is in it.
+fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
+    let failed = |error| Error::io(format!("read {}", path.display()), error);
+    let whole = match path.canonicalize() {
+        Ok(whole) => whole,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            // A link that leads nowhere would be replaced by a file.
+            return match fs::symlink_metadata(path) {
+                Ok(_) => Err(Error::invalid(format!(
+                    "{} is a link that leads nowhere: expected a file",
+                    path.display()
+                ))),
+                Err(_) => Ok((path.to_owned(), None)),
+            };
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let text = fs::read(&whole).map_err(failed)?;
+    let text = String::from_utf8(text)
+        .map_err(|_| Error::invalid(format!("{}: expected UTF-8", path.display())))?;
+    Ok((whole, Some(text)))
+}
+
+/// A group of hooks with one hook in it.
+fn group(dialect: Dialect, matcher: Option<&str>, command: &str) -> Value {
+    let timeout = match dialect {
+        Dialect::Gemini => TIMEOUT * 1000,
+        Dialect::ClaudeCode | Dialect::Codex => TIMEOUT,
+    };
+    let hook = match dialect {
+        Dialect::Gemini => {
+            json!({"name": "turntree", "type": "command", "command": command, "timeout": timeout})
+        }
+        Dialect::ClaudeCode | Dialect::Codex => {
+            json!({"type": "command", "command": command, "timeout": timeout})
+        }
+    };
+    match matcher {
+        Some(matcher) => json!({"matcher": matcher, "hooks": [hook]}),
+        None => json!({"hooks": [hook]}),
+    }
+}
+
+fn remove_ours(document: &mut Document) -> Result<()> {
+    for event in document.names(&[HOOKS])? {
+        document.remove(&[HOOKS, &event], &is_ours)?;
+    }
+    Ok(())
+}
+
+/// Whether a group was put in by an installation: it has one hook, and that runs this program.
+fn is_ours(group: &str) -> bool {
+    let Ok(group) = serde_json::from_str::<Value>(group) else { return false };
+    let hooks = group.get(HOOKS).and_then(Value::as_array);
+    let Some([hook]) = hooks.map(Vec::as_slice) else { return false };
+    hook.get("command").and_then(Value::as_str).is_some_and(is_our_command)
+}
+
+/// Whether a command is this program with its verb, wherever it is.
+fn is_our_command(command: &str) -> bool {
+    let Some((program, rest)) = command.split_once(" hook --dialect ") else { return false };
+    let program = program.split(" --store ").next().unwrap_or(program).trim_matches('\'');
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("turntree") && !rest.is_empty()
+}
+
+/// A word for the shell.
+pub(crate) fn shell_word(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const COMMAND: &str = "'/opt/my tools/turntree' hook --dialect claude-code";
+
+    fn installed(dialect: Dialect, text: &str, command: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, text).unwrap();
+        install(dialect, &path, command).unwrap().after.unwrap()
+    }
+
+    fn uninstalled(text: &str) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        fs::write(&path, text).unwrap();
+        uninstall(&path).unwrap().after
+    }
+
+    #[test]
+    fn hooks_go_behind_those_of_others_and_come_out_again() {
+        let text = "{\n    \"model\": \"x\",\n    \"hooks\": {\n        \"Stop\": [\n            {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}\n        ],\n        \"PreCompact\": []\n    },\n    \"end\" : 1.0\n}";
+        let with = installed(Dialect::ClaudeCode, text, COMMAND);
+        let value: Value = serde_json::from_str(&with).unwrap();
+        assert_eq!(value["hooks"]["Stop"].as_array().unwrap().len(), 2);
+        assert_eq!(value["hooks"]["Stop"][1]["hooks"][0]["command"], COMMAND);
+        assert_eq!(value["hooks"]["PreToolUse"][0]["matcher"], "Bash");
+        assert!(with.contains("\"end\" : 1.0") && with.contains("say done"));
+        assert_eq!(uninstalled(&with).unwrap(), text);
+        let other = installed(Dialect::ClaudeCode, &with, &format!("{COMMAND} --spiral"));
+        assert_eq!(other.matches("--spiral").count(), CLAUDE_CODE.len());
+        assert_eq!(uninstalled(&other).unwrap(), text);
+    }
+
+    #[test]
+    fn a_file_that_was_made_goes_and_one_that_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".claude/settings.json");
+        let plan = install(Dialect::ClaudeCode, &path, COMMAND).unwrap();
+        plan.apply().unwrap();
+        assert!(install(Dialect::ClaudeCode, &path, COMMAND).unwrap().is_done());
+        let plan = uninstall(&path).unwrap();
+        assert_eq!(plan.after, None);
+        plan.apply().unwrap();
+        assert!(!path.exists() && uninstall(&path).unwrap().is_done());
+        for text in ["{}", "{ }", "{}\n", "{\"hooks\":{}}", "{\"hooks\": {\"Stop\": [ ]} }"] {
+            let with = installed(Dialect::ClaudeCode, text, COMMAND);
+            assert_eq!(uninstalled(&with).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn what_is_not_plain_json_is_refused_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        for (text, expected) in [
+            ("{\n  // mine\n  \"a\": 1\n}", "line 2, column 3: found a comment"),
+            ("{\"a\": 1 /* x */}", "line 1, column 9: found a comment"),
+            ("{\"a\": }", "line 1, column 7: expected JSON"),
+            ("[]", "expected a JSON object"),
+            ("", "expected JSON"),
+            ("{\"hooks\": []}", "hooks: expected a JSON object"),
+            ("{\"hooks\": {\"Stop\": {}}}", "hooks.Stop: expected an array"),
+            ("{\"hooks\": {}, \"hooks\": {}}", "'hooks' is there twice"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = install(Dialect::ClaudeCode, &path, COMMAND).unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_link_stays_one_and_permissions_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.json"), folder.path().join("settings.json"));
+        fs::write(&real, "{\"a\": 1}").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        install(Dialect::Gemini, &link, COMMAND).unwrap().apply().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert!(fs::read_to_string(&real).unwrap().contains("run_shell_command"));
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        let plan = uninstall(&link).unwrap();
+        fs::write(&real, "{\"a\": 2}").unwrap();
+        assert_eq!(plan.apply().unwrap_err().kind(), turntree::ErrorKind::Conflict);
+        fs::remove_file(&real).unwrap();
+        assert!(install(Dialect::Gemini, &link, COMMAND).is_err());
+    }
+
+    fn settings() -> impl Strategy<Value = (Value, bool)> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z\"\\\\{}\\[\\], ]{0,8}".prop_map(Value::from),
+        ];
+        let any_value = leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec(("[a-c\"]{1,3}", inner), 0..4)
+                    .prop_map(|members| members.into_iter().collect::<Value>()),
+            ]
+        });
+        let group = prop_oneof![
+            Just(json!({"hooks": []})),
+            Just(json!({"matcher": "*", "hooks": [{"type": "command", "command": "x"}]})),
+            any_value.clone(),
+        ];
+        let groups = proptest::collection::vec(group, 0..3).prop_map(Value::from);
+        let names = "Stop|PreToolUse|SessionEnd|Mine";
+        let hooks = proptest::collection::vec((names, groups), 0..4)
+            .prop_map(|events| events.into_iter().collect::<Value>());
+        let members = proptest::collection::vec(("[d-f]{1,3}", any_value), 0..4);
+        (members, proptest::option::of(hooks), any::<bool>()).prop_map(
+            |(mut members, hooks, wide)| {
+                members.extend(hooks.map(|hooks| ("hooks".to_owned(), hooks)));
+                (members.into_iter().collect::<Value>(), wide)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_there_comes_back((value, wide) in settings(), which in 0_usize..3) {
+            let dialect = Dialect::ALL[which];
+            let text = if wide {
+                serde_json::to_string_pretty(&value).unwrap() + "\n"
+            } else {
+                value.to_string()
+            };
+            let with = installed(dialect, &text, COMMAND);
+            prop_assert_eq!(&installed(dialect, &with, COMMAND), &with);
+            let mut found: Value = serde_json::from_str(&with).unwrap();
+            for groups in found["hooks"].as_object_mut().unwrap().values_mut() {
+                groups.as_array_mut().unwrap().retain(|group| !is_ours(&group.to_string()));
+            }
+            for (name, groups) in value.get("hooks").and_then(Value::as_object).into_iter().flatten() {
+                prop_assert_eq!(&found["hooks"][name], groups);
+            }
+            let without = uninstalled(&with);
+            prop_assert_eq!(without.as_deref(), Some(text.as_str()));
+        }
+    }
+}

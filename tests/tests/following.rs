@@ -1,0 +1,133 @@
+//! A transcript that is followed while it is written gives what an import of the whole file gives.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use turntree::exchange::{FollowOptions, Followed, follow};
+use turntree::object::ObjectId;
+use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
+
+/// Follows `text` once.
+fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed> {
+    let options = FollowOptions {
+        session: "work".to_owned(),
+        stamp: stamp(1),
+        files: &mut |_, _, _| Ok(BTreeMap::new()),
+        before: Vec::new(),
+    };
+    follow(&sandbox.repo, Cursor::new(text), notes, options).unwrap()
+}
+
+/// The commits of a branch, oldest first.
+fn commits(sandbox: &Sandbox, head: &ObjectId) -> Vec<ObjectId> {
+    let history = sandbox.repo.history(&[*head], &[]).unwrap().first_parent();
+    let mut commits: Vec<ObjectId> = history.map(|entry| entry.unwrap().id).collect();
+    commits.reverse();
+    commits
+}
+
+/// Follows `text` as it grows to each of `ends`, and compares with an import of it at once.
+fn compare(text: &[u8], ends: impl Iterator<Item = usize>, keeps_notes: impl Fn(usize) -> bool) {
+    let (followed, imported) = (Sandbox::new(), Sandbox::new());
+    let (mut notes, mut last) = (None, None);
+    for (number, end) in ends.chain([text.len()]).enumerate() {
+        let known = notes.as_deref().filter(|_| keeps_notes(number));
+        let Some(now) = step(&followed, &text[..end], known) else { continue };
+        notes.clone_from(&now.notes);
+        last = Some(now.head);
+    }
+    let head = last.unwrap();
+    let whole = imported.import("work", text).unwrap().head;
+    let (followed_commits, whole_commits) = (commits(&followed, &head), commits(&imported, &whole));
+    for (at, (a, b)) in followed_commits.iter().zip(&whole_commits).enumerate() {
+        let sections = |sandbox: &Sandbox, id| {
+            sandbox.repo.context(id).unwrap().sections(sandbox.repo.store()).unwrap()
+        };
+        let (here, there) = (sections(&followed, a), sections(&imported, b));
+        for (name, section) in &there {
+            assert!(here.get(name) == Some(section), "turn {}: {name}", at + 1);
+        }
+        let (a, b) = (followed.repo.commit(a).unwrap(), imported.repo.commit(b).unwrap());
+        assert!(a == b, "turn {}: {a:?} and {b:?}", at + 1);
+    }
+    assert_eq!(followed_commits.len(), whole_commits.len());
+    assert_eq!(head, whole);
+    assert!(followed.source(&head) == text, "the file comes back");
+}
+
+#[test]
+fn line_by_line_gives_the_commits_of_an_import() {
+    let text = claude_code(30);
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+    compare(text.as_bytes(), ends.clone(), |_| true);
+    compare(text.as_bytes(), ends.clone(), |_| false);
+    compare(text.as_bytes(), ends, |number| number % 3 > 0);
+}
+
+#[test]
+fn recorded_sessions_line_by_line_give_the_commits_of_an_import() {
+    let mut seen = 0;
+    for path in recorded_sessions() {
+        let name = path.to_string_lossy().into_owned();
+        if !name.contains("/claude-code/") && !name.contains("/codex/") {
+            continue;
+        }
+        let text = std::fs::read(&path).unwrap();
+        // Whole lines only, and of a long one the first part is as good as all of it.
+        let lines = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let ends: Vec<usize> = lines.map(|(at, _)| at + 1).take(400).collect();
+        let Some(end) = ends.last() else { continue };
+        compare(&text[..*end], ends.iter().copied().step_by(3), |_| true);
+        seen += 1;
+    }
+    if seen == 0 {
+        eprintln!("no recorded sessions here: this test had nothing to compare");
+    }
+}
+
+#[test]
+fn only_the_end_is_read_while_the_notes_hold() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
+    let first = step(&sandbox, &text.as_bytes()[..lines[9]], None).unwrap();
+    assert!(!first.was_quick);
+    let second = step(&sandbox, &text.as_bytes()[..lines[12] + 7], first.notes.as_deref()).unwrap();
+    assert!(second.was_quick && second.moved);
+    let same = step(&sandbox, &text.as_bytes()[..lines[12]], second.notes.as_deref()).unwrap();
+    assert!(same.was_quick && !same.moved);
+
+    // Another branch tip, another end of the file, and nonsense are not gone on from.
+    let old = step(&sandbox, text.as_bytes(), first.notes.as_deref()).unwrap();
+    assert!(!old.was_quick);
+    let rewritten = text.replace("part_3", "part_9");
+    let other = step(&sandbox, rewritten.as_bytes(), old.notes.as_deref()).unwrap();
+    assert!(!other.was_quick);
+    assert_eq!(other.branch.branch(), "main-2");
+    let nonsense = step(&sandbox, text.as_bytes(), Some(b"{}")).unwrap();
+    assert!(!nonsense.was_quick && !nonsense.moved);
+}
+
+#[test]
+fn a_file_without_a_whole_record_is_nothing_yet() {
+    let sandbox = Sandbox::new();
+    assert!(step(&sandbox, b"", None).is_none());
+    assert!(step(&sandbox, br#"{"type":"user","uuid":"u"#, None).is_none());
+    assert!(sandbox.repo.branches().is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn wherever_it_is_cut_and_whatever_is_forgotten(
+        mut ends in proptest::collection::vec(0_usize..20_000, 1..12),
+        forgets in any::<u16>(),
+        turns in 3_usize..14,
+    ) {
+        let text = claude_code(turns);
+        ends.retain(|end| *end < text.len());
+        ends.sort_unstable();
+        compare(text.as_bytes(), ends.into_iter(), |number| forgets >> (number % 16) & 1 == 0);
+    }
+}

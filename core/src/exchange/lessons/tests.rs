@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use serde_json::Map;
 
 use super::*;
 use crate::context::Context;
@@ -41,8 +42,11 @@ fn any_lesson() -> impl Strategy<Value = Lesson> {
     let number = || prop::option::of(0..2000_u64);
     let kind = prop::sample::select(LessonKind::ALL.to_vec());
     let texts = (text(), text(), text(), text(), text());
-    (kind, texts, 0..40_u64, 0..9_000_000_i64, number(), number(), any::<[bool; 4]>()).prop_map(
-        |(kind, (tool, mistake, correct, note, from), turn, at, count, expires, flags)| {
+    let theirs = any::<f64>().prop_filter("JSON has no other", |n| n.is_finite());
+    let numbers = (number(), number(), theirs);
+    (kind, texts, 0..40_u64, 0..9_000_000_i64, numbers, any::<[bool; 4]>()).prop_map(
+        |(kind, texts, turn, at, (count, expires, theirs), flags)| {
+            let (tool, mistake, correct, note, from) = texts;
             let [pinned, deprecated, succeeded, code] = flags;
             let failed = if code { FailedWith::Code(429) } else { FailedWith::Text("slow".into()) };
             let is_model = kind == LessonKind::Infrastructure;
@@ -62,6 +66,7 @@ fn any_lesson() -> impl Strategy<Value = Lesson> {
                 pinned,
                 deprecated,
                 user_note: note,
+                other: Map::from_iter([("theirs".into(), theirs.into())]),
                 ..Lesson::default()
             }
         },

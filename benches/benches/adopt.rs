@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use turntree::agents::{AdoptOptions, Outcome, Place, adopt, find};
 use turntree::store::Durability;
 use turntree::workspace::Seen;
+use turntree_benches::run::{is_test, recorded_sessions};
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
 
@@ -42,13 +43,13 @@ fn bytes_of(place: &Place) -> u64 {
 fn adoptions(criterion: &mut Criterion) {
     let folder = tempfile::tempdir_in(FOLDER).expect("a folder");
     for session in 0..SESSIONS {
-        let text = claude_code(MESSAGES);
+        let text = claude_code(if is_test() { MESSAGES / 10 } else { MESSAGES });
         let own = String::from_utf8_lossy(&text).replace("the ", &format!("the {session} "));
         fs::write(folder.path().join(format!("session-{session}.jsonl")), own).expect("a session");
     }
     let place = |path: &Path| Place { agent: String::new(), path: path.to_owned() };
     let mut places = vec![("ten sessions", place(folder.path()))];
-    let recorded = recorded();
+    let recorded = recorded_sessions();
     if recorded.is_dir() {
         places.push(("recorded sessions", place(&recorded)));
     }
@@ -73,11 +74,6 @@ fn adoptions(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-fn recorded() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
-    std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from)
 }
 
 criterion_group!(benches, adoptions);

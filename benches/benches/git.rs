@@ -7,13 +7,14 @@ use std::path::Path;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::git::{GitExportOptions, export};
 use turntree::store::Durability;
+use turntree_benches::run::is_test;
 use turntree_benches::store::History;
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn exporting(criterion: &mut Criterion) {
-    let is_test = std::env::args().any(|argument| argument == "--test");
+    let is_test = is_test();
     let turns = if is_test { 50 } else { 1_000 };
     let history = History::build(Path::new(FOLDER), turns).expect("a history");
     let repo = history.store.open(Durability::Full).expect("the store opens");

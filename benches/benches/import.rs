@@ -5,11 +5,12 @@
 
 use std::fs;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use turntree::exchange::{ImportOptions, import};
 use turntree::store::Durability;
+use turntree_benches::run::recorded_sessions;
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
 
@@ -24,7 +25,9 @@ fn imports(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("import");
     group.sample_size(10);
     let mut sessions = vec![("1,500 messages", claude_code(MESSAGES))];
-    sessions.extend(fs::read(recorded()).ok().map(|bytes| ("recorded session", bytes)));
+    sessions.extend(
+        fs::read(recorded_sessions().join(RECORDED)).ok().map(|bytes| ("recorded session", bytes)),
+    );
     for (name, bytes) in sessions {
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.bench_function(name, |bencher| {
@@ -46,11 +49,6 @@ fn imports(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-fn recorded() -> PathBuf {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/sessions");
-    std::env::var_os("TURNTREE_SESSIONS").map_or(beside, PathBuf::from).join(RECORDED)
 }
 
 criterion_group!(benches, imports);

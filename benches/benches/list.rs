@@ -5,6 +5,7 @@ use std::hint::black_box;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::object::{Kind, Memory, ObjectId};
 use turntree::tree::{Item, List};
+use turntree_benches::run::is_test;
 
 const ENTRIES: u32 = 1_000_000;
 
@@ -16,8 +17,9 @@ fn lists(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("list of 1,000,000");
     let mut objects = Memory::new();
     let mut list = List::new();
-    list.extend(&mut objects, (0..ENTRIES).map(item).collect()).expect("a list");
-    let mut next = ENTRIES;
+    let entries = if is_test() { ENTRIES / 100 } else { ENTRIES };
+    list.extend(&mut objects, (0..entries).map(item).collect()).expect("a list");
+    let mut next = entries;
     group.bench_function("append", |bencher| {
         bencher.iter_batched(
             || {
@@ -38,7 +40,7 @@ fn lists(criterion: &mut Criterion) {
                 (list.clone(), item(next))
             },
             |(mut list, item)| {
-                let middle = u64::from(ENTRIES / 2);
+                let middle = u64::from(entries / 2);
                 list.splice(&mut objects, middle..middle + 1, vec![item]).expect("a change");
                 black_box(list.write(&mut objects).expect("the root"))
             },

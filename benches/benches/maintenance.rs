@@ -17,6 +17,7 @@ use turntree::maintenance::{Purpose, collect, plan_collection, stats};
 use turntree::object::{Kind, ObjectSink};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
+use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
@@ -214,10 +215,6 @@ fn memory_kib() -> u64 {
 #[expect(clippy::print_stderr, reason = "a bench reports to whoever runs it")]
 fn report(line: &str) {
     eprintln!("{line}");
-}
-
-fn is_test() -> bool {
-    std::env::args().any(|argument| argument == "--test")
 }
 
 criterion_group!(benches, mark, long_session, repack);

@@ -11,13 +11,14 @@ use turntree::context::{MessagePolicy, Selection, diff};
 use turntree::exchange::formats::tool_use;
 use turntree::repo::{BranchName, MergeKind, MergeRequest, Repository};
 use turntree::store::Durability;
+use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn merging(criterion: &mut Criterion) {
-    let is_test = std::env::args().any(|argument| argument == "--test");
+    let is_test = is_test();
     let mut group = criterion.benchmark_group("merge");
     group.sample_size(20);
     for turns in if is_test { vec![100] } else { vec![1_000, 10_000] } {

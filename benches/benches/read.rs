@@ -10,13 +10,14 @@ use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion
 use turntree::context::diff;
 use turntree::repo::{BranchName, Repository};
 use turntree::store::Durability;
+use turntree_benches::run::is_test;
 use turntree_benches::store::{History, last_messages, read_everything, stamp};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn reading(criterion: &mut Criterion) {
-    let turns = if std::env::args().any(|argument| argument == "--test") { 1_000 } else { 10_000 };
+    let turns = if is_test() { 1_000 } else { 10_000 };
     let history = History::build(Path::new(FOLDER), turns).expect("a history");
     let mut group = criterion.benchmark_group("session of 10,000 turns");
     group.sample_size(20);

@@ -17,6 +17,7 @@ use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::{
     CaptureOptions, Done, Restore, StatCache, capture, prepare, workspace_metadata,
 };
+use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
@@ -155,10 +156,6 @@ fn restores(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-fn is_test() -> bool {
-    std::env::args().any(|argument| argument == "--test")
 }
 
 criterion_group!(benches, restores);

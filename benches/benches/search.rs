@@ -23,6 +23,7 @@ use turntree::repo::{
 };
 use turntree::store::{Durability, Tier};
 use turntree::tree::{List, Map};
+use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
@@ -33,7 +34,7 @@ const PATTERNS: [(&str, &str); 3] =
     [("nothing", "quizzical"), ("a string", "return Err"), ("an expression", r"[a-z]+_\d+\(")];
 
 fn searching(criterion: &mut Criterion) {
-    let turns = if std::env::args().any(|argument| argument == "--test") { 200 } else { 1_000 };
+    let turns = if is_test() { 200 } else { 1_000 };
     let history = History::build(Path::new(FOLDER), turns).expect("a history");
     let (files, bytes) = lay_out(&history);
     let mut group = criterion.benchmark_group("session of 1,000 turns");

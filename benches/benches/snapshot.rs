@@ -8,6 +8,7 @@ use std::path::Path;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::store::Durability;
+use turntree_benches::run::is_test;
 use turntree_benches::store::History;
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
@@ -51,10 +52,6 @@ fn report_bytes(stored_bytes: &[u64]) {
             eprintln!("bytes stored for a turn, turns {} to {middle}: {mean}", middle - WINDOW + 1);
         }
     }
-}
-
-fn is_test() -> bool {
-    std::env::args().any(|argument| argument == "--test")
 }
 
 criterion_group!(benches, snapshot);

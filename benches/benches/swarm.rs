@@ -8,6 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use turntree::exchange::formats::swarm::{ReconstructionOptions, reconstruct};
 use turntree::exchange::{ImportOptions, import};
 use turntree::store::Durability;
+use turntree_benches::run::is_test;
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::swarm::swarm_log;
 
@@ -17,7 +18,7 @@ const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 const EVENTS: usize = 100_000;
 
 fn swarm(criterion: &mut Criterion) {
-    let log = swarm_log(EVENTS);
+    let log = swarm_log(if is_test() { EVENTS / 100 } else { EVENTS });
     let mut group = criterion.benchmark_group("swarm");
     group.sample_size(10).throughput(Throughput::Bytes(log.len() as u64));
     group.bench_function("reconstruct 100,000 events", |bencher| {

@@ -17,6 +17,7 @@ use turntree::context::{Builder, Context};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::{CaptureOptions, Captured, StatCache, capture};
+use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
 use turntree_benches::text::Text;
 
@@ -230,11 +231,6 @@ fn time(work: impl FnOnce()) -> Duration {
 #[expect(clippy::print_stderr, reason = "criterion measures time only")]
 fn report(line: &str) {
     eprintln!("{line}");
-}
-
-/// Whether cargo only asks if the benches run.
-fn is_test() -> bool {
-    std::env::args().any(|arg| arg == "--test")
 }
 
 criterion_group!(benches, workspace);

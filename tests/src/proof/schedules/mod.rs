@@ -23,8 +23,10 @@ mod check;
 pub mod script;
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use turntree::repo::Repository;
@@ -74,10 +76,7 @@ struct Sum {
 /// When a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
-    let mut sum = Sum::default();
-    for script in SCRIPTS {
-        explore(script, effort, &mut sum);
-    }
+    let sum = explore_all(effort);
     let mut figures = Figures::default();
     figures.add("scripts", SCRIPTS.len());
     figures.add("schedules", sum.schedules);
@@ -100,6 +99,28 @@ pub fn run(effort: &Effort) -> Figures {
 pub fn replay(script: &str, schedule: &Schedule) -> Trace {
     let script = SCRIPTS.iter().find(|known| known.name == script).expect("a script of this name");
     play(script, &Base::new(script.found), schedule, &mut Sum::default())
+}
+
+/// Every script, on every core: the processes of one script run one at a time.
+fn explore_all(effort: &Effort) -> Sum {
+    let scripts = Mutex::new(SCRIPTS.iter());
+    let worker = || {
+        let mut sum = Sum::default();
+        loop {
+            let next = lock(&scripts).next();
+            let Some(script) = next else { return sum };
+            explore(script, effort, &mut sum);
+        }
+    };
+    let mut all = Sum::default();
+    thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        for worker in workers {
+            all.join(worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+    });
+    all
 }
 
 fn explore(script: &Script, effort: &Effort, sum: &mut Sum) {
@@ -224,6 +245,18 @@ impl Sum {
         self.conflicts += record.conflicts;
         self.locked += record.locked;
         self.longest_wait = self.longest_wait.max(trace.longest_wait);
+    }
+
+    fn join(&mut self, other: Self) {
+        self.schedules += other.schedules;
+        self.traces.extend(other.traces);
+        self.calls += other.calls;
+        self.switches += other.switches;
+        self.kills += other.kills;
+        self.images += other.images;
+        self.conflicts += other.conflicts;
+        self.locked += other.locked;
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
     }
 }
 

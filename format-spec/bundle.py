@@ -125,10 +125,8 @@ class Bundle(Pack):
         abandoned, flat = value = cbor2.loads(data)
         require(cbor2.dumps(value) == data, "operations that are not canonical")
         kinds = [self.objects[id_][0] for id_ in self.objects] + [note[0] for note in notes]
-        fresh = reader.split(abandoned)
-        require(all(len(id_) == 32 for id_ in fresh), "a part of an id")
-        known = {id_ for id_, kind in zip(self.ids, kinds) if kind in (COMMIT, TAG)}
-        require(len(known | set(fresh)) == len(known) + len(fresh), "an id that is known")
+        fresh = reader.split(abandoned, 8)
+        require(len(abandoned) % 8 == 0 and len(set(fresh)) == len(fresh), "how no id begins")
         parts = [name.split("/") for name in self.manifest["refs"]]
         self.sessions = {session for _, kind, session, *_ in parts if kind == "heads"}
         ids, kinds = self.ids + fresh, kinds + [COMMIT] * len(fresh)

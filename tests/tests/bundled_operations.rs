@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::exchange::bundle::{
-    Bundle, BundledOperation, UnbundleOptions, Wanted, plan_bundle, unbundle,
+    Bundle, BundledOperation, Held, UnbundleOptions, Wanted, plan_bundle, unbundle,
 };
 use turntree::object::{ObjectId, RefValue, Writer};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
@@ -68,8 +68,14 @@ fn told(bundle: &Bundle) -> Vec<BundledOperation> {
 }
 
 /// The changes of an operation, with how the refs are called.
-fn changes(operation: &BundledOperation) -> Vec<(&str, Option<ObjectId>, Option<ObjectId>)> {
+fn changes(operation: &BundledOperation) -> Vec<(&str, Option<Held>, Option<Held>)> {
     operation.changes.iter().map(|it| (it.name.as_str(), it.old, it.new)).collect()
+}
+
+/// A commit that is in the bundle.
+#[expect(clippy::unnecessary_wraps, reason = "a ref may hold nothing")]
+fn here(id: ObjectId) -> Option<Held> {
+    Some(Held::Object(id))
 }
 
 const MAIN: &str = "refs/heads/work/main";
@@ -92,13 +98,14 @@ fn rewinds_undos_and_what_was_abandoned_are_told() {
     let [.., rewind, undo, again, newest] = told.as_slice() else { unreachable!() };
     // The third turn is nowhere in the bundle, and what became of it is.
     assert!(!bundle.manifest().refs.values().any(|value| value.id.0 == turns[2]));
-    assert_eq!(changes(rewind), [(MAIN, Some(turns[2]), Some(turns[0]))]);
+    let gone = Some(Held::Abandoned(*turns[2].as_bytes().first_chunk().unwrap()));
+    assert_eq!(changes(rewind), [(MAIN, gone, here(turns[0]))]);
     assert_eq!((undo.undoes, &*undo.reason), (Some(5), "undo 5: rollback work/main"));
-    assert_eq!(changes(undo), [(MAIN, Some(turns[0]), Some(turns[2]))]);
-    assert_eq!(changes(again), [(MAIN, Some(turns[2]), Some(turns[1]))]);
-    assert_eq!(changes(newest), [(MAIN, Some(turns[1]), Some(last))]);
+    assert_eq!(changes(undo), [(MAIN, here(turns[0]), gone)]);
+    assert_eq!(changes(again), [(MAIN, gone, here(turns[1]))]);
+    assert_eq!(changes(newest), [(MAIN, here(turns[1]), here(last))]);
     assert_eq!((newest.time_micros, &*newest.actor), (8_000_000, "somebody"));
-    assert_eq!(changes(&told[0]), [(MAIN, None, Some(turns[0]))]);
+    assert_eq!(changes(&told[0]), [(MAIN, None, here(turns[0]))]);
 }
 
 #[test]
@@ -127,9 +134,9 @@ fn what_was_deleted_or_renamed_meanwhile_is_told_of() {
     let all = ["snapshot", "fork work/old", renamed, "pin keep", "unpin keep", "delete work/new"];
     assert_eq!(reasons, all);
     let (old, new) = ("refs/heads/work/old", "refs/heads/work/new");
-    assert_eq!(changes(&told[2]), [(new, None, Some(first)), (old, Some(first), None)]);
+    assert_eq!(changes(&told[2]), [(new, None, here(first)), (old, here(first), None)]);
     assert_eq!(changes(&told[4])[0].2, None);
-    assert_eq!(changes(&told[5]), [(new, Some(first), None)]);
+    assert_eq!(changes(&told[5]), [(new, here(first), None)]);
 }
 
 #[test]
@@ -301,7 +308,7 @@ fn operations_that_cannot_be_are_refused_and_nothing_is_taken_in() {
     let (disk, bundle) = bundle(&source.repo, &session("work"), &[]);
     let file = disk.open(Path::new("/out/b"), Access::Read).unwrap();
     let good = BundleFile::open(Arc::new(file)).unwrap();
-    let commit = told(&bundle)[0].changes[0].new.unwrap();
+    let commit = bundle.manifest().refs[MAIN].id.0;
     let mut ordinal = 0;
     let mut at = 0;
     good.visit(&mut |id, _| {

@@ -7,10 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 
 use turntree::exchange::bundle::{
-    Bundle, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle, Held, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree::maintenance::fsck;
-use turntree::object::{ObjectId, ObjectSource, Time};
+use turntree::object::{ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::store::{Access, Io, RealIo, Thoroughness, Tier};
 use turntree_tests::sample::{Sample, try_open};
@@ -73,7 +73,7 @@ fn golden_bundles_open_and_are_taken_in() {
 /// The operations of a bundle, as the independent reader prints them.
 fn told(bundle: &Bundle) -> String {
     let mut text = String::new();
-    let value = |id: Option<ObjectId>| id.map_or_else(|| "None".to_owned(), |id| id.to_string());
+    let value = |id: Option<Held>| id.map_or_else(|| "None".to_owned(), |id| id.to_string());
     for told in bundle.operations(&bundle.verify(None).unwrap()).unwrap() {
         let undoes = told.undoes.map_or_else(|| "None".to_owned(), |undone| undone.to_string());
         let (sequence, micros) = (told.sequence, told.time_micros);

@@ -8,20 +8,19 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::exchange::bundle::{
-    Bundle as BundleFile, BundlePlan, BundledOperation, Manifest, Prerequisite, RefFate,
+    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
     UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
-use turntree::object::{Checksum, ObjectId, RefChange, RefValue, Time};
+use turntree::object::{Checksum, ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::store::{BundleWritten, Io, IoFile, RealIo, Tier};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 
-use super::undo::line;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, input_name, open_file, random_bytes, stamp};
-use crate::output::{FAINT, NAME, Output};
+use crate::output::{FAINT, ID, NAME, Output};
 use crate::progress::Working;
 use crate::quantity::parse_size;
 use crate::render::{ID_DIGITS, count, one_line, size};
@@ -434,13 +433,13 @@ fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
 
 /// An operation with the refs that it changed.
 fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
-    let value = |id: Option<ObjectId>| id.map(RefValue::Object);
-    let changes = operation.changes.into_iter().map(|change| RefChange {
+    let text = |held: Option<Held>| held.map(|held| held.to_string());
+    let changes = operation.changes.into_iter().map(|change| json::Change {
         name: change.name,
-        old: value(change.old),
-        new: value(change.new),
+        old: text(change.old),
+        new: text(change.new),
     });
-    let changes: Vec<RefChange> = changes.collect();
+    let changes: Vec<json::Change> = changes.collect();
     let time = Time { micros: operation.time_micros, offset_minutes: 0 };
     if out.json {
         out.record(&json::BundledOperation {
@@ -449,7 +448,7 @@ fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
             actor: operation.actor,
             reason: operation.reason,
             undoes: operation.undoes,
-            changes: changes.iter().map(json::Change::from).collect(),
+            changes,
         })?;
         return Ok(());
     }
@@ -457,8 +456,13 @@ fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
     let time = paint.paint(FAINT, clock::rfc3339(time));
     let (actor, reason) = (one_line(&operation.actor, 20), one_line(&operation.reason, NAME_CHARS));
     writeln!(out, "{sequence:>5} {time}  {actor}  {reason}")?;
-    for change in &changes {
-        writeln!(out, "{}", line(paint, change))?;
+    for json::Change { name, old, new } in &changes {
+        let name = paint.paint(NAME, name.strip_prefix("refs/").unwrap_or(name));
+        let value = |held: &Option<String>| match held {
+            None => paint.paint(FAINT, "nothing".to_owned()),
+            Some(id) => paint.paint(ID, id.chars().take(ID_DIGITS).collect()),
+        };
+        writeln!(out, "  {name} {} -> {}", value(old), value(new))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::operations::{BundledChange, BundledOperation};
+use super::operations::{BundledChange, BundledOperation, Held};
 use super::select::Wanted;
 use crate::error::Result;
 use crate::object::{ObjectId, Operation, RefChange, RefValue};
@@ -98,6 +98,7 @@ impl Subject<'_> {
             }
             None => false,
         };
+        let (old, new) = (old.map(Held::Object), new.map(Held::Object));
         is_own.then(|| BundledChange { name: name.clone(), old, new })
     }
 
@@ -126,8 +127,10 @@ impl Subject<'_> {
         for Kept { operation, changes, .. } in kept {
             for change in changes {
                 let Some(session) = session_of(&change.name) else { continue };
-                let sets =
-                    |holds: &dyn Fn(&ObjectId) -> bool| change.new.as_ref().is_some_and(holds);
+                let sets = |holds: &dyn Fn(&ObjectId) -> bool| match &change.new {
+                    Some(Held::Object(id)) => holds(id),
+                    _ => false,
+                };
                 if built_on.get(&session).is_some_and(|known| *known < operation.sequence)
                     || sets(&|id| self.chosen.contains(id))
                 {

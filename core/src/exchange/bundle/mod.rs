@@ -61,7 +61,7 @@ mod unbundle;
 
 pub use check::{Bundle, Contents};
 pub use manifest::{BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId};
-pub use operations::{BundledChange, BundledOperation};
+pub use operations::{BundledChange, BundledOperation, Held};
 pub use select::{BundlePlan, Wanted, plan_bundle};
 pub use unbundle::{
     PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle, unbundle,

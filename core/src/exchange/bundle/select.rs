@@ -126,7 +126,7 @@ pub fn plan_bundle(
     let told = subject.operations()?;
     manifest.operations = told.len() as u64;
     let count = u32::try_from(items.len() + outside.len()).unwrap_or(u32::MAX);
-    let operations = operations::encode(&told, ordinals(&items, &outside), count);
+    let operations = operations::encode(&told, &ordinals(&items, &outside), count);
     Ok(BundlePlan { manifest, items, outside, operations })
 }
 

@@ -5,15 +5,19 @@
     bundle.py FILE objects    every object: its id, kind and size
     bundle.py FILE cat ID     the bytes of an object
     bundle.py FILE content    those of all blobs, in the order in which turns first have them
+    bundle.py FILE operations each operation, and below it what refs held before and after
 
 It needs what reader.py beside it needs. Everything is verified before anything is printed.
 """
 
 import json
+import re
 import struct
 import sys
+from collections import namedtuple
 from pathlib import Path
 
+import cbor2
 from blake3 import blake3
 
 import reader
@@ -21,6 +25,10 @@ from reader import BLOCK, COMMIT, GONE, KEYS, KINDS, NODE, PARTS, TAG, Pack, che
 
 FOOTER = struct.Struct("<8sIIIIIIQQQQ32s32s32s")
 REQUIRED = 0
+Told = namedtuple("Told", "sequence micros actor reason undoes changes")
+BAD_NAME = re.compile(
+    r"[\x00-\x20\x7f-\x9f\s~^:?*\[\\]|\.\.|@\{|(^|/)[.-]|\.(lock)?(/|$)|//|/$|^/|^@?$"
+)
 
 
 class Bundle(Pack):
@@ -31,12 +39,13 @@ class Bundle(Pack):
         foot = len(self.data) - 192
         require(foot >= 0 and self.data.startswith(b"turntree bundle 1\n"), "no bundle")
         (
-            magic, version, count, outside, parts, blocks, zero, front, size, table, zero_too,
+            magic, version, count, outside, parts, blocks, told, front, size, table, told_size,
             front_sum, table_sum, frames_sum,
         ) = FOOTER.unpack(self.data[foot : foot + 160])  # fmt: skip
-        said = magic, version, zero, zero_too
-        require(said == (reader.MAGIC % b"E", 1, 0, 0), "another footer")
-        frames = front + 34 * outside
+        said = magic, version, told_size <= min(16 << 20, told << 16)
+        require(said == (reader.MAGIC % b"E", 1, True), "another footer")
+        ids_end = front + 34 * outside
+        frames = ids_end + told
         for what, written, data in [
             ("bundle footer", self.data[foot + 160 :], self.data[foot : foot + 160]),
             ("bundle front", front_sum, self.data[:frames]),
@@ -48,7 +57,7 @@ class Bundle(Pack):
         self.manifest = json.loads(text.split("\n", 1)[1])
         printed = json.dumps(self.manifest, indent=2, ensure_ascii=False)
         require(text == f"turntree bundle 1\n{printed}\n\n", "another manifest")
-        notes = reader.split(self.data[front:frames], 34)
+        notes = reader.split(self.data[front:ids_end], 34)
         self.outside = {note[2:]: (note[0], note[1]) for note in notes}
         require(len(self.outside) == outside == self.manifest["outside"], "ids outside")
         self.blocks, self.parts, places, headers, at = [], [], [], b"", frames
@@ -69,6 +78,8 @@ class Bundle(Pack):
             self.take(ordinal, number, entry)
         require(sum(len(data) for _, data in self.objects.values()) == size, "another size")
         self.check_refs()
+        told = reader.decompress(self.data[ids_end:frames], told_size)
+        self.operations = self.read_operations(told, notes)
 
     def take(self, ordinal: int, number: int, entry: int) -> None:
         """Reads an object, whose id follows from its bytes."""
@@ -109,6 +120,49 @@ class Bundle(Pack):
             require(known and KINDS[kind] == value["kind"], f"{name} leads nowhere")
 
 
+    def read_operations(self, data: bytes, notes: list[bytes]) -> list[Told]:
+        """What was done to the refs; every place is that of a commit or tag."""
+        abandoned, flat = value = cbor2.loads(data)
+        require(cbor2.dumps(value) == data, "operations that are not canonical")
+        kinds = [self.objects[id_][0] for id_ in self.objects] + [note[0] for note in notes]
+        fresh = reader.split(abandoned, 8)
+        require(len(abandoned) % 8 == 0 and len(set(fresh)) == len(fresh), "how no id begins")
+        parts = [name.split("/") for name in self.manifest["refs"]]
+        self.sessions = {session for _, kind, session, *_ in parts if kind == "heads"}
+        ids, kinds = self.ids + fresh, kinds + [COMMIT] * len(fresh)
+        sequence = micros = 0
+        seen, held, told = len(self.ids), {}, []
+        for step, pause, actor, reason, undoes, changes in reader.in_turn(flat, 6):
+            sequence += step
+            micros = (micros + reader.signed(pause) + (1 << 63)) % (1 << 64) - (1 << 63)
+            require(step > 0 and sequence < 1 << 64 and undoes <= sequence, "another number")
+            require(isinstance(actor, str) and isinstance(reason, str), "what is no text")
+            changed, refs = [], list(reader.in_turn(changes, 3))
+            for name, *steps in refs:
+                place, places = held.get(name, 0), []
+                for distance in steps:
+                    place += reader.signed(distance)
+                    fits = 0 <= place <= min(seen + 1, len(ids))
+                    require(fits and (place == 0 or kinds[place - 1] in (COMMIT, TAG)), "a place")
+                    seen, places = max(seen, place), [*places, place]
+                held[name] = place
+                require(self.own(name), "a ref of somebody else")
+                changed.append((name, *(ids[at - 1].hex() if at else None for at in places)))
+            names = [name for name, *_ in refs]
+            require(refs and names == sorted(set(names), key=str.encode), "names that do not rise")
+            undone = sequence - undoes if undoes else None
+            told.append(Told(sequence, micros, actor, reason, undone, changed))
+        require(seen == len(ids) and len(told) == self.manifest["operations"], "other operations")
+        return told
+
+    def own(self, name: str) -> bool:
+        """Whether operations may speak of a ref."""
+        refs, kind, rest = [*name.split("/", 2), "", ""][:3]
+        require(refs == "refs" and kind in ("heads", "tags", "pins"), "another ref")
+        fits = not BAD_NAME.search(rest) and len(rest.encode()) <= 255
+        return fits and (kind != "heads" or rest.split("/")[0] in self.sessions)
+
+
 def node_links(data: bytes) -> list[bytes]:
     """The ids in a node or root: those of each run lie in one byte string, its first column."""
     form, *rest = reader.decode(NODE, data)
@@ -127,6 +181,11 @@ def main(arguments: list[str]) -> int:
         elif what == "objects":
             for id_, (kind, data) in bundle.objects.items():
                 print(id_.hex(), KINDS[kind], len(data))
+        elif what == "operations":
+            for told in bundle.operations:
+                print(told.sequence, told.micros, told.actor, told.reason, told.undoes, sep="\t")
+                for name, old, new in told.changes:
+                    print("", name, old, new, sep="\t")
         elif what == "content":
             for kind, data in bundle.objects.values():
                 sys.stdout.buffer.write(data if kind == 0 else b"")

@@ -35,7 +35,7 @@ pub(crate) use self::branches::{
     Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
 pub(crate) use self::bundles::{
-    BundleRef, BundleShown, BundleVerified, BundleWritten, UnbundlePlan,
+    BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation, UnbundlePlan,
 };
 pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};

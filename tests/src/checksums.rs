@@ -91,7 +91,8 @@ pub fn mend_bundle(bundle: &mut [u8]) -> Option<()> {
     let footer = bundle.len().checked_sub(BUNDLE_FOOTER_BYTES)?;
     let (text, table) = (long(bundle, footer + 32)?, long(bundle, footer + 48)?);
     let outside = word(bundle, footer + 16)?.checked_mul(34)?;
-    let mut at = text.checked_add(outside)?;
+    let operations = word(bundle, footer + 28)?;
+    let mut at = text.checked_add(outside)?.checked_add(operations)?;
     let front = checksum("turntree v1 bundle front", bundle.get(..at)?);
     put(bundle, footer + 64, front)?;
     let mut sums = Checksum::new("turntree v1 pack frames");

@@ -248,7 +248,7 @@ fn branches_tags_and_facts_are_there() {
     let diff = git.run(&["show", "--format=", "--stat=120", "--summary", "work/main~9"]);
     assert!(diff.contains("agents/main/messages/0000/000008-user.md"), "{diff}");
     let message = git.run(&["show", "work/main:agents/main/messages/0000/000000-user.md"]);
-    assert_eq!(message, "# user\n\ndo 0");
+    assert_eq!(message, "**user**\n\n> do 0");
 }
 
 #[test]
@@ -306,8 +306,8 @@ proptest! {
                 prop_assert_eq!(&below("scratchpad/"), &turn.content.notes);
                 let said: Vec<String> = below("agents/main/messages/").into_values().collect();
                 let expected = turn.content.messages.iter().map(|text| match text.as_str() {
-                    "" => "# user\n".to_owned(),
-                    text => format!("# user\n\n{text}\n"),
+                    "" => "**user**\n".to_owned(),
+                    text => format!("**user**\n\n> {}\n", text.replace('\n', "\n> ")),
                 });
                 prop_assert_eq!(said, expected.collect::<Vec<_>>());
             }

@@ -1,12 +1,13 @@
 //! A bundle that was written when the format was made opens for ever, and an independent reader sees
 //! in it, and in those of today, what the library does.
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use turntree::exchange::bundle::{
-    Bundle, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle, Held, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree::maintenance::fsck;
 use turntree::object::{ObjectSource, Time};
@@ -69,6 +70,24 @@ fn golden_bundles_open_and_are_taken_in() {
     assert!(whole.manifest().sessions.iter().any(|session| session.elided > 0));
 }
 
+/// The operations of a bundle, as the independent reader prints them.
+fn told(bundle: &Bundle) -> String {
+    let mut text = String::new();
+    let value = |id: Option<Held>| id.map_or_else(|| "None".to_owned(), |id| id.to_string());
+    for told in bundle.operations(&bundle.verify(None).unwrap()).unwrap() {
+        let undoes = told.undoes.map_or_else(|| "None".to_owned(), |undone| undone.to_string());
+        let (sequence, micros) = (told.sequence, told.time_micros);
+        let (actor, reason) = (told.actor, told.reason);
+        writeln!(text, "{sequence}\t{micros}\t{actor}\t{reason}\t{undoes}").unwrap();
+        for change in told.changes {
+            let (old, new) = (value(change.old), value(change.new));
+            writeln!(text, "\t{}\t{old}\t{new}", change.name).unwrap();
+        }
+    }
+    assert_ne!(bundle.manifest().operations, 0);
+    text
+}
+
 fn reader(path: &Path, arguments: &[&str]) -> (bool, Vec<u8>) {
     let mut command = Command::new("python3");
     command.arg("-B").arg(format_spec().join("bundle.py")).arg(path).args(arguments);
@@ -88,6 +107,22 @@ fn the_independent_reader_sees_the_same_objects() {
     let smallest = recorded.min_by_key(|file| std::fs::metadata(file).map_or(0, |it| it.len()));
     let bytes = smallest.map(|file| std::fs::read(file).unwrap());
     sandbox.import("work", &bytes.unwrap_or_else(|| claude_code(20).into_bytes())).unwrap();
+    // Back, as it was, and away: none of the turns that were abandoned is in the bundle.
+    for back in [Some("work~1"), None, Some("work~1")] {
+        match back {
+            None => {
+                let last = sandbox.repo.operations().next().unwrap().unwrap();
+                let plan = sandbox.repo.plan_undo(last).unwrap();
+                sandbox.repo.undo(&plan, &stamp(80), "undo").unwrap();
+            }
+            Some(revision) => {
+                let mut change = sandbox.repo.begin();
+                let to = sandbox.repo.resolve(revision).unwrap().commit;
+                change.move_branch(&"work/main".parse().unwrap(), Some(to));
+                change.finish(&stamp(80), "back").unwrap();
+            }
+        }
+    }
     let made = sandbox.folder().join("work.bundle");
     let plan = plan_bundle(&sandbox.repo, &everything(&sandbox.repo), &[]).unwrap();
     plan.create(&sandbox.repo, Tier::Archive, &RealIo, (&made, &made.with_extension("t"))).unwrap();
@@ -107,6 +142,7 @@ fn the_independent_reader_sees_the_same_objects() {
             let object = target.repo.store().read(&id.parse().unwrap()).unwrap().unwrap();
             assert_eq!(rest, format!("{} {}", object.kind, object.bytes.len()));
         }
+        assert_eq!(reader(&path, &["operations"]).1, told(&bundle).into_bytes());
         let (_, refs) = reader(&path, &["refs"]);
         let refs = String::from_utf8(refs).unwrap();
         assert_eq!(refs.lines().count(), bundle.manifest().refs.len());

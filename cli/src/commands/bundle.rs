@@ -8,10 +8,10 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::exchange::bundle::{
-    Bundle as BundleFile, BundlePlan, Manifest, Prerequisite, RefFate, UnbundleOptions, Unbundled,
-    Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
+    UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
-use turntree::object::{Checksum, ObjectId};
+use turntree::object::{Checksum, ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::store::{BundleWritten, Io, IoFile, RealIo, Tier};
 use turntree::workspace::save;
@@ -20,13 +20,13 @@ use turntree::{Error, ErrorKind};
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, input_name, open_file, random_bytes, stamp};
-use crate::json;
-use crate::output::{FAINT, NAME, Output};
+use crate::output::{FAINT, ID, NAME, Output};
 use crate::progress::Working;
 use crate::quantity::parse_size;
 use crate::render::{ID_DIGITS, count, one_line, size};
 use crate::revision::resolve;
 use crate::sealing::{self, Opening, Sealing};
+use crate::{clock, json};
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 16;
@@ -39,15 +39,17 @@ const COPY_CONTEXT: &str = "turntree v1 sealed bundle";
 
 /// Pack sessions into one file that verifies, and take such files in
 ///
-/// A bundle holds the branches of a session, with the tags and pins on them and every turn behind
-/// them; its first lines are text. With --not it leaves out what other turns lead to, and then a
-/// store must have these to take it in. It can be encrypted, in the format of age.
+/// A bundle holds the branches of a session, with the tags and pins on them, every turn behind them,
+/// and the operations that made them so; its first lines are text. With --not it leaves out what
+/// other turns lead to, and then a store must have these to take it in. It can be encrypted, in the
+/// format of age.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bundle create nightly -o nightly.bundle
   turntree bundle create nightly --not nightly~20 -o since.bundle
   turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
   turntree bundle show nightly.bundle
+  turntree bundle show nightly.bundle --operations
   turntree bundle verify nightly.bundle
   turntree bundle unbundle nightly.bundle --dry-run
   turntree bundle unbundle nightly.bundle --session from-home")]
@@ -88,6 +90,12 @@ struct Create {
 struct Show {
     #[command(flatten)]
     input: Input,
+    /// List what was done to its refs instead, newest first; verifies all of the bundle
+    #[arg(long)]
+    operations: bool,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "operations")]
+    max_bytes: Option<u64>,
 }
 
 /// Check every byte of a bundle, and whether the store has what it builds on
@@ -103,7 +111,7 @@ struct Verify {
 /// Take a bundle into the store
 ///
 /// A branch that the store has with another history gets a new name, and one that goes on moves. It
-/// is one operation, which 'undo' takes back.
+/// is one operation, which 'undo' takes back; the operations in the bundle stay there.
 #[derive(Debug, Args)]
 struct Unbundle {
     #[command(flatten)]
@@ -221,10 +229,25 @@ impl Create {
 impl Show {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (bundle, encrypted) = self.input.open()?;
+        if self.operations {
+            return self.list(&bundle, &mut run.out);
+        }
         let shown = shown(&bundle, encrypted);
         match run.out.json {
             true => run.out.record(&shown)?,
             false => describe(&mut run.out, &shown)?,
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn list(&self, bundle: &BundleFile, out: &mut Output) -> Result<Answer> {
+        let working = Working::new("verifying");
+        let contents = bundle.verify(self.max_bytes)?;
+        let operations = bundle.operations(&contents)?;
+        drop(working);
+        out.page();
+        for operation in operations.into_iter().rev() {
+            list(out, operation)?;
         }
         Ok(Answer::Yes)
     }
@@ -402,7 +425,46 @@ fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
         let id = out.paint.paint(FAINT, value.id.0.short(ID_DIGITS));
         writeln!(out, "  {name}  turn {turn}  {id}")?;
     }
+    if manifest.operations > 0 {
+        writeln!(out, "{}", count(manifest.operations, "operation"))?;
+    }
     requirements(out, &manifest.prerequisites)
+}
+
+/// An operation with the refs that it changed.
+fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
+    let text = |held: Option<Held>| held.map(|held| held.to_string());
+    let changes = operation.changes.into_iter().map(|change| json::Change {
+        name: change.name,
+        old: text(change.old),
+        new: text(change.new),
+    });
+    let changes: Vec<json::Change> = changes.collect();
+    let time = Time { micros: operation.time_micros, offset_minutes: 0 };
+    if out.json {
+        out.record(&json::BundledOperation {
+            operation: operation.sequence,
+            time: clock::rfc3339(time),
+            actor: operation.actor,
+            reason: operation.reason,
+            undoes: operation.undoes,
+            changes,
+        })?;
+        return Ok(());
+    }
+    let (paint, sequence) = (out.paint, operation.sequence);
+    let time = paint.paint(FAINT, clock::rfc3339(time));
+    let (actor, reason) = (one_line(&operation.actor, 20), one_line(&operation.reason, NAME_CHARS));
+    writeln!(out, "{sequence:>5} {time}  {actor}  {reason}")?;
+    for json::Change { name, old, new } in &changes {
+        let name = paint.paint(NAME, name.strip_prefix("refs/").unwrap_or(name));
+        let value = |held: &Option<String>| match held {
+            None => paint.paint(FAINT, "nothing".to_owned()),
+            Some(id) => paint.paint(ID, id.chars().take(ID_DIGITS).collect()),
+        };
+        writeln!(out, "  {name} {} -> {}", value(old), value(new))?;
+    }
+    Ok(())
 }
 
 fn requirements(out: &mut Output, prerequisites: &[Prerequisite]) -> Result<()> {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use turntree::exchange::bundle::{Manifest, Prerequisite};
 
+use super::Change;
+
 /// `bundle create`.
 #[derive(Serialize)]
 pub(crate) struct BundleWritten<'a> {
@@ -29,6 +31,19 @@ pub(crate) struct BundleShown<'a> {
     /// Bytes of its objects, as it says.
     pub(crate) raw_bytes: u64,
     pub(crate) manifest: &'a Manifest,
+}
+
+/// `bundle show --operations`, a line each.
+#[derive(Serialize)]
+pub(crate) struct BundledOperation {
+    /// Its number in the store that the bundle was made from.
+    pub(crate) operation: u64,
+    pub(crate) time: String,
+    pub(crate) actor: String,
+    pub(crate) reason: String,
+    /// The number of the operation that it takes back; 0 for one that was not kept.
+    pub(crate) undoes: Option<u64>,
+    pub(crate) changes: Vec<Change>,
 }
 
 /// `bundle verify`.

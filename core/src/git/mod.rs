@@ -34,7 +34,6 @@ mod refs;
 mod repository;
 mod sections;
 mod trailers;
-mod transcript;
 mod tree;
 
 pub use export::{ExportSelection, GitExport, GitExportOptions, GitRef, export};

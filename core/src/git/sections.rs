@@ -7,7 +7,6 @@ use gix::objs::tree::EntryKind;
 
 use super::names::{entry_path, item_path, message_path, section_path};
 use super::pack::PackWriter;
-use super::transcript::markdown;
 use super::tree::{Folder, Leaf, Load};
 use super::{GitNote, MAX_NOTES};
 use crate::context::{
@@ -15,6 +14,7 @@ use crate::context::{
     diff_section,
 };
 use crate::error::Result;
+use crate::exchange::render::message_markdown;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, List, diff_lists};
 
@@ -193,7 +193,7 @@ impl TreeWriter<'_> {
             }
             Form::Message => {
                 let entry = MessageEntry::from_item(item)?;
-                let text = markdown(&entry, &blob(&entry.blob)?);
+                let text = message_markdown(&entry, &blob(&entry.blob)?);
                 self.pack.write(GitKind::Blob, text.as_bytes())?
             }
         };

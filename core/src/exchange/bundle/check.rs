@@ -1,10 +1,11 @@
 //! Reads a bundle from front to back and believes nothing: every id, every link, every ref.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use super::manifest::{BundledRef, Counts, Manifest, check_head};
+use super::operations::{BundledOperation, Places, decode};
 use super::select::{MAX_TAGS, SessionTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Tag};
@@ -36,6 +37,8 @@ pub struct Contents {
     /// Parents of its commits, along its grafts, and their turns.
     pub(super) commits: HashMap<ObjectId, (u64, Vec<ObjectId>)>,
     tags: HashMap<ObjectId, ObjectId>,
+    /// Commits and tags in it and outside, by their ordinals.
+    named: HashMap<u32, ObjectId>,
 }
 
 impl Bundle {
@@ -84,7 +87,8 @@ impl Bundle {
     }
 
     /// Verifies every byte: the frames, the hash of every object, that whatever an object or ref leads
-    /// to is there, required, or marked as gone, and that the manifest tells the truth.
+    /// to is there, required, or marked as gone, that operations speak of refs and objects as there can
+    /// be, and that the manifest tells the truth.
     ///
     /// Holds no more than `max_bytes` of objects; without a limit, 1 GiB or a thousand times the file,
     /// whichever is more. Memory: three blocks, the largest object, and 120 bytes for each object.
@@ -96,6 +100,31 @@ impl Bundle {
         let mut check = Check::new(self)?;
         self.file.visit(&mut |id, object| check.object(id, &object))?;
         check.finish()
+    }
+
+    /// What the store that it was made from still knew of how its refs came about, oldest first.
+    ///
+    /// Memory: ten times what their bytes take, of which there are at most 16 MiB.
+    ///
+    /// # Errors
+    /// `Corrupt` when these are not the contents of this bundle.
+    pub fn operations(&self, contents: &Contents) -> Result<Vec<BundledOperation>> {
+        let mut operations = Vec::new();
+        self.read_operations(contents, &mut |operation| operations.push(operation))?;
+        Ok(operations)
+    }
+
+    fn read_operations(
+        &self,
+        contents: &Contents,
+        visit: &mut dyn FnMut(BundledOperation),
+    ) -> Result<u64> {
+        let outside = u32::try_from(self.file.outside().len()).unwrap_or(u32::MAX);
+        let branches = self.manifest.refs.keys().filter_map(|name| BranchName::from_full(name));
+        let sessions: BTreeSet<_> = branches.map(|branch| branch.session().to_owned()).collect();
+        let count = self.file.len().saturating_add(outside);
+        let places = Places { ids: &contents.named, count, sessions };
+        decode(&self.file.operations()?, &places, visit)
     }
 
     fn check_size(&self, max_bytes: Option<u64>) -> Result<()> {
@@ -138,6 +167,9 @@ impl<'b> Check<'b> {
         if !rises || required.len() != manifest.prerequisites.len() {
             return Err(refuse("each graft and prerequisite once", "one twice"));
         }
+        let outside_at = (bundle.file.len()..).zip(bundle.file.outside());
+        let named = outside_at.filter(|(_, (_, kind, _))| is_named(*kind));
+        let named = named.map(|(ordinal, (id, ..))| (ordinal, *id)).collect();
         Ok(Self {
             bundle,
             outside,
@@ -145,7 +177,7 @@ impl<'b> Check<'b> {
             grafts,
             required,
             sessions: SessionTally::default(),
-            contents: Contents::default(),
+            contents: Contents { named, ..Contents::default() },
         })
     }
 
@@ -172,6 +204,10 @@ impl<'b> Check<'b> {
                 self.contents.tags.insert(id, tag.target);
             }
             Kind::Operation => return Err(place(refuse("no operation", "one"))),
+        }
+        if is_named(object.kind) {
+            let ordinal = u32::try_from(self.contents.kinds.len()).unwrap_or(u32::MAX);
+            self.contents.named.insert(ordinal, id);
         }
         self.contents.counts.add(object.kind);
         self.contents.raw_bytes += object.bytes.len() as u64;
@@ -248,6 +284,9 @@ impl<'b> Check<'b> {
         for (name, value) in &manifest.refs {
             check_ref(name, value, &contents, &self.required).map_err(|error| error.at(name))?;
         }
+        if self.bundle.read_operations(&contents, &mut drop)? != manifest.operations {
+            return Err(refuse("as many operations as it says", "others"));
+        }
         Ok(contents)
     }
 }
@@ -273,6 +312,11 @@ impl Contents {
         }
         None
     }
+}
+
+/// Whether operations speak of objects of this kind.
+const fn is_named(kind: Kind) -> bool {
+    matches!(kind, Kind::Commit | Kind::Tag)
 }
 
 /// Refuses a ref that no bundle has, or that leads to something else than it says.

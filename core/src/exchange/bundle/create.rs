@@ -29,6 +29,7 @@ impl BundlePlan {
             front: &front,
             items: &self.items,
             outside: &self.outside,
+            operations: &self.operations,
             source: repo.store(),
             tier,
         };

@@ -17,9 +17,6 @@ use crate::object::ObjectId;
 const MAGIC: &str = "turntree bundle ";
 const VERSION: &str = "1";
 
-/// What a manifest says where somebody may look for the log.
-const OPERATIONS: &str = "none: the log of a store names every session in it, and is its own";
-
 /// What is in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,8 +33,8 @@ pub struct Manifest {
     pub objects: Counts,
     /// Objects that those in it name and that are not in it.
     pub outside: u32,
-    /// Why there are no operations.
-    operations: String,
+    /// How many operations say how its refs came about.
+    pub operations: u64,
 }
 
 /// An id as text.
@@ -124,7 +121,7 @@ impl Manifest {
             grafts: Vec::new(),
             objects: Counts::default(),
             outside: 0,
-            operations: OPERATIONS.to_owned(),
+            operations: 0,
         }
     }
 

@@ -4,7 +4,7 @@
 //! refs ── commits ── contexts ── nodes and blobs      plan_bundle, BundlePlan::create
 //!                        |
 //!                        v
-//!  | manifest: text | ids outside | objects, compressed together | table | footer |
+//!  | manifest: text | ids outside | operations | objects, compressed together | table | footer |
 //!                        |
 //!                        v
 //!          every byte, id, link and ref verified      Bundle::verify
@@ -15,8 +15,9 @@
 //!
 //! A bundle says in its manifest what is in it, and what it requires: one that was made without what
 //! another commit leads to is an increment, and a store without that commit refuses it. Turns whose
-//! context was dropped travel as such, and so do grafts; operations and policies stay where they are.
-//! The same turns make the same bytes. How the objects lie in the file is for the store to say
+//! context was dropped travel as such, and so do grafts. The operations that made its refs what they
+//! are can be read in it and never undone elsewhere; policies stay where they are.
+//! The same turns and operations make the same bytes. How the objects lie in the file is for the store to say
 //! ([`crate::store::BundleFile`]); the whole is specified in `format-spec/bundle.md`.
 //!
 //! ```
@@ -52,12 +53,15 @@
 mod check;
 mod create;
 mod gather;
+mod log;
 mod manifest;
+mod operations;
 mod select;
 mod unbundle;
 
 pub use check::{Bundle, Contents};
 pub use manifest::{BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId};
+pub use operations::{BundledChange, BundledOperation, Held};
 pub use select::{BundlePlan, Wanted, plan_bundle};
 pub use unbundle::{
     PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle, unbundle,

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::gather::{Gather, Gathered};
+use super::log::Subject;
 use super::manifest::{
     BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
+use super::operations;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
 use crate::repo::{BranchName, LogEntry, Repository, pin_name, tag_name};
@@ -32,13 +34,14 @@ pub struct BundlePlan {
     pub manifest: Manifest,
     pub(super) items: Vec<PackItem>,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
+    pub(super) operations: Vec<u8>,
 }
 
 /// Finds what goes into a bundle: what is wanted with all that came before, the tags and pins on it,
-/// and the content of every turn that has not expired; but no commit that `without` leads to, and
-/// nothing that is in the contexts of those where both meet.
+/// the content of every turn that has not expired, and the operations that made it so; but no commit
+/// that `without` leads to, and nothing that is in the contexts of those where both meet.
 ///
-/// Costs a walk through every context, and 100 bytes of memory for each object.
+/// Costs a walk through every context and every operation, and 100 bytes of memory for each object.
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read; `InvalidInput` when nothing is left to bundle.
@@ -117,7 +120,14 @@ pub fn plan_bundle(
     manifest.grafts = grafts.into_iter().map(graft).collect();
     manifest.objects = Counts::of(items.iter().map(|item| item.kind));
     manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
-    Ok(BundlePlan { manifest, items, outside })
+    let own = own_sessions(&manifest);
+    let (reached, chosen, sessions) = (&reached, &ids, &own);
+    let subject = Subject { repo, wanted, without, chosen, reached, sessions };
+    let told = subject.operations()?;
+    manifest.operations = told.len() as u64;
+    let count = u32::try_from(items.len() + outside.len()).unwrap_or(u32::MAX);
+    let operations = operations::encode(&told, &ordinals(&items, &outside), count);
+    Ok(BundlePlan { manifest, items, outside, operations })
 }
 
 /// The branches that are wanted, by the names of their refs, and their newest commits.
@@ -155,6 +165,23 @@ fn heads(repo: &Repository, wanted: &[Wanted]) -> Result<BTreeMap<String, Object
         }
     }
     Ok(heads)
+}
+
+/// Sessions that a manifest names.
+fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
+    let branches = manifest.refs.keys().filter_map(|name| BranchName::from_full(name));
+    let branches = branches.map(|branch| branch.session().to_owned());
+    let commits = manifest.sessions.iter().map(|session| session.session.clone());
+    let required = manifest.prerequisites.iter().map(|known| known.session.clone());
+    branches.chain(commits).chain(required).collect()
+}
+
+/// Where the commits and tags lie, in the bundle and outside.
+fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMap<ObjectId, u32> {
+    let inside = items.iter().map(|item| (item.id, item.kind));
+    let all = (0..).zip(inside.chain(outside.iter().map(|(id, kind, _)| (*id, *kind))));
+    let named = all.filter(|(_, (_, kind))| matches!(kind, Kind::Commit | Kind::Tag));
+    named.map(|(ordinal, (id, _))| (id, ordinal)).collect()
 }
 
 /// Tags and pins on what is reached: what the refs hold, and the tag objects, those that others name

@@ -1,26 +1,20 @@
-//! A transcript to read: a heading a turn, what was said as quotes, tools and files folded.
+//! A transcript to read: a heading a turn, what was said in it, and files folded.
 //!
-//! What others wrote stands in quotes and in fences that are longer than any run of backticks in
-//! them, so it cannot end the place where it stands; see `escape`.
+//! What others wrote cannot end the place where it stands; see `escape`.
 
 use std::io::Write;
 
 use similar::TextDiff;
 
 use super::ShowTime;
-use super::escape::{fenced, html, line_of, quoted};
+use super::escape::{fenced, html, line_of};
+use super::message::{cut, fold, message};
 use super::story::{Changes, Chapter, Entry, Splice, Story};
 use crate::context::{MAIN_AGENT, MessageEntry, agent_section};
 use crate::error::{Error, Result};
-use crate::exchange::formats::view;
-use crate::exchange::json;
-use crate::exchange::view::MessageView;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::Repository;
 use crate::tree::Item;
-
-/// Most lines of a difference, a call or a result that are shown.
-const MAX_LINES: usize = 400;
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -106,33 +100,7 @@ impl Writing<'_> {
         for item in &splice.new {
             let entry = MessageEntry::from_item(item)?;
             let bytes = self.source.read_as(Kind::Blob, &entry.blob)?;
-            self.message(&entry, &view(&entry.media, &bytes))?;
-        }
-        Ok(())
-    }
-
-    fn message(&mut self, entry: &MessageEntry, message: &MessageView) -> Result<()> {
-        let origin = entry.origin.as_ref().map(|origin| format!(" (from {})", line_of(origin)));
-        self.line(&format!("\n**{}**{}\n", entry.role.name(), origin.unwrap_or_default()))?;
-        if !message.thinking.is_empty() {
-            self.fold("thinking", &quoted(&message.thinking))?;
-        }
-        if !message.text.is_empty() {
-            self.line(&quoted(&message.text))?;
-        }
-        for call in &message.tool_calls {
-            let title = format!("call <b>{}</b>", html(&call.name));
-            let (input, language) = readable(&call.input);
-            self.fold(&title, &fenced(&cut(&input), language))?;
-        }
-        for result in &message.tool_results {
-            let failed = if result.is_error { " that failed" } else { "" };
-            let lines = match result.text.lines().count() {
-                1 => "1 line".to_owned(),
-                lines => format!("{lines} lines"),
-            };
-            let title = format!("result{failed}, {lines}");
-            self.fold(&title, &fenced(&cut(&result.text), ""))?;
+            self.line(&message(&entry, &bytes, false))?;
         }
         Ok(())
     }
@@ -158,7 +126,7 @@ impl Writing<'_> {
             }
             _ => "not text, or too large to show".to_owned(),
         };
-        self.fold(&format!("{word}<code>{path}</code>"), &body)
+        self.line(&fold(&format!("{word}<code>{path}</code>"), &body))
     }
 
     /// The text of an entry; nothing where there is none to show.
@@ -174,30 +142,7 @@ impl Writing<'_> {
         Ok(std::str::from_utf8(&bytes).ok().map(str::to_owned))
     }
 
-    fn fold(&mut self, title: &str, body: &str) -> Result<()> {
-        self.line(&format!("\n<details><summary>{title}</summary>\n\n{body}\n\n</details>"))
-    }
-
     fn line(&mut self, text: &str) -> Result<()> {
         writeln!(self.out, "{text}").map_err(|error| Error::io("write the transcript", error))
     }
-}
-
-/// Arguments with line ends where people want them, and their language.
-fn readable(input: &str) -> (String, &'static str) {
-    let value = json::value(input.as_bytes());
-    match value.and_then(|value| serde_json::to_string_pretty(&value).ok()) {
-        Some(pretty) => (pretty, "json"),
-        None => (input.to_owned(), ""),
-    }
-}
-
-/// The first lines of a text, and how many are left out.
-fn cut(text: &str) -> String {
-    let more = text.lines().count().saturating_sub(MAX_LINES);
-    if more == 0 {
-        return text.to_owned();
-    }
-    let lines: Vec<&str> = text.lines().take(MAX_LINES).collect();
-    format!("{}\n... {more} more lines", lines.join("\n"))
 }

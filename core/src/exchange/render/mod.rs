@@ -5,6 +5,7 @@
 //! | `story` | the snapshots of branches, oldest first, each with what it changed |
 //! | `page`, `page/*.js`, `page/page.css` | one self-contained HTML file: the page and its data |
 //! | `markdown` | a transcript to read, turn by turn |
+//! | `message` | one message as Markdown, in a transcript or a file of its own |
 //! | `escape` | text that cannot leave the place in a document where it stands |
 //! | `document` | a whole context as one JSON document |
 //! | `moment` | when a message was said |
@@ -18,6 +19,7 @@ mod chat;
 mod document;
 mod escape;
 mod markdown;
+mod message;
 mod moment;
 mod page;
 mod speech;
@@ -27,6 +29,7 @@ pub use atif::{Trajectory, export_atif};
 pub use chat::{export_anthropic, export_openai};
 pub use document::{Contents, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
+pub use message::message_markdown;
 pub use page::{Page, PageBranch, export_page};
 
 use crate::object::Time;

@@ -1,10 +1,11 @@
 //! The objects of a bundle: the frames of a pack in a file of their own, without ids.
 //!
 //! ```text
-//! bundle   | front: text | outside | frame | frame | ... | table of blocks | footer |
+//! bundle   | front: text | outside | operations | frame | frame | ... | table of blocks | footer |
 //!
 //! front    what the layer above says of the bundle; ends with an empty line
 //! outside  ids that objects in here name and that are not in here: kind, why, id
+//! operations  what the layer above says of how the refs came about, compressed
 //! footer   counts and checksums; its own checksum covers every byte of the file
 //! ```
 //!
@@ -38,6 +39,9 @@ pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;
 /// some bytes for each, and a reader keeps the id of each.
 const OBJECTS_OF_ANY: u64 = 1 << 16;
 const OBJECTS_PER_BYTE: u64 = 4;
+
+/// Most bytes of the operations: some hundred thousand of them.
+pub(super) const MAX_OPERATIONS_BYTES: u64 = 16 << 20;
 
 /// Bytes of an id outside: kind, why, id.
 const OUTSIDE_BYTES: usize = 2 + ID_BYTES;
@@ -87,12 +91,16 @@ struct Footer {
     outside: u32,
     parts: u32,
     blocks: u32,
+    /// Bytes of the operations, as they are stored.
+    operations: u32,
     /// Bytes of the text in front.
     front_bytes: u64,
     /// Bytes of all objects.
     raw_bytes: u64,
     table_offset: u64,
-    /// The checksum of text and outside ids.
+    /// Bytes of the operations.
+    operations_bytes: u64,
+    /// The checksum of text, outside ids and operations.
     front: Digest,
     table: Digest,
     frames: Digest,
@@ -102,10 +110,12 @@ impl Footer {
     /// The bytes, and the name that they give the bundle.
     fn encode(&self) -> (Vec<u8>, Digest) {
         let mut bytes = MAGIC.to_vec();
-        for word in [VERSION, self.objects, self.outside, self.parts, self.blocks, 0] {
+        let (blocks, operations) = (self.blocks, self.operations);
+        for word in [VERSION, self.objects, self.outside, self.parts, blocks, operations] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.front_bytes, self.raw_bytes, self.table_offset, 0] {
+        let (table_offset, operations_bytes) = (self.table_offset, self.operations_bytes);
+        for word in [self.front_bytes, self.raw_bytes, table_offset, operations_bytes] {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         for checksum in [self.front, self.table, self.frames] {
@@ -121,18 +131,20 @@ impl Footer {
         let (VERSION, objects, outside) = (fields.u32()?, fields.u32()?, fields.u32()?) else {
             return None;
         };
-        let (parts, blocks, 0) = (fields.u32()?, fields.u32()?, fields.u32()?) else { return None };
+        let (parts, blocks, operations) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let (front_bytes, raw_bytes) = (fields.u64()?, fields.u64()?);
-        let (table_offset, 0) = (fields.u64()?, fields.u64()?) else { return None };
+        let (table_offset, operations_bytes) = (fields.u64()?, fields.u64()?);
         let (front, table, frames) = (fields.take()?, fields.take()?, fields.take()?);
         let footer = Self {
             objects,
             outside,
             parts,
             blocks,
+            operations,
             front_bytes,
             raw_bytes,
             table_offset,
+            operations_bytes,
             front,
             table,
             frames,
@@ -143,7 +155,7 @@ impl Footer {
     /// What the blocks add up to.
     fn totals(&self) -> Option<Totals> {
         let outside = u64::from(self.outside) * OUTSIDE_BYTES as u64;
-        let start = self.front_bytes.checked_add(outside)?;
+        let start = self.front_bytes.checked_add(outside)?.checked_add(self.operations.into())?;
         let (objects, parts, end) = (self.objects, self.parts, self.table_offset);
         Some(Totals { start, objects, gone: 0, parts, end })
     }

@@ -9,11 +9,12 @@ use super::super::layout::{
 };
 use super::super::{BlockCache, PackId};
 use super::{
-    FOOTER_BYTES, Footer, MAX_FRONT_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE, OUTSIDE_BYTES,
-    Outside, front_checksum, read_outside, salt, unreadable,
+    FOOTER_BYTES, Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, OBJECTS_OF_ANY, OBJECTS_PER_BYTE,
+    OUTSIDE_BYTES, Outside, front_checksum, read_outside, salt, unreadable,
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
+use crate::store::codec::{decompress_block, plausible_block};
 use crate::store::io::ReadAt;
 
 /// Bytes of decoded blocks that are kept while reading: bases, and parts.
@@ -26,14 +27,16 @@ pub struct BundleFile {
     bytes: u64,
     front: String,
     outside: Vec<(ObjectId, Kind, Outside)>,
+    /// As they are stored.
+    operations: Vec<u8>,
     frames: Frames,
     /// First ordinal, objects and kind of each block of objects.
     blocks: Vec<(u32, u32, Kind)>,
 }
 
 impl BundleFile {
-    /// Opens a bundle and verifies all but its frames. Reads some kilobytes, and 34 bytes for each id
-    /// outside.
+    /// Opens a bundle and verifies all but its frames. Reads some kilobytes, 34 bytes for each id
+    /// outside, and some for each operation.
     ///
     /// # Errors
     /// `Corrupt` when it is no bundle or not a whole one, `Io` when it cannot be read.
@@ -58,6 +61,7 @@ impl BundleFile {
             totals.start <= totals.end
                 && totals.end.checked_add(table) == Some(footer_at)
                 && footer.front_bytes <= MAX_FRONT_BYTES
+                && may_hold(footer.operations, footer.operations_bytes)
                 && u64::from(footer.blocks) <= bytes / FRAME_HEADER_BYTES as u64
                 && u64::from(footer.objects) <= most
         });
@@ -68,6 +72,7 @@ impl BundleFile {
         if front_checksum(&front) != footer.front {
             return Err(refuse(0, "the manifest of that bundle", "other bytes"));
         }
+        let operations = front.split_off(front.len() - footer.operations as usize);
         let outside = front.split_off(len(footer.front_bytes));
         let outside: Option<Vec<_>> = outside.chunks(OUTSIDE_BYTES).map(read_outside).collect();
         let outside =
@@ -88,7 +93,7 @@ impl BundleFile {
         let salt = salt(&footer.front);
         let frames = Frames::new(PackId(name), Medium::File(file), salt, table);
         let name = ObjectId::from_bytes(name);
-        Ok(Self { footer, name, bytes, front, outside, frames, blocks })
+        Ok(Self { footer, name, bytes, front, outside, operations, frames, blocks })
     }
 
     /// The checksum of the whole file.
@@ -131,6 +136,18 @@ impl BundleFile {
     #[must_use]
     pub fn outside(&self) -> &[(ObjectId, Kind, Outside)] {
         &self.outside
+    }
+
+    /// What it says of operations: bytes that only the layer above can read, at most 16 MiB.
+    ///
+    /// # Errors
+    /// `Corrupt` when they do not decompress.
+    pub fn operations(&self) -> Result<Vec<u8>> {
+        let raw_bytes = u32::try_from(self.footer.operations_bytes).unwrap_or(u32::MAX);
+        decompress_block(&self.operations, &[], raw_bytes).map_err(|error| {
+            let place = "the operations of the bundle";
+            Error::corrupt(place, "what was compressed", "other bytes").with_source(error)
+        })
     }
 
     /// Verifies every byte, and gives each object with its id, those that it names first.
@@ -186,6 +203,12 @@ impl fmt::Debug for BundleFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BundleFile").field("checksum", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Whether so many bytes can hold operations of that size; checked before anything is allocated.
+fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
+    let raw = u32::try_from(raw_bytes).is_ok_and(|raw| plausible_block(stored_bytes, raw));
+    raw && raw_bytes <= MAX_OPERATIONS_BYTES
 }
 
 fn refuse(at: u64, expected: &str, found: &str) -> Error {

@@ -8,9 +8,12 @@ use super::super::layout::{MAX_OBJECTS, encode_table, table_checksum};
 use super::super::packer::Packer;
 use super::super::writer::{Item, PackDraft};
 use super::read::BundleFile;
-use super::{Footer, MAX_FRONT_BYTES, Outside, front_checksum, push_outside, salt};
+use super::{
+    Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, Outside, front_checksum, push_outside, salt,
+};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::store::codec::compress_block;
 use crate::store::io::IoFile;
 use crate::store::superblock::StoreId;
 
@@ -22,6 +25,8 @@ pub struct BundleDraft<'a> {
     pub items: &'a [Item],
     /// What the items name besides.
     pub outside: &'a [(ObjectId, Kind, Outside)],
+    /// What is said of operations.
+    pub operations: &'a [u8],
     /// Has every item.
     pub source: &'a (dyn ObjectSource + Sync),
     /// How hard it is compressed.
@@ -60,6 +65,8 @@ impl BundleDraft<'_> {
         for outside in self.outside {
             push_outside(&mut front, outside);
         }
+        let operations = self.operations()?;
+        front.extend_from_slice(&operations);
         let checksum = front_checksum(&front);
         let draft = PackDraft {
             store: StoreId([0; 16]),
@@ -81,9 +88,11 @@ impl BundleDraft<'_> {
             outside: count(self.outside.len()),
             parts: frames.parts,
             blocks: count(frames.blocks.len()),
+            operations: count(operations.len()),
             front_bytes,
             raw_bytes: frames.raw_bytes,
             table_offset: frames.end,
+            operations_bytes: self.operations.len() as u64,
             front: checksum,
             table: table_checksum(&end),
             frames: frames.headers,
@@ -99,6 +108,16 @@ impl BundleDraft<'_> {
             objects: count(self.items.len()),
             raw_bytes: frames.raw_bytes,
         })
+    }
+
+    /// The operations as they are stored.
+    fn operations(&self) -> Result<Vec<u8>> {
+        let bytes = self.operations.len() as u64;
+        if bytes > MAX_OPERATIONS_BYTES {
+            return Err(Error::limit("bytes of operations", MAX_OPERATIONS_BYTES, bytes));
+        }
+        compress_block(self.operations, &[], self.tier.parameters().effort)
+            .map_err(|error| Error::io("compress the operations", error))
     }
 
     fn ids(&self) -> Result<Ids> {

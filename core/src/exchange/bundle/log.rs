@@ -1,0 +1,197 @@
+//! Which operations of a store go into a bundle, and what of them.
+//!
+//! The log of a store is about all of its sessions, and a bundle is about those in it. So a bundle has
+//! of each operation the changes of its own refs, and nothing that names another session: not even
+//! in the words of who acted.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::operations::{BundledChange, BundledOperation, Held};
+use super::select::Wanted;
+use crate::error::Result;
+use crate::object::{ObjectId, Operation, RefChange, RefValue};
+use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};
+
+/// What the operations of a bundle are about.
+pub(super) struct Subject<'a> {
+    pub(super) repo: &'a Repository,
+    pub(super) wanted: &'a [Wanted],
+    /// Commits that whoever reads the bundle has.
+    pub(super) without: &'a [ObjectId],
+    /// Commits in the bundle.
+    pub(super) chosen: &'a HashSet<ObjectId>,
+    /// These, and all behind them.
+    pub(super) reached: &'a HashSet<ObjectId>,
+    /// Sessions that its refs and commits name.
+    pub(super) sessions: &'a BTreeSet<String>,
+}
+
+/// An operation, as far as a bundle has it.
+struct Kept {
+    operation: Operation,
+    changes: Vec<BundledChange>,
+    /// Whether it changed the branch, tag or pin of somebody else, too.
+    is_shared: bool,
+}
+
+impl Subject<'_> {
+    /// The operations that the store still has and that changed branches, tags or pins of the bundle,
+    /// oldest first. Reads every operation of the store.
+    ///
+    /// Where something is left out because it is known, those on a session begin behind the first one
+    /// that set a branch of it to such a commit, or with the first that set one to a commit in the
+    /// bundle, and those on tags and pins with the first of these.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
+        let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
+        for entry in self.repo.operations() {
+            let OperationEntry { id, operation } = entry?;
+            sequences.insert(id, operation.sequence);
+            let names = operation.changes.iter().filter_map(|change| session_of(&change.name));
+            others.extend(names.filter(|session| !self.sessions.contains(session)));
+            kept.extend(self.keep(operation));
+        }
+        let present = self.repo.branches().into_iter();
+        let names = present.map(|(branch, _)| branch.session().to_owned());
+        others.extend(names.filter(|session| !self.sessions.contains(session)));
+        kept.reverse();
+        self.leave_out_known(&mut kept);
+        let tell = |Kept { operation, changes, is_shared }| BundledOperation {
+            sequence: operation.sequence,
+            time_micros: operation.time_micros,
+            actor: operation.actor,
+            reason: own_words(&operation.reason, is_shared, &others).to_owned(),
+            undoes: operation.undoes.map(|id| sequences.get(&id).copied().unwrap_or_default()),
+            changes,
+        };
+        Ok(kept.into_iter().map(tell).collect())
+    }
+
+    fn keep(&self, operation: Operation) -> Option<Kept> {
+        let (mut changes, mut is_shared) = (Vec::new(), false);
+        for change in &operation.changes {
+            match self.own(change) {
+                Some(own) => changes.push(own),
+                None => is_shared |= is_of_sessions(&change.name),
+            }
+        }
+        (!changes.is_empty()).then_some(Kept { operation, changes, is_shared })
+    }
+
+    /// The change, if it is one of a ref of the bundle. Branches that are gone are, when their session
+    /// is in it; tags and pins when they led into it.
+    fn own(&self, RefChange { name, old, new }: &RefChange) -> Option<BundledChange> {
+        let (old, new) = (object(old)?, object(new)?);
+        let is_own = match BranchName::from_full(name) {
+            Some(branch) => self.wanted.iter().any(|wanted| match wanted {
+                Wanted::Session(session) => session == branch.session(),
+                Wanted::Branch(wanted) => *wanted == branch,
+                Wanted::Commit(_) => false,
+            }),
+            None if is_of_sessions(name) && check_full_name(name).is_ok() => {
+                [old, new].into_iter().flatten().any(|id| {
+                    let commit = self.repo.peel(&id);
+                    commit.is_ok_and(|commit| self.reached.contains(&commit))
+                })
+            }
+            None => false,
+        };
+        let (old, new) = (old.map(Held::Object), new.map(Held::Object));
+        is_own.then(|| BundledChange { name: name.clone(), old, new })
+    }
+
+    /// Takes away what whoever takes the bundle in knows.
+    fn leave_out_known(&self, kept: &mut Vec<Kept>) {
+        if self.without.is_empty() {
+            return;
+        }
+        let starts = self.starts(kept);
+        let first = starts.values().min().copied().unwrap_or(u64::MAX);
+        for Kept { operation, changes, .. } in kept.iter_mut() {
+            changes.retain(|change| {
+                let start = match session_of(&change.name) {
+                    Some(session) => starts.get(&session).copied().unwrap_or(u64::MAX),
+                    None => first,
+                };
+                operation.sequence >= start
+            });
+        }
+        kept.retain(|kept| !kept.changes.is_empty());
+    }
+
+    /// The number of the first operation on each session that counts.
+    fn starts(&self, kept: &[Kept]) -> HashMap<String, u64> {
+        let (mut starts, mut built_on) = (HashMap::new(), HashMap::new());
+        for Kept { operation, changes, .. } in kept {
+            for change in changes {
+                let Some(session) = session_of(&change.name) else { continue };
+                let sets = |holds: &dyn Fn(&ObjectId) -> bool| match &change.new {
+                    Some(Held::Object(id)) => holds(id),
+                    _ => false,
+                };
+                if built_on.get(&session).is_some_and(|known| *known < operation.sequence)
+                    || sets(&|id| self.chosen.contains(id))
+                {
+                    starts.entry(session).or_insert(operation.sequence);
+                } else if sets(&|id| self.without.contains(id)) {
+                    built_on.entry(session).or_insert(operation.sequence);
+                }
+            }
+        }
+        starts
+    }
+}
+
+/// What a ref held, if that is nothing or an object.
+#[expect(clippy::option_option, reason = "a ref may hold the name of another one")]
+fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
+    match value {
+        None => Some(None),
+        Some(RefValue::Object(id)) => Some(Some(*id)),
+        Some(RefValue::Symbolic(_)) => None,
+    }
+}
+
+/// The session of a branch.
+fn session_of(name: &str) -> Option<String> {
+    BranchName::from_full(name).map(|branch| branch.session().to_owned())
+}
+
+/// Whether a ref is a branch, tag or pin.
+fn is_of_sessions(name: &str) -> bool {
+    BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
+}
+
+/// The reason of an operation, or only the command that it begins with when the rest may name what is
+/// not in the bundle.
+fn own_words<'r>(reason: &'r str, is_shared: bool, others: &HashSet<String>) -> &'r str {
+    let (command, rest) = reason.split_once(' ').unwrap_or((reason, ""));
+    // A name ends where no name goes on, and at a slash behind a session.
+    let ends = |c: char| c.is_whitespace() || "/,:;\"'()[]~^@".contains(c);
+    let names_other = rest.split(ends).any(|word| others.contains(word));
+    if is_shared || names_other { command } else { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_says_nothing_of_other_sessions() {
+        let others: HashSet<String> = ["secret".to_owned()].into();
+        for (reason, told) in [
+            ("snapshot", "snapshot"),
+            ("merge plan-b into work/main", "merge plan-b into work/main"),
+            ("unbundle work, secret", "unbundle"),
+            ("fork secret/plan", "fork"),
+            ("undo 4: finish 'secret'", "undo"),
+            ("secretly", "secretly"),
+            ("make it secretly", "make it secretly"),
+        ] {
+            assert_eq!(own_words(reason, false, &others), told, "{reason}");
+        }
+        assert_eq!(own_words("delete tag a, b", true, &others), "delete");
+    }
+}

@@ -130,6 +130,9 @@ fn text(text: &str) -> String {
     json!({"type": "text", "text": text}).to_string()
 }
 
+/// What happens to a home.
+type Change<'a> = &'a dyn Fn(&Home);
+
 /// Sessions with the turns that were new; `None` for a failure.
 fn turns(adopted: &[Adopted]) -> BTreeMap<&str, Option<u64>> {
     let turns = |outcome: &Outcome| match outcome {
@@ -412,7 +415,7 @@ fn what_is_no_database_of_opencode_is_named_and_the_others_go_in() {
         fs::remove_file(home.path.join(DATA).join("opencode.db-wal")).unwrap();
         fs::write(home.database(), "no database, and longer than a header".repeat(9)).unwrap();
     };
-    let cases: [(&str, &dyn Fn(&Home), &str); 6] = [
+    let cases: [(&str, Change<'_>, &str); 6] = [
         ("CREATE TABLE other(id);", &nothing, "expected the tables of opencode"),
         (
             "CREATE TABLE session(id); CREATE TABLE message(id, session_id, data);
@@ -540,4 +543,50 @@ fn flipped_bytes_are_refused_or_read_and_change_nothing_outside() {
         assert!(tree(&folder) == before);
     }
     assert!(read > 10 && refused > 10, "{read} read, {refused} refused");
+}
+
+#[test]
+fn what_is_adopted_while_opencode_writes_and_checkpoints_is_whole() {
+    let home = Home::new();
+    home.session("ses_1");
+    home.turn("ses_1", 0);
+    let path = home.database();
+    let adopted = || {
+        let found = home.find();
+        let refused: Vec<_> = found.odd.iter().map(|odd| odd.error.kind()).collect();
+        for it in home.adopt_all(found) {
+            if let Outcome::Failed(error) = it.outcome {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            }
+        }
+        assert!(refused.iter().all(|kind| *kind == ErrorKind::Conflict), "{refused:?}");
+    };
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let opencode = Connection::open(path).unwrap();
+            for number in 1..200 {
+                let long = text(&"long ".repeat(number % 7 * 900));
+                let role = json!({"role": "user", "n": number});
+                let rows = format!(
+                    "BEGIN; INSERT INTO message VALUES ('msg_w{number:04}', 'ses_1', {}, 1, '{role}');
+                    INSERT INTO part VALUES ('prt_w{number:04}', 'msg_w{number:04}', 'ses_1', 1, 1, '{long}');
+                    COMMIT;",
+                    number + 10,
+                );
+                opencode.execute_batch(&rows).unwrap();
+                let kind = ["PASSIVE", "RESTART", "TRUNCATE"][number % 3];
+                opencode.execute_batch(&format!("PRAGMA wal_checkpoint({kind})")).unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            adopted();
+        }
+        writer.join().unwrap();
+    });
+    adopted();
+    let document: Value = serde_json::from_str(&home.source("ses_1")).unwrap();
+    let numbers = document["messages"].as_array().unwrap().iter().skip(2);
+    let numbers: Vec<_> = numbers.map(|message| message["info"]["n"].as_i64().unwrap()).collect();
+    assert_eq!(numbers, (1..200).collect::<Vec<_>>());
+    assert!(!home.has("ses_1/main-2"), "what was read of half a checkpoint would be a rewrite");
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The databases that are open.
 #[derive(Debug, Default)]
-pub(in crate::agents) struct Databases;
+pub(in crate::agents) struct Databases {}
 
 /// What a database of opencode holds.
 pub(in crate::agents) struct Listed {
@@ -16,11 +16,13 @@ pub(in crate::agents) struct Listed {
     pub(in crate::agents) odd: Option<Error>,
 }
 
+/// Says that it is not read.
 pub(in crate::agents) fn sessions(_: &Path) -> Result<Option<Listed>> {
     Err(unsupported())
 }
 
 impl Databases {
+    #[expect(clippy::unused_self, reason = "what reads databases has them open")]
     pub(super) fn session(&self, _: &Path, _: &str) -> Result<Box<dyn Parts>> {
         Err(unsupported())
     }

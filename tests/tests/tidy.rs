@@ -22,7 +22,7 @@ const FENCES: &[(&str, &str)] = &[
     ("blake3", "object/id.rs"),
     ("ciborium_ll", "object/codec.rs"),
     ("zstd", "store/codec.rs"),
-    ("rusqlite", "exchange/formats/codesign/sqlite.rs"),
+    ("rusqlite", "exchange/sqlite/"),
     ("memmap2", "store/io.rs"),
     ("ignore", "workspace/rules.rs"),
     ("imara_diff", "context/merge/align.rs"),

@@ -31,12 +31,13 @@ const MAX_SHOWN: usize = 10;
 /// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
 /// sessions, or in PATHs, and imports all of them, several at once. Again and again: only new turns
 /// are added, and what sessions and agents have in common is stored once. Nothing outside the store
-/// is written to.
+/// is written to, also while an agent has its database open.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
   turntree adopt
   turntree adopt ~/backup/.claude transcripts/
+  turntree adopt ~/backup/opencode.db
   turntree adopt --json | jq '.agents[] | {agent, sessions, bytes_there, bytes_here}'")]
 pub(crate) struct Adopt {
     /// Directories or files instead of the places of all agents
@@ -72,13 +73,14 @@ impl Adopt {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.sessions += 1;
                 row.bytes_there += found.bytes;
-                row.unchanged += u64::from(seen.unchanged(&found.path).is_some());
+                row.unchanged +=
+                    u64::from(seen.unchanged(&found.path, found.entry.as_deref()).is_some());
             }
         } else {
             for Adopted { found, outcome } in adopt_all(run, sessions)? {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.add(&found, &outcome);
-                let shown = found.path.display().to_string();
+                let shown = shown(&found);
                 match outcome {
                     Outcome::Imported(report) => warn_of_notes(&shown, &report.notes),
                     Outcome::Unchanged => {}
@@ -205,6 +207,14 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopte
     }
     drop(meter.into_inner().unwrap_or_else(PoisonError::into_inner));
     Ok(adopted)
+}
+
+/// Where a session is.
+fn shown(found: &FoundSession) -> String {
+    match &found.entry {
+        None => found.path.display().to_string(),
+        Some(_) => format!("{}, session {}", found.path.display(), found.session),
+    }
 }
 
 fn failure_of_odd(odd: &Odd) -> (String, String) {

@@ -8,10 +8,10 @@ use turntree::agents::session_name;
 use turntree::exchange::formats::codesign::import_designs;
 use turntree::exchange::formats::{FORMATS, named};
 use turntree::exchange::{
-    Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect,
+    Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect, read_head,
 };
 use turntree::workspace::Gathered;
-use turntree::{Error, ErrorKind, exchange};
+use turntree::{ErrorKind, exchange};
 
 use super::designs;
 use super::import_folder::{import_folder, warn_of_odd};
@@ -42,6 +42,7 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
   turntree import project/.context_vfs --session build
   turntree import ~/.config/open-codesign --session designs
   turntree import ~/.ollm
+  turntree import ~/.codex/sessions/2026/05/01/rollout-1.jsonl.zst
   zcat old.jsonl.gz | turntree import - --session old --switch")]
 pub(crate) struct Import {
     /// The transcript, or - for standard input; a directory of ContextChef, OLLM CLI or open-codesign
@@ -69,12 +70,12 @@ impl Import {
             let options = self.options(format)?;
             return import_folder(run, &self.file, self.session.as_deref(), options);
         }
-        let (mut input, total) = self.input()?;
+        let (input, total) = self.input()?;
         if format.is_none() && total.is_some() {
             // What is no transcript leaves no new store behind.
-            let head =
-                input.fill_buf().map_err(|error| Error::io(format!("read {name}"), error))?;
-            detect(head)
+            let head = read_head(BufReader::new(open_file(&self.file)?));
+            let head = head.map_err(|error| error.at(&name))?;
+            detect(&head)
                 .map_err(|error| error.at(&name))
                 .hint(ErrorKind::InvalidInput, FORMATS_HINT)?;
         }

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use rayon::prelude::*;
 
-use super::find::{FoundSession, opencode_format};
-use super::opencode;
+use super::find::FoundSession;
+use super::opencode::{self, Databases, Failure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{HEAD_BYTES, ImportOptions, ImportReport, import};
 use crate::repo::{BranchName, Repository, Stamp};
@@ -81,19 +81,20 @@ pub fn adopt(
     groups
         .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
 
+    let databases = Databases::default();
+    let source = Source { options, seen, databases: &databases };
     let mut adopted = Vec::new();
     if repo.head()?.commit.is_none() {
         // The first import moves HEAD, so it is that of the newest session.
         let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
         let at = (0..groups.len()).max_by_key(|at| groups.get(*at).and_then(newest));
         if let Some(at) = at {
-            adopted.extend(adopt_group(repo, groups.remove(at), options, seen));
+            adopted.extend(adopt_group(repo, groups.remove(at), &source));
         }
     }
-    let known: &Seen = seen;
     let all = || -> Vec<_> {
         let each = groups.into_par_iter().with_max_len(1);
-        each.flat_map_iter(|group| adopt_group(repo, group, options, known)).collect()
+        each.flat_map_iter(|group| adopt_group(repo, group, &source)).collect()
     };
     let threads = rayon::current_num_threads().min(MAX_THREADS);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -101,15 +102,16 @@ pub fn adopt(
         Ok(pool) => pool.install(all),
         Err(_) => all(),
     });
-    for (Adopted { found, outcome }, mark) in &adopted {
-        if let (Outcome::Imported(report), Some(mark)) = (outcome, mark) {
-            seen.insert(&found.path, *mark, &report.branch.to_string());
+    for (Adopted { found, outcome }, mark) in &mut adopted {
+        if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
+            seen.insert(&found.path, found.entry.as_deref(), mark, &report.branch.to_string());
         }
     }
     let mut adopted: Vec<_> = adopted.into_iter().map(|(adopted, _)| adopted).collect();
     adopted.sort_by(|a, b| {
         let key = |it: &Adopted| {
-            (it.found.agent.clone(), it.found.session.clone(), it.found.path.clone())
+            let FoundSession { agent, session, path, entry, .. } = &it.found;
+            (agent.clone(), session.clone(), path.clone(), entry.clone())
         };
         key(a).cmp(&key(b))
     });
@@ -146,22 +148,24 @@ pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
 /// A session, and what its file was when it was read.
 type Marked = (Adopted, Option<Mark>);
 
-fn adopt_group(
-    repo: &Repository,
-    group: Vec<FoundSession>,
-    options: &AdoptOptions<'_>,
-    seen: &Seen,
-) -> Vec<Marked> {
+/// What sessions are read with.
+struct Source<'a> {
+    options: &'a AdoptOptions<'a>,
+    seen: &'a Seen,
+    databases: &'a Databases,
+}
+
+fn adopt_group(repo: &Repository, group: Vec<FoundSession>, source: &Source<'_>) -> Vec<Marked> {
     group
         .into_iter()
         .map(|found| {
-            if is_known(repo, &found, seen) {
-                (options.passed)(found.bytes);
+            if is_known(repo, &found, source.seen) {
+                (source.options.passed)(found.bytes);
                 return (Adopted { found, outcome: Outcome::Unchanged }, None);
             }
             // Looked at before it is read: what is written meanwhile shows the next time.
-            let mark = seen.mark(&found.path);
-            let outcome = match adopt_one(repo, &found, options) {
+            let mark = source.seen.mark(&found.path, found.entry.as_deref());
+            let outcome = match adopt_one(repo, &found, source) {
                 Ok(report) => Outcome::Imported(Box::new(report)),
                 Err(error) => Outcome::Failed(error),
             };
@@ -172,39 +176,44 @@ fn adopt_group(
 
 /// Whether the file is as it was, and the branch that has it is still there.
 fn is_known(repo: &Repository, found: &FoundSession, seen: &Seen) -> bool {
-    let branch = seen.unchanged(&found.path).and_then(|name| name.parse::<BranchName>().ok());
+    let branch = seen.unchanged(&found.path, found.entry.as_deref());
+    let branch = branch.and_then(|name| name.parse::<BranchName>().ok());
     branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))
 }
 
-fn adopt_one(
-    repo: &Repository,
-    found: &FoundSession,
-    options: &AdoptOptions<'_>,
-) -> Result<ImportReport> {
+fn adopt_one(repo: &Repository, found: &FoundSession, source: &Source<'_>) -> Result<ImportReport> {
     let import_options = ImportOptions {
         format: Some(found.format),
         session: found.session.clone(),
-        stamp: options.stamp.clone(),
+        stamp: source.options.stamp.clone(),
         switch: false,
     };
+    let attempt = || {
+        let failure = Failure::default();
+        let input = input(found, source, &failure)?;
+        let imported = import(repo, input, &import_options);
+        imported.map_err(|error| failure.take().unwrap_or(error))
+    };
     for _ in 1..ATTEMPTS {
-        match import(repo, input(found, options.passed)?, &import_options) {
+        match attempt() {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             done => return done,
         }
     }
-    import(repo, input(found, options.passed)?, &import_options)
+    attempt()
 }
 
-/// The transcript, counted as it is read.
+/// The transcript, counted as it is read. What is wrong with one that has to be put together first is
+/// left in `failure`.
 fn input<'a>(
     found: &FoundSession,
-    passed: &'a (dyn Fn(u64) + Sync),
+    source: &Source<'a>,
+    failure: &Failure,
 ) -> Result<Box<dyn BufRead + 'a>> {
-    if found.format.name == opencode_format()?.name && opencode::is_part_of_store(&found.path) {
-        let document = opencode::document(&found.path)?;
+    let passed = source.options.passed;
+    if let Some(document) = opencode::document(found, source.databases, failure)? {
         passed(found.bytes);
-        return Ok(Box::new(Cursor::new(document)));
+        return Ok(document);
     }
     let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
     Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))

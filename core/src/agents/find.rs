@@ -3,8 +3,9 @@
 //! Only names, sizes and the beginning of files are read. No link is followed below a place, so
 //! nothing is found twice, and nothing outside it.
 
+use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -15,7 +16,7 @@ use super::opencode;
 use super::places::Place;
 use crate::error::{Error, Result};
 use crate::exchange::formats::named;
-use crate::exchange::{Format, HEAD_BYTES, detect};
+use crate::exchange::{Format, HEAD_BYTES, detect, read_head};
 
 /// Most folders in folders.
 const MAX_DEPTH: usize = 16;
@@ -25,6 +26,9 @@ const PASSED_OVER: [&str; 4] = [".git", "node_modules", ".turntree", "target"];
 
 /// How files end that may be transcripts.
 const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
+
+/// How compressed transcripts end, after what they are called otherwise.
+const COMPRESSED: (&str, &str) = (".jsonl", ".zst");
 
 /// What is in some places.
 #[derive(Debug, Default)]
@@ -42,15 +46,17 @@ pub struct Found {
 pub struct FoundSession {
     /// The agent: that of the place, or the format of a file that somebody named.
     pub agent: String,
-    /// The file: of opencode, the one that says what the session is.
+    /// The file: of the files of opencode, the one that says what the session is.
     pub path: PathBuf,
+    /// Which of the sessions in the file, when it is a database: its id there.
+    pub entry: Option<String>,
     /// What it is.
     pub format: &'static Format,
     /// What it is called.
     pub session: String,
-    /// Its bytes, in all its files.
+    /// Its bytes, in all its files, or in its rows.
     pub bytes: u64,
-    /// When its file was written to last, as far as the system says.
+    /// When its file was written to last, as far as the system says, or the database.
     pub modified: SystemTime,
 }
 
@@ -70,23 +76,23 @@ struct Seen {
     files: Vec<(PathBuf, Metadata)>,
     /// Stores of opencode.
     stores: Vec<PathBuf>,
+    /// Databases of opencode.
+    databases: Vec<PathBuf>,
     odd: Vec<Odd>,
 }
 
 /// Looks at `places`; those that are not there hold nothing. A file that is a place of its own must be
 /// a transcript, else it is odd.
 ///
-/// Cost: one look at every file, and a read of 64 KiB at most of each that may be a transcript.
+/// Cost: one look at every file, a read of 64 KiB at most of each that may be a transcript, and of a
+/// database one of all its rows, without long texts.
 #[must_use]
 pub fn find(places: &[Place]) -> Found {
     let mut found = Found::default();
     for place in places {
         match fs::metadata(&place.path) {
             Ok(is) if is.is_dir() => found.look_into(place),
-            Ok(is) if is.is_file() => match session(&place.path, &is, None) {
-                Ok(session) => found.sessions.push(session),
-                Err(error) => found.odd.push(Odd { path: place.path.clone(), error }),
-            },
+            Ok(is) if is.is_file() => found.look_at(&place.path, &is),
             Ok(_) => {
                 let error = Error::invalid("expected a file or a directory");
                 found.odd.push(Odd { path: place.path.clone(), error });
@@ -99,18 +105,67 @@ pub fn find(places: &[Place]) -> Found {
         }
     }
     let order = |a: &FoundSession, b: &FoundSession| {
-        (&a.agent, &a.session, &a.path).cmp(&(&b.agent, &b.session, &b.path))
+        (&a.agent, &a.session, &a.path, &a.entry).cmp(&(&b.agent, &b.session, &b.path, &b.entry))
     };
     found.sessions.sort_by(order);
     // A place may lie inside another one.
-    found.sessions.dedup_by(|a, b| a.path == b.path);
+    found.sessions.dedup_by(|a, b| (&a.path, &a.entry) == (&b.path, &b.entry));
+    found.drop_what_a_database_took_over();
     found
 }
 
 impl Found {
+    /// Looks at a file that is a place of its own.
+    fn look_at(&mut self, path: &Path, is: &Metadata) {
+        if opencode::is_database(path) && self.database(path) {
+            return;
+        }
+        match session(path, is, None) {
+            Ok(session) => self.sessions.push(session),
+            Err(error) => self.odd.push(Odd { path: path.to_owned(), error }),
+        }
+    }
+
+    /// Adds the sessions of a database; false when it is none of opencode.
+    fn database(&mut self, path: &Path) -> bool {
+        match opencode::database_sessions(path) {
+            Ok(Some(listed)) => {
+                self.sessions.extend(listed.sessions);
+                let odd = listed.odd.map(|error| Odd { path: path.to_owned(), error });
+                self.odd.extend(odd);
+            }
+            Ok(None) if opencode::is_database_name(path) => {
+                let message = "expected the tables of opencode: session, message and part";
+                let error = Error::invalid(message);
+                self.odd.push(Odd { path: path.to_owned(), error });
+            }
+            Ok(None) => return false,
+            Err(error) => self.odd.push(Odd { path: path.to_owned(), error }),
+        }
+        true
+    }
+
+    /// Leaves out the files of sessions that opencode moved into its database: these go on there.
+    fn drop_what_a_database_took_over(&mut self) {
+        let moved: HashSet<String> = self
+            .sessions
+            .iter()
+            .filter(|found| found.entry.is_some())
+            .map(|found| found.session.clone())
+            .collect();
+        self.sessions.retain(|found| {
+            let is_file = found.entry.is_none() && opencode::is_part_of_store(&found.path);
+            !(is_file && moved.contains(&found.session))
+        });
+    }
+
     fn look_into(&mut self, place: &Place) {
         let mut seen = Seen::default();
-        seen.folder(&place.path, 0);
+        if place.agent == opencode::AGENT {
+            seen.data_of_opencode(&place.path);
+        } else {
+            seen.folder(&place.path, 0);
+        }
         self.odd.append(&mut seen.odd);
         let agent = Some(place.agent.as_str()).filter(|agent| !agent.is_empty());
         let looked: Vec<(PathBuf, Result<FoundSession>)> = seen
@@ -129,15 +184,27 @@ impl Found {
             }
         }
         for store in seen.stores {
-            match opencode::sessions(&store) {
+            match opencode::store_sessions(&store) {
                 Ok(sessions) => self.sessions.extend(sessions),
                 Err(error) => self.odd.push(Odd { path: store, error }),
             }
+        }
+        for path in seen.databases {
+            self.database(&path);
         }
     }
 }
 
 impl Seen {
+    /// What opencode keeps in its folder, where nothing else is looked at: it has secrets beside it.
+    fn data_of_opencode(&mut self, folder: &Path) {
+        self.databases = opencode::databases_in(folder);
+        let store = folder.join(opencode::STORAGE);
+        if opencode::is_store(&store) {
+            self.stores.push(store);
+        }
+    }
+
     fn folder(&mut self, folder: &Path, depth: usize) {
         if let Err(error) = self.entries(folder, depth) {
             let error = Error::io("read the directory", error);
@@ -153,16 +220,14 @@ impl Seen {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let (path, kind) = (entry.path(), entry.file_type()?);
-            let is_candidate = || {
-                let extension = path.extension().and_then(|extension| extension.to_str());
-                extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
-            };
             if kind.is_dir() {
                 let name = entry.file_name();
                 if depth < MAX_DEPTH && !PASSED_OVER.iter().any(|passed| name == *passed) {
                     self.folder(&path, depth + 1);
                 }
-            } else if kind.is_file() && is_candidate() {
+            } else if kind.is_file() && opencode::is_database_name(&path) {
+                self.databases.push(path);
+            } else if kind.is_file() && may_be_transcript(&path) {
                 // One that is gone by now is no session.
                 if let Ok(is) = entry.metadata() {
                     self.files.push((path, is));
@@ -173,20 +238,30 @@ impl Seen {
     }
 }
 
+/// Whether a file is called as transcripts are. One that is compressed and lies beside itself as it was
+/// before, as while Codex compresses it, is none.
+fn may_be_transcript(path: &Path) -> bool {
+    let (end, compressed) = COMPRESSED;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if let Some(plain) = name.strip_suffix(compressed).filter(|plain| plain.ends_with(end)) {
+        return !path.with_file_name(plain).exists();
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+}
+
 /// The session in the file at `path`; `InvalidInput` when it is no transcript.
 fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSession> {
-    let mut head = Vec::new();
     let file = File::open(path).map_err(|error| Error::io("open it", error))?;
-    let read = file.take(HEAD_BYTES as u64).read_to_end(&mut head);
-    read.map_err(|error| Error::io("read it", error))?;
-    let format = detect(&head)?;
+    let format = detect(&read_head(BufReader::with_capacity(HEAD_BYTES, file))?)?;
     if format.whole.is_some() {
         let what = format!("it is a state of {} and no session: import it", format.name);
         return Err(Error::invalid(what));
     }
     let agent = agent.unwrap_or(format.name).to_owned();
     let (path, session) = (path.to_owned(), session_name(path));
-    Ok(FoundSession { agent, path, format, session, bytes: is.len(), modified: modified(is) })
+    let (bytes, modified) = (is.len(), modified(is));
+    Ok(FoundSession { agent, path, entry: None, format, session, bytes, modified })
 }
 
 /// When a file was written to last; long ago where nobody knows.
@@ -194,7 +269,7 @@ pub(super) fn modified(is: &Metadata) -> SystemTime {
     is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// The format of a store of opencode.
+/// The format of what opencode stores.
 pub(super) fn opencode_format() -> Result<&'static Format> {
-    named("opencode")
+    named(opencode::AGENT)
 }

@@ -1,17 +1,17 @@
 //! The agents that people run: where they keep their sessions, and all of these taken in at once.
 //!
 //! Agents write down what they do as they go, each in a place and a format of its own, one file a
-//! session. [`places`] says where, [`find`] looks what is there, and [`adopt`] imports it: several
+//! session, or one database for all. [`places`] says where, [`find`] looks what is there, and [`adopt`] imports it: several
 //! sessions at once, again and again, with only the new turns each time. Nothing outside the store
 //! is written to.
 //!
 //! | agent | where it keeps sessions |
 //! |---|---|
 //! | Claude Code | `$CLAUDE_CONFIG_DIR/projects`, else `~/.claude/projects`; `~/.config/claude/projects` |
-//! | Codex | `sessions` and `archived_sessions` in `$CODEX_HOME`, else `~/.codex` |
+//! | Codex | `sessions` and `archived_sessions` in `$CODEX_HOME`, else `~/.codex`; the older ones compressed |
 //! | Gemini CLI | `~/.gemini/tmp/<project>/chats` |
 //! | Copilot CLI | `$COPILOT_HOME/session-state`, else `~/.copilot/session-state` |
-//! | opencode | `opencode/storage` in the XDG data directory, one file a message and part |
+//! | opencode | `opencode/opencode*.db` in the XDG data directory and `$OPENCODE_DB`, and before version 1.2 `opencode/storage`, one file a message and part |
 //! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
 //! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `~/.cline/data/tasks` |
 //!

@@ -14,7 +14,9 @@ const COMMON: [(&str, &str); 3] =
 /// same session. A sub-agent's file is called after the session that it worked for, too.
 #[must_use]
 pub fn session_name(path: &Path) -> String {
-    let stem = text(path.file_stem());
+    // A transcript is the same one when it is compressed.
+    let plain = path.extension().filter(|end| *end == "zst").map(|_| path.with_extension(""));
+    let stem = text(plain.as_deref().unwrap_or(path).file_stem());
     let mut folders = path.ancestors().skip(1).map(|folder| text(folder.file_name()));
     let [parent, above] = [(); 2].map(|()| folders.next().unwrap_or_default());
     let is_common = COMMON.contains(&(above.as_str(), stem.as_str()));
@@ -50,6 +52,8 @@ mod tests {
             ("a..b.json", "a--b"),
             (".hidden", "hidden"),
             ("events.jsonl", "events"),
+            ("/c/rollout-2026-05-01T10-00-00-ab.jsonl.zst", "rollout-2026-05-01T10-00-00-ab"),
+            (".zst", "zst"),
             ("/h/.copilot/session-state/a9-1/events.jsonl", "a9-1"),
             ("/h/tasks/17000/api_conversation_history.json", "17000"),
             ("/p/3f2a/subagents/agent-a1.jsonl", "3f2a-agent-a1"),

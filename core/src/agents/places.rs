@@ -34,7 +34,7 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
         ("codex", codex.join("archived_sessions")),
         ("gemini-cli", home.join(".gemini/tmp")),
         ("copilot-cli", below("COPILOT_HOME", ".copilot").join("session-state")),
-        ("opencode", data.join("opencode/storage")),
+        ("opencode", data.join("opencode")),
         ("pi", below("PI_CODING_AGENT_DIR", ".pi/agent").join("sessions")),
     ];
     for config in [".config", "Library/Application Support"] {
@@ -45,6 +45,9 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
         found.extend(EDITORS.map(tasks));
     }
     found.push(("cline", home.join(".cline/data/tasks")));
+    // A relative one lies in the folder of opencode, where it is called as all are.
+    let database = directory("OPENCODE_DB").filter(|path| path.is_absolute());
+    found.extend(database.map(|path| ("opencode", path)));
     let place = |(agent, path): (&str, PathBuf)| Place { agent: agent.to_owned(), path };
     found.into_iter().map(place).collect()
 }
@@ -67,8 +70,9 @@ mod tests {
         assert_eq!(of(&[home], "codex"), ["/h/.codex/sessions", "/h/.codex/archived_sessions"]);
         assert_eq!(of(&[home, ("CODEX_HOME", "/c")], "codex")[0], "/c/sessions");
         assert_eq!(of(&[home, ("CODEX_HOME", "")], "codex")[0], "/h/.codex/sessions");
-        assert_eq!(of(&[home], "opencode"), ["/h/.local/share/opencode/storage"]);
-        assert_eq!(of(&[home, ("XDG_DATA_HOME", "/d")], "opencode"), ["/d/opencode/storage"]);
+        assert_eq!(of(&[home], "opencode"), ["/h/.local/share/opencode"]);
+        let moved = [home, ("XDG_DATA_HOME", "/d"), ("OPENCODE_DB", "/e/my.db")];
+        assert_eq!(of(&moved, "opencode"), ["/d/opencode", "/e/my.db"]);
         assert!(of(&[], "codex").is_empty());
     }
 }

@@ -12,17 +12,21 @@ use crate::error::{Error, Result};
 /// Bytes from the beginning of a file that [`detect`] looks at.
 pub const HEAD_BYTES: usize = 64 << 10;
 
+/// How an SQLite database begins.
+pub(crate) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
+
 const MAX_LINES: usize = 64;
 
 /// Most fields that an error names.
 const MAX_SHOWN_FIELDS: usize = 8;
 
-/// The format of a file that begins with `head`, of which [`HEAD_BYTES`] are enough.
+/// The format of a file that begins with `head`, of which [`HEAD_BYTES`] are enough;
+/// [`read_head`](super::read_head) reads them.
 ///
 /// # Errors
 /// `InvalidInput` when there is nothing to see, or nothing that a known format begins with.
 pub fn detect(head: &[u8]) -> Result<&'static Format> {
-    if head.starts_with(formats::codesign::DATABASE_MAGIC) {
+    if head.starts_with(DATABASE_MAGIC) {
         return formats::named(formats::codesign::NAME);
     }
     let text = String::from_utf8_lossy(head);

@@ -17,13 +17,14 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 
 use bytes::Bytes;
 
-use super::detect::{HEAD_BYTES, detect};
+use super::detect::detect;
 use super::event::{Event, Parser};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
+use super::unpack::unpacked;
 use super::whole::{import_whole, read_all};
 use crate::context::Builder;
 use crate::error::{Error, Result};
@@ -98,18 +99,22 @@ pub struct ImportNote {
     pub what: String,
 }
 
-/// Imports a transcript. Memory: the largest record, and a few MiB.
+/// Imports a transcript, also one that is compressed with zstd: what is stored is what it unpacks to.
+/// Memory: the largest record, and a few MiB; 8 MiB more to unpack it.
 ///
 /// # Errors
-/// `InvalidInput` for an empty file or an unknown format, naming what was looked for; `LimitExceeded`
+/// `Io` for a compressed one that is damaged or grows beyond measure; `InvalidInput` for an empty file or an unknown format, naming what was looked for; `LimitExceeded`
 /// for a record over the limit, naming its line; `Conflict` when another process moved the branch
 /// meanwhile. The store is then as it was.
 pub fn import(
     repo: &Repository,
-    mut input: impl BufRead,
+    input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
-    let head = read_head(&mut input)?;
+    let (head, input) = unpacked(Box::new(input))?;
+    if head.is_empty() {
+        return Err(Error::invalid("the file is empty: expected a transcript"));
+    }
     let format = match options.format {
         Some(format) => format,
         None => detect(&head)?,
@@ -159,19 +164,6 @@ fn document_below(repo: &Repository, format: &Format, joint: &Joint) -> Result<O
     let name = store.read_as(Kind::Blob, &item.link.id)?;
     let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok());
     id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
-}
-
-/// The beginning of a file, which says what it is.
-fn read_head(input: &mut impl BufRead) -> Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    input
-        .take(HEAD_BYTES as u64)
-        .read_to_end(&mut head)
-        .map_err(|error| Error::io("read the transcript", error))?;
-    if head.is_empty() {
-        return Err(Error::invalid("the file is empty: expected a transcript"));
-    }
-    Ok(head)
 }
 
 /// An import under way.

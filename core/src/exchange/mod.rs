@@ -31,13 +31,17 @@ mod search;
 mod shape;
 mod source;
 mod spiral;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 mod state;
 mod turns;
+mod unpack;
 mod usage;
 mod view;
 mod whole;
 
 pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
+pub(crate) use detect::DATABASE_MAGIC;
 pub use detect::{HEAD_BYTES, detect};
 pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
@@ -55,6 +59,7 @@ pub use spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
 };
 pub use state::{JSON_MEDIA, apply_state};
+pub use unpack::read_head;
 pub use usage::{TOKENS, Usage, context_tokens, usage};
 pub use view::{MessageView, ToolCall, ToolResult};
 pub use whole::{Archive, Whole, WholeDocument};

@@ -59,7 +59,7 @@
 //! ```
 
 mod cache;
-mod codec;
+pub(crate) mod codec;
 mod collect;
 mod commit;
 mod examine;

@@ -1,6 +1,7 @@
 //! Which transcripts were adopted as what, and how their files were then.
 //!
-//! One file among the caches of a store. It is a cache: without it every transcript is read again, and
+//! A database holds many transcripts: each has its own entry, with how the database was and the log
+//! beside it, where new rows are first. One file among the caches of a store. It is a cache: without it every transcript is read again, and
 //! found to be known. It holds paths, stats and names of branches, and no content.
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ const VERSION: u32 = 1;
 /// What is known of files that were adopted.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// By path.
+    /// By path, and by the transcript in it for a database.
     files: BTreeMap<String, Entry>,
     /// Where it is kept, and the clock of that file system when it was opened.
     place: Option<(Folder, Moment)>,
@@ -33,14 +34,20 @@ pub struct Seen {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
-    /// A [`Stat`], as numbers.
+    /// A [`Stat`], as numbers; for a database also that of its log.
     stat: Vec<u8>,
     branch: String,
 }
 
 /// How a file was when it was looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark(Stat);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark(Vec<u8>);
+
+/// What stands between a path and the transcript in that file; no path has it.
+const ENTRY: char = '\0';
+
+/// What the log beside a database is called, after it.
+const LOG: &str = "-wal";
 
 #[derive(Serialize, Deserialize)]
 struct Stored<F> {
@@ -70,28 +77,27 @@ impl Seen {
         Self { files, place: None, is_changed: false }
     }
 
-    /// The branch that has the file at `path`, if that is as it was.
+    /// The branch that has the file at `path`, or the transcript `entry` in that database, if the file
+    /// is as it was.
     #[must_use]
-    pub fn unchanged(&self, path: &Path) -> Option<&str> {
-        let entry = self.files.get(path.to_str()?)?;
-        let stat = Stat::decode(entry.stat.as_slice().try_into().ok()?)?;
-        (stat_of(path)? == stat).then_some(&entry.branch)
+    pub fn unchanged(&self, path: &Path, entry: Option<&str>) -> Option<&str> {
+        let known = self.files.get(&key(path, entry)?)?;
+        (stats_of(path, entry, &|_| true)? == known.stat).then_some(&known.branch)
     }
 
-    /// How the file at `path` is now. Nothing when that would not show what is written to it next, as
-    /// of a file that was changed a moment ago.
+    /// How the file at `path` is now, or the database with `entry`. Nothing when that would not show what
+    /// is written to it next, as of a file that was changed a moment ago.
     #[must_use]
-    pub fn mark(&self, path: &Path) -> Option<Mark> {
+    pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<Mark> {
         let (_, moment) = self.place.as_ref()?;
-        stat_of(path).filter(|stat| stat.lasts(moment)).map(Mark)
+        stats_of(path, entry, &|stat| stat.lasts(moment)).map(Mark)
     }
 
-    /// Remembers that `branch` has the file at `path` as it was at `mark`.
-    pub fn insert(&mut self, path: &Path, mark: Mark, branch: &str) {
-        let Some(path) = path.to_str() else { return };
-        let mut stat = Vec::with_capacity(STAT_BYTES);
-        Stat::encode(Some(&mark.0), &mut stat);
-        self.files.insert(path.to_owned(), Entry { stat, branch: branch.to_owned() });
+    /// Remembers that `branch` has the file at `path`, or the transcript `entry` in it, as it was at
+    /// `mark`.
+    pub fn insert(&mut self, path: &Path, entry: Option<&str>, mark: Mark, branch: &str) {
+        let Some(key) = key(path, entry) else { return };
+        self.files.insert(key, Entry { stat: mark.0, branch: branch.to_owned() });
         self.is_changed = true;
     }
 
@@ -103,7 +109,7 @@ impl Seen {
         let Some((folder, _)) = self.place.as_ref().filter(|_| self.is_changed) else {
             return Ok(());
         };
-        self.files.retain(|path, _| Path::new(path).exists());
+        self.files.retain(|key, _| Path::new(key.split(ENTRY).next().unwrap_or(key)).exists());
         let failed = |error| Error::io("write which transcripts were adopted", error);
         let stored = Stored { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
@@ -125,6 +131,29 @@ fn stored(folder: &Folder) -> BTreeMap<String, Entry> {
     let stored = read(folder, NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let stored = stored.filter(|stored: &Stored<_>| stored.version == VERSION);
     stored.map(|stored| stored.files).unwrap_or_default()
+}
+
+fn key(path: &Path, entry: Option<&str>) -> Option<String> {
+    let path = path.to_str()?;
+    Some(entry.map_or_else(|| path.to_owned(), |entry| format!("{path}{ENTRY}{entry}")))
+}
+
+/// How a file is, and for a database also its log, if `counts` says so of each that is there.
+fn stats_of(path: &Path, entry: Option<&str>, counts: &dyn Fn(&Stat) -> bool) -> Option<Vec<u8>> {
+    let mut stats = vec![Some(stat_of(path)?)];
+    if entry.is_some() {
+        let mut log = path.as_os_str().to_owned();
+        log.push(LOG);
+        stats.push(stat_of(Path::new(&log)));
+    }
+    let mut bytes = Vec::with_capacity(2 * STAT_BYTES);
+    for stat in &stats {
+        if !stat.as_ref().is_none_or(counts) {
+            return None;
+        }
+        Stat::encode(stat.as_ref(), &mut bytes);
+    }
+    Some(bytes)
 }
 
 fn stat_of(path: &Path) -> Option<Stat> {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `archive` | what a store holds, whichever file it came from |
 //! | `document` | `design-store.json`, checked, with the place of everything wrong |
-//! | `sqlite`, `wal` | `designs.db` of v0.1, and the log beside it |
+//! | `sqlite` | `designs.db` of v0.1, with the log beside it |
 //! | `chat` | rows of a chat: what they say, and where turns begin |
 //! | `session` | `sessions/<design>.jsonl`, a transcript like others |
 //! | `order` | which snapshot comes after which |
@@ -30,13 +30,12 @@ mod session;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod told;
-#[cfg(feature = "sqlite")]
-mod wal;
 
 use std::io::BufRead;
 
 use bytes::Bytes;
 
+use super::super::detect::DATABASE_MAGIC;
 use super::super::document::{Document, Rules};
 use super::super::format::Format;
 use super::super::import::{ImportOptions, ImportReport};
@@ -79,9 +78,6 @@ const CHAT_SOURCE: &str = "chat-source";
 /// Facts of a commit: which snapshot it is, and where it stood in the file.
 const SNAPSHOT: &str = "codesign/snapshot";
 const ORDER: &str = "codesign/order";
-
-/// How an SQLite database begins.
-pub(in crate::exchange) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// How to read a store.
 pub(super) const STORE: Format = Format {

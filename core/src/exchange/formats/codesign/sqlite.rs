@@ -1,48 +1,22 @@
 //! The databases of v0.1: `designs.db`, and what its migration left as `designs.db.v0.1.backup`.
 //!
-//! A database is read from its bytes into memory and never from its place, so nothing is written beside
-//! it. Its rows become a design store as later versions write it, which is checked as such; chats,
-//! comments and files, for which that has no place, are added. The bytes are hostile: views, triggers,
-//! virtual tables and computed columns are not run, and neither rows nor steps grow without limit.
+//! A database is read from its bytes and never from its place, so nothing is written beside it. Its rows
+//! become a design store as later versions write it, which is checked as such; chats, comments and
+//! files, for which that has no place, are added.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
-use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode};
 use serde_json::{Map, Value};
 
 use super::archive::{Archive, Chat, Design};
 use super::chat::{Turns, view};
 use super::path::design_path;
-use super::{archive, document, wal};
-use crate::error::{Error, ErrorKind, Result};
+use super::{archive, document};
+use crate::error::{Error, Result};
 use crate::exchange::json::{self, is_too_deep};
-
-/// Most bytes of a value, and of a row.
-const MAX_ROW_BYTES: i32 = 64 << 20;
-
-/// Longest statement of a schema, in bytes.
-const MAX_SQL_BYTES: i32 = 1 << 20;
-
-/// Steps of the machine that a query may take, at least, and more for each byte of the database.
-const MIN_STEPS: u64 = 20_000_000;
-const STEPS_PER_BYTE: u64 = 2;
-const STEPS_AT_A_TIME: i32 = 10_000;
-
-/// Where the header says how large a database is.
-const PAGE_BYTES_AT: usize = 16;
-const VERSIONS_AT: std::ops::Range<usize> = 18..20;
-const CHANGES_AT: usize = 24;
-const PAGES_AT: usize = 28;
-const VALID_FOR_AT: usize = 92;
-const HEADER_BYTES: usize = 100;
-
-/// The version of a database without a log.
-const ROLLBACK_VERSION: u8 = 1;
+use crate::exchange::sqlite::{Cell, Database, Image, quoted};
 
 /// Reads a database with what the log beside it has committed.
 ///
@@ -50,16 +24,8 @@ const ROLLBACK_VERSION: u8 = 1;
 /// `InvalidInput` for what is damaged, cut off or no design store, with the place of a wrong value;
 /// `LimitExceeded` for a row over 64 MiB.
 pub(super) fn read(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
-    let mut image = match &log {
-        Some(log) => wal::apply(&file, log)?,
-        None => file.to_vec(),
-    };
-    check_length(&image)?;
-    // A database in memory has no log: without this, SQLite looks for one.
-    if let Some(versions) = image.get_mut(VERSIONS_AT) {
-        versions.fill(ROLLBACK_VERSION);
-    }
-    let database = Database::open(image)?;
+    let image = Arc::new(Image::of_bytes(file.clone(), log.clone())?);
+    let database = Designs::open(&image)?;
     let mut archive = database.store()?;
     database.add_chats(&mut archive)?;
     for row in database.rows("db_meta")? {
@@ -76,152 +42,46 @@ pub(super) fn read(file: Bytes, log: Option<Bytes>) -> Result<Archive> {
     Ok(archive)
 }
 
-/// Refuses a database that ends before its last page.
-fn check_length(image: &[u8]) -> Result<()> {
-    let found = image.len();
-    let number = |at: usize| {
-        let word = image.get(at..at + 4)?;
-        Some(u32::from_be_bytes(word.try_into().ok()?))
-    };
-    let page = image.get(PAGE_BYTES_AT..PAGE_BYTES_AT + 2);
-    let page = page.and_then(|page| Some(u16::from_be_bytes(page.try_into().ok()?)));
-    let (Some(page), Some(pages)) = (page.filter(|_| found >= HEADER_BYTES), number(PAGES_AT))
-    else {
-        let message = format!(
-            "the database is cut off: expected {HEADER_BYTES} bytes or more, found {found}"
-        );
-        return Err(Error::invalid(message));
-    };
-    let page_bytes = if page == 1 { 65536 } else { u64::from(page) };
-    let expected = u64::from(pages) * page_bytes;
-    let is_told = number(CHANGES_AT) == number(VALID_FOR_AT) && pages > 0;
-    if is_told && (found as u64) < expected {
-        let message = format!("the database is cut off: expected {expected} bytes, found {found}");
-        return Err(Error::invalid(message));
-    }
-    Ok(())
-}
-
-struct Database {
-    connection: Connection,
+struct Designs {
+    database: Database,
 }
 
 type Row = Map<String, Value>;
 
-impl Database {
-    fn open(image: Vec<u8>) -> Result<Self> {
-        let failed = |error| refused("open the database", &error);
-        let mut connection = Connection::open_in_memory().map_err(failed)?;
-        let len = image.len();
-        connection.deserialize_read_exact("main", image.as_slice(), len, true).map_err(failed)?;
-        drop(image);
-        for (limit, value) in [
-            (Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES),
-            (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL_BYTES),
-            (Limit::SQLITE_LIMIT_ATTACHED, 0),
-        ] {
-            connection.set_limit(limit, value).map_err(failed)?;
-        }
-        for (config, on) in [
-            (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
-            (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
-            (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
-            (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
-        ] {
-            connection.set_db_config(config, on).map_err(failed)?;
-        }
-        let allowed = MIN_STEPS.saturating_add(len as u64 * STEPS_PER_BYTE);
-        let taken = AtomicU64::new(0);
-        let stop = move || {
-            let step = STEPS_AT_A_TIME.unsigned_abs();
-            taken.fetch_add(u64::from(step), Ordering::Relaxed) > allowed
-        };
-        connection.progress_handler(STEPS_AT_A_TIME, Some(stop)).map_err(failed)?;
-        let database = Self { connection };
-        database.check()?;
-        Ok(database)
-    }
-
-    /// Refuses what is damaged, and what a design store does not have.
-    fn check(&self) -> Result<()> {
-        let failed = |error| refused("read the schema", &error);
-        let foreign: i64 = self
-            .connection
-            .query_row(
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND rootpage = 0",
-                [],
-                |row| row.get(0),
-            )
-            .map_err(failed)?;
-        if foreign > 0 {
-            let message = "the database has a virtual table: expected one of open-codesign v0.1";
-            return Err(Error::invalid(message));
-        }
-        if self.columns("designs")?.is_empty() {
+impl Designs {
+    /// Refuses what is damaged, and what is no design store.
+    fn open(image: &Arc<Image>) -> Result<Self> {
+        let database = Database::open(image)?;
+        if database.columns("designs")?.is_empty() {
             let message = "the database has no table 'designs': expected one of open-codesign v0.1";
             return Err(Error::invalid(message));
         }
-        let found: String = self
-            .connection
-            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(|error| refused("check the database", &error))?;
-        if found == "ok" {
-            return Ok(());
-        }
-        // What SQLite found may quote names of the schema, and these are anybody's.
-        Err(Error::invalid("the database is damaged: its pages do not fit together"))
-    }
-
-    /// The columns of a table; none when there is no such table.
-    fn columns(&self, table: &str) -> Result<Vec<String>> {
-        let failed = |error| refused("read the schema", &error);
-        let is_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-        let count: i64 =
-            self.connection.query_row(is_table, [table], |row| row.get(0)).map_err(failed)?;
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let mut statement = self
-            .connection
-            .prepare("SELECT name, hidden FROM pragma_table_xinfo(?1) ORDER BY cid")
-            .map_err(failed)?;
-        let mut rows = statement.query([table]).map_err(failed)?;
-        let mut names = Vec::new();
-        while let Some(row) = rows.next().map_err(failed)? {
-            // A computed column could say anything, at any cost.
-            if row.get::<_, i64>(1).map_err(failed)? == 0 {
-                names.push(row.get::<_, String>(0).map_err(failed)?);
-            }
-        }
-        Ok(names)
+        database.check()?;
+        Ok(Self { database })
     }
 
     /// The rows of a table in the order in which they came, with names as in a store: `designId`.
     fn rows(&self, table: &str) -> Result<Vec<Row>> {
-        let columns = self.columns(table)?;
+        let columns = self.database.columns(table)?;
         if columns.is_empty() {
             return Ok(Vec::new());
         }
-        let quoted: Vec<String> =
-            columns.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();
-        let query = format!("SELECT {} FROM \"{table}\"", quoted.join(", "));
-        let failed = |error| refused(&format!("read the table {table}"), &error);
-        let mut statement = self.connection.prepare(&query).map_err(failed)?;
-        let mut found = statement.query([]).map_err(failed)?;
+        let listed: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
+        let query = format!("SELECT {} FROM \"{table}\"", listed.join(", "));
         let names: Vec<String> = columns.iter().map(|name| camel_case(name)).collect();
         let mut rows = Vec::new();
-        while let Some(row) = found.next().map_err(failed)? {
+        self.database.each(&query, &[], &format!("read the table {table}"), &mut |row| {
             let mut values = Row::new();
             for (index, name) in names.iter().enumerate() {
-                let value = row.get_ref(index).map_err(failed)?;
-                let value = value_of(value).ok_or_else(|| {
+                let value = value_of(row.cell(index)?).ok_or_else(|| {
                     let place = format!("{table}, row {}, {name}", rows.len() + 1);
                     Error::invalid(format!("{place}: expected text, found bytes that are none"))
                 })?;
                 values.insert(name.clone(), value);
             }
             rows.push(values);
-        }
+            Ok(())
+        })?;
         Ok(rows)
     }
 
@@ -400,13 +260,13 @@ fn inner_json(value: Value) -> Value {
 }
 
 /// Nothing for bytes that are no text.
-fn value_of(value: ValueRef<'_>) -> Option<Value> {
+fn value_of(value: Cell<'_>) -> Option<Value> {
     Some(match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(number) => number.into(),
-        ValueRef::Real(number) => number.into(),
-        ValueRef::Text(text) => std::str::from_utf8(text).ok()?.into(),
-        ValueRef::Blob(_) => return None,
+        Cell::Null => Value::Null,
+        Cell::Integer(number) => number.into(),
+        Cell::Real(number) => number.into(),
+        Cell::Text(text) => text.into(),
+        Cell::Bytes => return None,
     })
 }
 
@@ -425,26 +285,4 @@ fn camel_case(name: &str) -> String {
         }
     }
     camel
-}
-
-/// What SQLite reports, as an error of ours. What it says may quote the database.
-fn refused(action: &str, error: &rusqlite::Error) -> Error {
-    let code = error.sqlite_error_code();
-    match code {
-        Some(ErrorCode::TooBig) => {
-            let message = format!("{action}: a row has more than {MAX_ROW_BYTES} bytes");
-            Error::new(ErrorKind::LimitExceeded, message)
-        }
-        Some(ErrorCode::OperationInterrupted) => {
-            Error::invalid(format!("{action}: it takes more steps than a design store does"))
-        }
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Error::invalid(format!("{action}: it is damaged"))
-        }
-        _ => Error::invalid(format!("{action}: SQLite refuses it ({})", code_name(code))),
-    }
-}
-
-fn code_name(code: Option<ErrorCode>) -> String {
-    code.map_or_else(|| "no code".to_owned(), |code| format!("{code:?}"))
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use turntree::ErrorKind;
-use turntree::context::{Builder, Context, Selection};
+use turntree::context::{Builder, Context, MessageEntry, Role, Selection};
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy};
-use turntree::object::{Kind, ObjectId};
+use turntree::object::{Kind, ObjectId, ObjectSink};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp, before_ref};
 use turntree::store::Thoroughness;
 use turntree::workspace::{
@@ -531,6 +531,52 @@ fn a_redaction_moves_what_a_rollback_went_back_to_along() {
     assert_eq!((place.files()["a"].as_str(), place.files()["key"].as_str()), ("turn 1", "(gone)"));
 }
 
+/// Changes one byte of the journal, where `bytes` are stored as they are.
+fn harm(place: &Place, bytes: &[u8]) {
+    let mut harmed = 0;
+    for entry in fs::read_dir(place.sandbox.store().join("journal")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut content = fs::read(&path).unwrap();
+        if let Some(at) = content.windows(bytes.len()).position(|window| window == bytes) {
+            content[at] ^= 1;
+            fs::write(&path, content).unwrap();
+            harmed += 1;
+        }
+    }
+    assert_eq!(harmed, 1);
+}
+
+#[test]
+fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
+    let mut place = Place::new();
+    let stamp = place.stamp();
+    let (mut change, mut builder) = (place.repo().begin(), Builder::new());
+    let said = |n| format!(r#"{{"role":"user","content":"message {n} of all"}}"#);
+    for n in 0..200 {
+        let blob = change.write(Kind::Blob, said(n).into()).unwrap();
+        let entry = MessageEntry::new(blob, Role::User, "json");
+        builder.push_message(&mut change, "main", &entry).unwrap();
+    }
+    let draft = Snapshot::new(builder.write(&mut change).unwrap(), "said", &stamp);
+    let first = change.snapshot(&Place::branch(), draft).unwrap();
+    change.finish(&stamp, "snapshot").unwrap();
+    place.write("file", "one");
+    place.snapshot("2");
+    harm(&place, said(150).as_bytes());
+
+    let repo = place.sandbox.reopened();
+    let prepare = |only: &[&str]| {
+        let restore = place.restore(first, only, false);
+        prepare(&repo, &restore, &CaptureOptions::default(), &stamp).map(drop)
+    };
+    for only in [&[][..], &["conversation"]] {
+        let error = prepare(only).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("agents/main/messages"), "{error}");
+    }
+    prepare(&["scratchpad"]).unwrap();
+}
+
 #[test]
 fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
     let mut place = Place::new();
@@ -547,17 +593,7 @@ fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
     place.snapshot("2");
     let (tip, before) = (place.tip().unwrap(), place.files());
 
-    let mut harmed = 0;
-    for entry in fs::read_dir(place.sandbox.store().join("journal")).unwrap() {
-        let path = entry.unwrap().path();
-        let mut bytes = fs::read(&path).unwrap();
-        if let Some(at) = bytes.windows(16).position(|window| *window == random[32..48]) {
-            bytes[at] ^= 1;
-            fs::write(&path, bytes).unwrap();
-            harmed += 1;
-        }
-    }
-    assert_eq!(harmed, 1);
+    harm(&place, &random[32..48]);
     let repo = place.sandbox.reopened();
     let restore = place.restore(first, &[], true);
     let error = prepare(&repo, &restore, &CaptureOptions::default(), &stamp(99)).unwrap_err();

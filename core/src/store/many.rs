@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::view::Place;
+use super::view::{Place, Stretch};
 use super::{Store, read};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
@@ -82,6 +82,7 @@ impl Store {
             }
             _ => None,
         };
+        let stretch = Stretch::read(unit.iter().map(|(_, _, place)| place));
         for (at, id, place) in unit {
             let object = match (&block, place) {
                 (Some(block), Place::Packed(pack, kind, ordinal)) => {
@@ -90,7 +91,7 @@ impl Store {
                         Ok(Object { kind: *kind, bytes })
                     })
                 }
-                _ => place.read(id, &self.blocks),
+                _ => place.read_from(stretch.as_ref(), id, &self.blocks),
             };
             // There may be another copy.
             visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
@@ -156,7 +157,8 @@ fn of_kind(kind: Kind, id: &ObjectId, object: Object) -> Result<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::ErrorKind;
@@ -183,6 +185,19 @@ mod tests {
             let all = store.read_all(Kind::Blob, &ids).unwrap();
             for (id, bytes) in ids.iter().zip(all) {
                 assert_eq!(store.read_as(Kind::Blob, id).unwrap(), bytes, "cached: {cached}");
+            }
+        }
+        // Of all of them stretches are read at once, and of few each alone.
+        for step in [1, 90] {
+            let asked: Vec<ObjectId> = ids.iter().step_by(step).copied().collect();
+            let visited = Mutex::new(BTreeMap::new());
+            store.visit(&asked, &|at, object| {
+                visited.lock().unwrap().insert(at, object.unwrap().bytes);
+            });
+            let visited = visited.into_inner().unwrap();
+            assert_eq!(visited.len(), asked.len());
+            for (at, bytes) in visited {
+                assert_eq!(store.read_as(Kind::Blob, &asked[at]).unwrap(), bytes);
             }
         }
         ids.push(ObjectId::of(Kind::Blob, b"absent"));

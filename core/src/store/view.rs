@@ -187,9 +187,23 @@ impl View {
 impl Place {
     /// The object `id`, which lies here, verified.
     pub(super) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
+        self.read_from(None, id, blocks)
+    }
+
+    /// The same, perhaps from a stretch that was read before.
+    pub(super) fn read_from(
+        &self,
+        stretch: Option<&Stretch>,
+        id: &ObjectId,
+        blocks: &BlockCache,
+    ) -> Result<Object> {
         let (kind, bytes) = match self {
             Self::Active(Location { segment, stored }) => {
-                (stored.kind, unpack(segment, stored, active_bytes(segment, stored)?, id)?)
+                let bytes = match stretch.and_then(|stretch| stretch.bytes(stored)) {
+                    Some(bytes) => bytes,
+                    None => active_bytes(segment, stored)?,
+                };
+                (stored.kind, unpack(segment, stored, bytes, id)?)
             }
             Self::Sealed(sealed, stored) => {
                 let bytes = sealed.bytes(stored).ok_or_else(|| short(sealed.segment(), stored))?;
@@ -230,6 +244,38 @@ impl Place {
             }
             Self::Active(_) | Self::Sealed(..) => (file, at / UNIT_BYTES),
         }
+    }
+}
+
+/// A part of a segment that may still grow, read at once.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Stretch {
+    /// The part with all of `places`, which are sorted and of one file, if at least half of it is
+    /// asked for. Nothing when it cannot be read: each place alone says why.
+    pub(super) fn read<'p>(places: impl Iterator<Item = &'p Place> + Clone) -> Option<Self> {
+        let active = places.filter_map(|place| match place {
+            Place::Active(location) => Some(location),
+            Place::Sealed(..) | Place::Packed(..) => None,
+        });
+        let end = |at: &Location| at.stored.offset + u64::from(at.stored.stored_bytes);
+        let (first, end) = (active.clone().next()?, active.clone().map(end).max()?);
+        let asked: u64 = active.map(|at| u64::from(at.stored.stored_bytes)).sum();
+        let (start, segment) = (first.stored.offset, &first.segment);
+        let len = end.checked_sub(start).filter(|len| *len <= 2 * asked)?;
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        let read = segment.file.read_at(&mut bytes, start).ok()?;
+        (read == bytes.len()).then(|| Self { start, bytes: bytes.into() })
+    }
+
+    fn bytes(&self, stored: &Stored) -> Option<Bytes> {
+        let start = usize::try_from(stored.offset.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(stored.stored_bytes as usize)?;
+        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
     }
 }
 

@@ -28,7 +28,7 @@
 //! | [`List::get`], [`Map::get`] | log n | |
 //! | [`List::push`], [`List::extend`] by k | none | k / 16, and the root |
 //! | [`List::splice`], [`Map::apply`] | log n for each place | log n for each place, and the root |
-//! | [`diff_lists`], [`diff_maps`] | log n for each change | |
+//! | [`diff_lists`], [`diff_maps`], [`NetDiff`] | log n for each change | |
 //! | [`merge_maps`] | log n for each change of either side | |
 //!
 //! Nothing but the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and cloning
@@ -67,6 +67,7 @@ mod diff;
 mod list;
 mod map;
 mod merge;
+mod net;
 mod node;
 mod run;
 mod splice;
@@ -78,6 +79,7 @@ pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
 pub use merge::{MapConflict, MapMerge, Region, merge_maps, regions};
+pub use net::{NetChange, NetChanges, NetDiff};
 pub use node::{Child, children, items, links};
 
 use crate::error::{Error, Result};

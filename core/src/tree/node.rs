@@ -132,15 +132,42 @@ pub(super) fn read_node(
     parent: &Entry,
     floor: &[u8],
 ) -> Result<Run> {
-    let id = &parent.item.link.id;
-    let bytes = source.read_as(Kind::Node, id)?;
-    let run = match decode(&bytes).map_err(|error| error.at(id))? {
-        Decoded::Node { shape: found, level: at, run } if found == shape && at == level => run,
-        other => {
-            let expected = format!("a {} of level {level}", node_name(shape));
-            return Err(Error::corrupt(id, expected, other.name()));
+    check_node(Node::read(source, &parent.item.link.id)?, shape, level, parent, floor)
+}
+
+/// A closed node as it says itself that it is.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    shape: Shape,
+    level: usize,
+    pub(super) run: Run,
+}
+
+impl Node {
+    /// Reads the node `id`.
+    pub(super) fn read(source: &dyn ObjectSource, id: &ObjectId) -> Result<Self> {
+        let bytes = source.read_as(Kind::Node, id)?;
+        match decode(&bytes).map_err(|error| error.at(id))? {
+            Decoded::Node(node) => Ok(node),
+            root => Err(Error::corrupt(id, "a node below a root", root.name())),
         }
-    };
+    }
+}
+
+/// The run of a node, which must be what `parent` refers to at `level`; its keys must lie over `floor`.
+pub(super) fn check_node(
+    node: Node,
+    shape: Shape,
+    level: usize,
+    parent: &Entry,
+    floor: &[u8],
+) -> Result<Run> {
+    let id = &parent.item.link.id;
+    if node.shape != shape || node.level != level {
+        let expected = format!("a {} of level {level}", node_name(shape));
+        return Err(Error::corrupt(id, expected, Decoded::Node(node).name()));
+    }
+    let run = node.run;
     if total(&run) != parent.count {
         return Err(Error::corrupt(id, format!("{} items", parent.count), total(&run)));
     }
@@ -149,7 +176,7 @@ pub(super) fn read_node(
     if shape == Shape::Map && !in_range {
         return Err(Error::corrupt(id, "the keys that its parent names", "others"));
     }
-    Ok(run.into())
+    Ok(run)
 }
 
 /// What the node or root in `bytes` refers to, in order: nodes of the level below, and the links
@@ -177,7 +204,7 @@ pub struct Child {
 pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
     let (first_level, runs) = match decode(bytes)? {
         Decoded::Root(root) => (0, root.runs),
-        Decoded::Node { level, run, .. } => (level, vec![run.into()]),
+        Decoded::Node(Node { level, run, .. }) => (level, vec![run]),
     };
     let mut children = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
     for (level, run) in (first_level..).zip(&runs) {
@@ -197,7 +224,7 @@ pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
 pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
     let run = match decode(bytes)? {
         Decoded::Root(root) => root.runs.into_iter().next(),
-        Decoded::Node { level, run, .. } => (level == 0).then(|| run.into()),
+        Decoded::Node(Node { level, run, .. }) => (level == 0).then_some(run),
     };
     let run = run.unwrap_or_default();
     Ok(run.iter().map(|entry| (entry.key.clone(), entry.item.clone())).collect())
@@ -206,14 +233,16 @@ pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
 /// What a node object holds.
 enum Decoded {
     Root(Root),
-    Node { shape: Shape, level: usize, run: Vec<Entry> },
+    Node(Node),
 }
 
 impl Decoded {
     fn name(&self) -> String {
         match self {
             Self::Root(root) => root_name(root.shape).to_owned(),
-            Self::Node { shape, level, .. } => format!("a {} of level {level}", node_name(*shape)),
+            Self::Node(Node { shape, level, .. }) => {
+                format!("a {} of level {level}", node_name(*shape))
+            }
         }
     }
 }
@@ -253,7 +282,7 @@ fn decode(bytes: &Bytes) -> Result<Decoded> {
         let level = usize::try_from(level).unwrap_or(MAX_LEVELS);
         let run = read_run(&mut reader, bytes, shape, level)?;
         check_boundaries(&reader, shape, level, &run, true)?;
-        Decoded::Node { shape, level, run }
+        Decoded::Node(Node { shape, level, run: run.into() })
     };
     reader.finish()?;
     Ok(decoded)
@@ -299,7 +328,7 @@ mod tests {
         let mut objects = Memory::new();
         match decode(bytes).ok()? {
             Decoded::Root(root) => root.write(&mut objects).ok(),
-            Decoded::Node { shape, level, run } => {
+            Decoded::Node(Node { shape, level, run }) => {
                 write_node(&mut objects, shape, level, &run).ok().map(|entry| entry.item.link.id)
             }
         }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::{
-    Item, List, ListChange, MAX_KEY_BYTES, MAX_META_BYTES, Map, diff_lists, diff_maps, links,
+    Item, List, ListChange, MAX_KEY_BYTES, MAX_META_BYTES, Map, NetChange, NetDiff, diff_lists,
+    diff_maps, links,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource};
@@ -134,6 +135,35 @@ fn edits() -> impl Strategy<Value = BTreeMap<Bytes, Option<Item>>> {
     prop::collection::btree_map(edit, prop::option::of((0_u64..50).prop_map(item)), 0..200)
 }
 
+/// Lists of which each is an edit of the one before, or another one.
+fn lists_in_a_row() -> impl Strategy<Value = Vec<Vec<Item>>> {
+    let edit = (any::<Index>(), any::<Index>(), prop::collection::vec(0_u64..60, 0..30), 0_u8..8);
+    let edits = prop::collection::vec((edit, contents()), 1..5);
+    (contents(), edits).prop_map(|(first, edits)| {
+        let mut lists = vec![first];
+        for ((a, b, with, kind), other) in edits {
+            let mut next = lists.last().cloned().unwrap_or_default();
+            let end = next.len();
+            match kind {
+                0 => next = other,
+                1..=3 => drop(next.splice(end..end, with.into_iter().map(item))),
+                _ => drop(next.splice(range(end, &a, &b), with.into_iter().map(item))),
+            }
+            lists.push(next);
+        }
+        lists
+    })
+}
+
+/// How often each object is there.
+fn counts<'i>(items: impl IntoIterator<Item = &'i Item>) -> BTreeMap<super::Link, usize> {
+    let mut counts = BTreeMap::new();
+    for item in items {
+        *counts.entry(item.link).or_default() += 1;
+    }
+    counts
+}
+
 proptest! {
     #[test]
     fn a_list_is_its_model_and_its_root_forgets_the_edits(
@@ -253,6 +283,62 @@ proptest! {
     }
 
     #[test]
+    fn what_one_list_has_more_often_is_what_counting_says(versions in lists_in_a_row()) {
+        let mut objects = Memory::new();
+        let lists: Vec<(ObjectId, Vec<Item>)> = versions
+            .into_iter()
+            .map(|items| (list_of(&mut objects, items.clone()).write(&mut objects).unwrap(), items))
+            .collect();
+        let mut net = NetDiff::new(&objects);
+        let none = (None, Vec::new());
+        let sides = lists.iter().map(|(id, items)| (Some(id), items.clone()));
+        let sides: Vec<_> = std::iter::once(none.clone()).chain(sides).chain([none]).collect();
+        for pair in sides.windows(2) {
+            let [(old, before), (new, after)] = pair else { continue };
+            let found = net.lists(*old, *new).unwrap();
+            for (changes, side, other) in [(found.gone, before, after), (found.come, after, before)] {
+                let mut more = counts(side);
+                for (id, count) in counts(other) {
+                    more.entry(id).and_modify(|more| *more = more.saturating_sub(count));
+                }
+                more.retain(|_, count| *count > 0);
+                prop_assert_eq!(more, counts(changes.iter().map(|change| &change.item)));
+                prop_assert!(changes.is_sorted_by(|a, b| a.index < b.index));
+                for NetChange { index, item, .. } in changes {
+                    prop_assert_eq!(&side[usize::try_from(index).unwrap()], &item);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_map_has_more_is_what_its_model_says(before in edits(), edits in edits()) {
+        let mut objects = Memory::new();
+        let old: BTreeMap<_, _> =
+            before.into_iter().filter_map(|(key, item)| Some((key, item?))).collect();
+        let mut new = old.clone();
+        for (key, item) in edits {
+            match item {
+                Some(item) => drop(new.insert(key, item)),
+                None => drop(new.remove(&key)),
+            }
+        }
+        let ids = [&old, &new].map(|model| map_of(&mut objects, model).write(&mut objects).unwrap());
+        let mut net = NetDiff::new(&objects);
+        for (old_id, new_id, old, new) in [(0, 1, &old, &new), (1, 0, &new, &old)] {
+            let found = net.maps(Some(&ids[old_id]), Some(&ids[new_id])).unwrap();
+            for (changes, side, other) in [(found.gone, old, new), (found.come, new, old)] {
+                let is_other = |(key, item): &(&Bytes, &Item)| {
+                    other.get(*key).is_none_or(|other| other.link != item.link)
+                };
+                let expected = side.iter().filter(is_other).map(|(key, item)| (key.clone(), item.clone()));
+                let found = changes.into_iter().map(|change| (change.key, change.item));
+                prop_assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
     fn new_items_in_one_place_are_exactly_one_change(
         len in 0_usize..2_000,
         from: Index, to: Index,
@@ -361,6 +447,27 @@ fn an_edit_and_its_diff_cost_a_path_and_not_the_tree() {
         assert_eq!(diff_maps(&map, &edited, &objects).count(), 1);
         assert!(objects.take().0 < 40);
     }
+}
+
+#[test]
+fn versions_compared_in_a_row_are_read_once_each() {
+    let mut objects = Counting::default();
+    let mut list = list_of(&mut objects, items(0..1000));
+    let mut versions = vec![list.write(&mut objects).unwrap()];
+    for n in 1000..1100 {
+        list.push(&mut objects, item(n)).unwrap();
+        versions.push(list.write(&mut objects).unwrap());
+    }
+    objects.take();
+    let mut net = NetDiff::new(&objects);
+    for pair in versions.windows(2) {
+        let [old, new] = pair else { continue };
+        let found = net.lists(Some(old), Some(new)).unwrap();
+        assert_eq!((found.gone.len(), found.come.len()), (0, 1));
+    }
+    // Their roots, and the nodes that end on the way.
+    let (reads, _) = objects.take();
+    assert!((101..130).contains(&reads), "{reads} reads");
 }
 
 #[test]

@@ -16,25 +16,32 @@
 //! Taking such an operation back sets the branch back and brings the files to what `refs/before` got
 //! in it, again after capturing what is there. So an undo can be undone in the same way.
 
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::arrange::Arranged;
 use super::capture::{CaptureOptions, Captured, capture};
 use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{
-    Builder, Context, MAIN_AGENT, MessageEntry, Role, Selection, Shape, agent_section,
+    Builder, Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, Shape, agent_section,
 };
 use crate::error::{Error, Result};
 use crate::exchange::JSON_MEDIA;
-use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
+use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
     BranchName, LESSONS, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository,
     Snapshot, Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
 };
-use crate::store::Committed;
-use crate::tree::{List, Map};
+use crate::store::{Committed, Store};
+use crate::tree::{Link, List, Map};
 
 const FILES: &str = "files";
+
+/// Links that are followed at once, and that are remembered so as not to be followed again: what is
+/// known of them is all that is in memory.
+const LINKS_AT_ONCE: usize = 1 << 12;
+const LINKS_REMEMBERED: usize = 1 << 16;
 
 /// What is to come back, and where.
 #[derive(Debug, Clone)]
@@ -335,26 +342,71 @@ fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<
 }
 
 /// Reads everything that comes back but the files, so that nothing is begun that is not whole.
-fn check_readable(source: &dyn ObjectSource, wanted: &Context, only: &Selection) -> Result<()> {
-    let read = |item: crate::tree::Item| source.read_as(item.link.kind, &item.link.id).map(drop);
-    for (name, section) in wanted.sections(source)? {
-        if name == FILES || !only.reaches(&name) {
-            continue;
+fn check_readable(store: &Store, wanted: &Context, only: &Selection) -> Result<()> {
+    let mut checking = Checking { store, seen: HashSet::new(), links: Vec::new() };
+    for (name, section) in wanted.sections(store)? {
+        if name != FILES && only.reaches(&name) {
+            checking.section(section).map_err(|error| error.at(&name))?;
         }
-        let checked = match section.shape {
-            Shape::Blob => read(crate::tree::Item::new(crate::object::Kind::Blob, section.id)),
-            Shape::List => {
-                let list = List::open(source, &section.id)?;
-                list.iter(source, 0..list.len()).try_for_each(|item| read(item?))
-            }
-            Shape::Map => {
-                let map = Map::open(source, &section.id)?;
-                map.iter(source).try_for_each(|entry| read(entry?.1))
-            }
-        };
-        checked.map_err(|error| error.at(&name))?;
     }
     Ok(())
+}
+
+/// Reads many objects at once, in the order in which they lie, and keeps nothing of them.
+struct Checking<'s> {
+    store: &'s Store,
+    /// What was read: a transcript shares most of its pieces with the messages.
+    seen: HashSet<Link>,
+    /// What is to be read.
+    links: Vec<Link>,
+}
+
+impl Checking<'_> {
+    fn section(&mut self, Section { shape, id }: Section) -> Result<()> {
+        let store = self.store;
+        match shape {
+            Shape::Blob => self.add(Link { kind: Kind::Blob, id })?,
+            Shape::List => {
+                let list = List::open(store, &id)?;
+                list.iter(store, 0..list.len()).try_for_each(|item| self.add(item?.link))?;
+            }
+            Shape::Map => {
+                let map = Map::open(store, &id)?;
+                map.iter(store).try_for_each(|entry| self.add(entry?.1.link))?;
+            }
+        }
+        self.read()
+    }
+
+    fn add(&mut self, link: Link) -> Result<()> {
+        if self.seen.len() >= LINKS_REMEMBERED {
+            self.seen.clear();
+        }
+        if self.seen.insert(link) {
+            self.links.push(link);
+        }
+        if self.links.len() < LINKS_AT_ONCE { Ok(()) } else { self.read() }
+    }
+
+    /// Reads what is to be read. Of what cannot be read the first is the error.
+    fn read(&mut self) -> Result<()> {
+        let links = std::mem::take(&mut self.links);
+        let ids: Vec<ObjectId> = links.iter().map(|link| link.id).collect();
+        let failed: Mutex<BTreeMap<usize, Error>> = Mutex::default();
+        self.store.visit(&ids, &|at, object| {
+            let read = object.and_then(|object| match links.get(at) {
+                Some(link) if link.kind != object.kind => {
+                    Err(Error::corrupt(link.id, link.kind, object.kind))
+                }
+                _ => Ok(()),
+            });
+            if let Err(error) = read {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).insert(at, error);
+            }
+        });
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.into_values().next().map_or(Ok(()), Err)
+    }
 }
 
 /// What becomes of files, as a message says it.

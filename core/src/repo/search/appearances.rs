@@ -5,22 +5,26 @@
 //! turns in which it appears, the first is told; and if none of the tips has it any more, the last turn
 //! that had it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::changes::{Before, Kept, Lineage, Reading, SOURCE_SECTION, is_conversation};
-use crate::context::{
-    Context, Role, Section, Selection, Shape, changed_sections, diff_section, text_key,
-};
+use crate::context::{Context, Role, Section, Selection, Shape, changed_sections, text_key};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, LogEntry, Repository};
-use crate::tree::{Item, List, Map};
+use crate::tree::{Item, List, Map, NetChange, NetChanges, NetDiff};
 
-/// Turns that are compared at once.
-const TURNS_AT_ONCE: usize = 256;
+/// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is read
+/// once, when it is the new one and when it is the old one.
+const TURNS_AT_ONCE: usize = 512;
+const TURNS_IN_A_ROW: usize = 64;
+
+/// Contexts of which one thread remembers the sections.
+const CONTEXTS: usize = 64;
 
 /// Which history is looked through, and how its turns are called.
 #[derive(Debug, Clone, Default)]
@@ -142,9 +146,12 @@ impl<'r> Collector<'r> {
         let mut found = HashMap::new();
         for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
             let (repo, wanted) = (self.lineage.repo, &self.wanted);
-            let compared: Vec<_> =
-                turns.par_iter().map(|turn| Comparing { repo, wanted }.turn(turn)).collect();
-            for (number, (changes, damage)) in (first..).zip(compared) {
+            let in_a_row = |turns: &[Turn]| -> Vec<_> {
+                let mut comparing = Comparing::new(repo, wanted);
+                turns.iter().map(|turn| comparing.turn(turn)).collect()
+            };
+            let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
+            for (number, (changes, damage)) in (first..).zip(compared.into_iter().flatten()) {
                 self.damage.extend(damage);
                 for change in changes {
                     self.add(&change, number, &numbers, &mut found);
@@ -283,16 +290,24 @@ impl<'r> Collector<'r> {
     }
 }
 
-/// Compares a turn with those before it.
-#[derive(Clone, Copy)]
+/// Compares turns with those before them.
 struct Comparing<'a> {
     repo: &'a Repository,
     wanted: &'a Wanted,
+    net: NetDiff<'a>,
+    /// The sections of contexts that were read last, by their trees.
+    sections: HashMap<ObjectId, Arc<Sections>>,
 }
 
-impl Comparing<'_> {
+type Sections = BTreeMap<String, Section>;
+
+impl<'a> Comparing<'a> {
+    fn new(repo: &'a Repository, wanted: &'a Wanted) -> Self {
+        Self { repo, wanted, net: NetDiff::new(repo.store()), sections: HashMap::new() }
+    }
+
     /// What came and went in a turn, and what could not be read.
-    fn turn(self, turn: &Turn) -> (Vec<Change>, Vec<String>) {
+    fn turn(&mut self, turn: &Turn) -> (Vec<Change>, Vec<String>) {
         let (mut changes, mut damage): (Vec<Change>, Vec<String>) = (Vec::new(), Vec::new());
         let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
         if parents.is_empty() {
@@ -317,18 +332,15 @@ impl Comparing<'_> {
         (changes, damage)
     }
 
-    fn pair(self, old: Option<&Kept>, new: &Turn, damage: &mut Vec<String>) -> Vec<Change> {
+    fn pair(&mut self, old: Option<&Kept>, new: &Turn, damage: &mut Vec<String>) -> Vec<Change> {
         if old.is_some_and(|old| old.tree == new.tree) {
             return Vec::new();
         }
-        let source = self.repo.store();
         let mut read = |tree: Option<ObjectId>| {
-            let sections = tree.map_or(Ok(Default::default()), |tree| {
-                Context::open(source, &tree)?.sections(source)
-            });
+            let sections = tree.map_or_else(|| Ok(Arc::default()), |tree| self.sections(&tree));
             sections.unwrap_or_else(|error| {
                 damage.push(error.to_string());
-                Default::default()
+                Arc::default()
             })
         };
         let (before, after) = (read(old.map(|old| old.tree)), read(Some(new.tree)));
@@ -349,65 +361,80 @@ impl Comparing<'_> {
         changes
     }
 
-    fn wants(self, section: &str) -> bool {
+    fn sections(&mut self, tree: &ObjectId) -> Result<Arc<Sections>> {
+        if let Some(known) = self.sections.get(tree) {
+            return Ok(Arc::clone(known));
+        }
+        let source = self.repo.store();
+        let sections = Arc::new(Context::open(source, tree)?.sections(source)?);
+        if self.sections.len() >= CONTEXTS {
+            self.sections.clear();
+        }
+        self.sections.insert(*tree, Arc::clone(&sections));
+        Ok(sections)
+    }
+
+    fn wants(&self, section: &str) -> bool {
         let Wanted { paths, roles } = self.wanted;
         let implied = paths.is_all() && section == SOURCE_SECTION;
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
 
     fn section(
-        self,
+        &mut self,
         name: &str,
         before: Option<Section>,
         after: Option<Section>,
         behind: Option<ObjectId>,
         changes: &mut Vec<Change>,
     ) -> Result<()> {
-        let is_list = |side: Option<Section>| side.is_some_and(|side| side.shape == Shape::List);
-        let (old_list, new_list) = (is_list(before), is_list(after));
-        // In lists, what moved has neither come nor gone.
-        let mut net: HashMap<ObjectId, i64> = HashMap::new();
-        let compared = diff_section(self.repo.store(), before, after)?;
-        if old_list && new_list {
-            for change in &compared {
-                let mut count = |item: &Option<Item>, by| {
-                    if let Some(item) = item {
-                        *net.entry(item.link.id).or_default() += by;
-                    }
-                };
-                count(&change.old, -1);
-                count(&change.new, 1);
-            }
-        }
-        let change = |key: &str, item: Item, in_list, gone_behind| Change {
-            section: name.to_owned(),
-            key: key.to_owned(),
-            item,
-            in_list,
-            gone_behind,
+        // Of another shape is another entry, though it be the same blob.
+        let pairs = match (before, after) {
+            (Some(old), Some(new)) if old.shape != new.shape => vec![(before, None), (None, after)],
+            _ => vec![(before, after)],
         };
-        for super::SectionChange { key, old, new } in compared {
-            let same = matches!((&old, &new), (Some(old), Some(new)) if old.link == new.link);
-            if same {
-                continue;
-            }
-            let both = old_list && new_list;
-            if let Some(item) = old.filter(is_blob)
-                && (!both || net.get(&item.link.id).is_some_and(|net| *net < 0))
-            {
-                changes.push(change(&key, item, old_list, behind));
-            }
-            if let Some(item) = new.filter(is_blob)
-                && (!both || net.get(&item.link.id).is_some_and(|net| *net > 0))
-            {
-                changes.push(change(&key, item, new_list, None));
+        for (before, after) in pairs {
+            let Some(Section { shape, .. }) = before.or(after) else { continue };
+            let NetChanges { gone, come } = self.net(shape, before, after)?;
+            for (found, gone_behind) in [(gone, behind), (come, None)] {
+                for NetChange { key, index, item } in found {
+                    if !is_blob(&item) {
+                        continue;
+                    }
+                    let in_list = shape == Shape::List;
+                    let key = if in_list { index.to_string() } else { text_key(&key)? };
+                    let section = name.to_owned();
+                    changes.push(Change { section, key, item, in_list, gone_behind });
+                }
             }
         }
         Ok(())
     }
 
+    /// What two sections of one shape, or one and none, have more often than each other.
+    fn net(
+        &mut self,
+        shape: Shape,
+        before: Option<Section>,
+        after: Option<Section>,
+    ) -> Result<NetChanges> {
+        let [old, new] = [&before, &after].map(|side| side.as_ref().map(|section| &section.id));
+        match shape {
+            Shape::List => self.net.lists(old, new),
+            Shape::Map => self.net.maps(old, new),
+            Shape::Blob => {
+                let changes = |side: Option<&ObjectId>| {
+                    let item = side.map(|id| Item::new(Kind::Blob, *id));
+                    let change = |item| NetChange { key: Bytes::new(), index: 0, item };
+                    item.map(change).into_iter().collect()
+                };
+                Ok(NetChanges { gone: changes(old), come: changes(new) })
+            }
+        }
+    }
+
     /// Entries of a section up to the first that cannot be read.
-    fn readable(self, name: &str, section: Section, changes: &mut Vec<Change>) -> Result<()> {
+    fn readable(&self, name: &str, section: Section, changes: &mut Vec<Change>) -> Result<()> {
         let source = self.repo.store();
         let mut add = |key: String, item: Item, in_list| {
             let section = name.to_owned();

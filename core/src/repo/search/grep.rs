@@ -1,9 +1,10 @@
 //! Grep: every entry that ever was in a history, searched once.
 //!
-//! First the diffs say which entries there were and when they appeared; then each blob is read once,
-//! front to back in the files and on all processors, and searched; then what was found is told in the
-//! order of history. In memory are the places of entries and a bounded part of the lines found; the
-//! others are read again when they are told.
+//! First turns are compared in a row, by what each has more often than the one before, which says
+//! which entries there were and when they appeared; then each blob is read once, front to back in the
+//! files and on all processors, and searched; then what was found is told in the order of history.
+//! In memory are the places of entries and a bounded part of the lines found; the others are read
+//! again when they are told.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -32,5 +32,3 @@ pub use pattern::{
     Found, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
 };
 pub use touches::{Touch, Touches, Touching};
-
-use crate::context::SectionChange;

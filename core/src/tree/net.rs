@@ -1,0 +1,232 @@
+//! What one tree has more often than another: a difference that does not look at where things stand.
+//!
+//! It is found from the top level down. What both have is taken away, first at both ends and then
+//! wherever it stands, and the nodes that are left are opened for the next level. What is taken away
+//! is the same on both sides down to its items, so what is left in the end is exact, and no
+//! order has to be found that fits both.
+//!
+//! Versions that follow one another are compared in a row: the new one is the old one of the next
+//! comparison, and most of its nodes are known by then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::boundary::Shape;
+use super::node::{Node, Root, check_node};
+use super::run::{Entry, Run};
+use super::{Item, Link};
+use crate::error::Result;
+use crate::object::{ObjectId, ObjectSource};
+
+/// Entries of nodes that are remembered, at most: some 200 bytes each.
+const MAX_ENTRIES: usize = 1 << 14;
+
+/// An item that one tree has more often than the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetChange {
+    /// Its key in a map; empty in a list.
+    pub key: Bytes,
+    /// Its position in its tree. Of equal items in a list it is one of the last.
+    pub index: u64,
+    /// The item.
+    pub item: Item,
+}
+
+/// What two trees have more often than each other, each in its own order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetChanges {
+    /// What the old one has more often, as often.
+    pub gone: Vec<NetChange>,
+    /// What the new one has more often, as often.
+    pub come: Vec<NetChange>,
+}
+
+/// Compares trees, and remembers nodes that it has read last.
+#[expect(missing_debug_implementations, reason = "it holds the caller's source")]
+pub struct NetDiff<'s> {
+    source: &'s dyn ObjectSource,
+    roots: HashMap<ObjectId, Arc<Root>>,
+    nodes: HashMap<ObjectId, Node>,
+    entries: usize,
+}
+
+impl<'s> NetDiff<'s> {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(source: &'s dyn ObjectSource) -> Self {
+        Self { source, roots: HashMap::new(), nodes: HashMap::new(), entries: 0 }
+    }
+
+    /// What two lists, named by their roots, have more often than each other; without a root a list is
+    /// empty. Items are the same when they link to the same object, whatever their meta.
+    ///
+    /// Reads the nodes that are not in both and not remembered.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt` when a node is missing or damaged.
+    pub fn lists(&mut self, old: Option<&ObjectId>, new: Option<&ObjectId>) -> Result<NetChanges> {
+        self.compare(Shape::List, old, new)
+    }
+
+    /// The same of two maps, where items are the same when they have the same key too.
+    ///
+    /// # Errors
+    /// Those of [`NetDiff::lists`].
+    pub fn maps(&mut self, old: Option<&ObjectId>, new: Option<&ObjectId>) -> Result<NetChanges> {
+        self.compare(Shape::Map, old, new)
+    }
+
+    fn compare(
+        &mut self,
+        shape: Shape,
+        old: Option<&ObjectId>,
+        new: Option<&ObjectId>,
+    ) -> Result<NetChanges> {
+        let (old, new) = (self.root(shape, old)?, self.root(shape, new)?);
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        for level in (0..old.runs.len().max(new.runs.len())).rev() {
+            let before = self.open(&old, level, &gone)?;
+            let after = self.open(&new, level, &come)?;
+            (gone, come) = differing(&before, &after);
+        }
+        let changes = |parts: Vec<Part>| parts.into_iter().map(Part::change).collect();
+        Ok(NetChanges { gone: changes(gone), come: changes(come) })
+    }
+
+    fn root(&mut self, shape: Shape, id: Option<&ObjectId>) -> Result<Arc<Root>> {
+        let Some(id) = id else { return Ok(Arc::new(Root::empty(shape))) };
+        if let Some(root) = self.roots.get(id).filter(|root| root.shape == shape) {
+            return Ok(Arc::clone(root));
+        }
+        let root = Arc::new(Root::read(self.source, shape, id)?);
+        self.make_room(root.runs.iter().map(|run| run.len()).sum());
+        self.roots.insert(*id, Arc::clone(&root));
+        Ok(root)
+    }
+
+    fn node(&mut self, shape: Shape, level: usize, parent: &Part) -> Result<Run> {
+        let id = parent.entry.item.link.id;
+        let node = match self.nodes.get(&id) {
+            Some(node) => node.clone(),
+            None => {
+                let node = Node::read(self.source, &id)?;
+                self.make_room(node.run.len());
+                self.nodes.insert(id, node.clone());
+                node
+            }
+        };
+        check_node(node, shape, level, &parent.entry, &parent.floor)
+    }
+
+    /// Forgets everything when there is no room for `entries` more.
+    fn make_room(&mut self, entries: usize) {
+        if self.entries + entries > MAX_ENTRIES {
+            self.roots.clear();
+            self.nodes.clear();
+            self.entries = 0;
+        }
+        self.entries += entries;
+    }
+
+    /// The runs of `level` of a tree: those of the nodes `above` it, and the unfinished one.
+    fn open(&mut self, root: &Root, level: usize, above: &[Part]) -> Result<Vec<Stretch>> {
+        let mut stretches = Vec::with_capacity(above.len() + 1);
+        for part in above {
+            let run = self.node(root.shape, level, part)?;
+            stretches.push(Stretch { start: part.start, floor: part.floor.clone(), run });
+        }
+        if let Some(run) = root.runs.get(level) {
+            let before = root.runs.iter().skip(level + 1);
+            let start = before.clone().map(|run| super::run::total(run)).sum();
+            let floor = before.filter_map(|run| run.last()).map(|last| last.key.clone()).next();
+            let floor = floor.unwrap_or_default();
+            stretches.push(Stretch { start, floor, run: Arc::clone(run) });
+        }
+        Ok(stretches)
+    }
+}
+
+/// Neighbouring entries of one level: the position of their first item, and the key before them.
+struct Stretch {
+    start: u64,
+    floor: Bytes,
+    run: Run,
+}
+
+/// An entry in a stretch.
+struct Spot<'a> {
+    start: u64,
+    floor: &'a Bytes,
+    entry: &'a Entry,
+}
+
+/// An entry that only one side has so often.
+struct Part {
+    start: u64,
+    floor: Bytes,
+    entry: Entry,
+}
+
+impl<'a> Spot<'a> {
+    /// What makes two entries the same.
+    fn identity(&self) -> (&'a Bytes, &'a Link) {
+        (&self.entry.key, &self.entry.item.link)
+    }
+
+    fn part(&self) -> Part {
+        Part { start: self.start, floor: self.floor.clone(), entry: self.entry.clone() }
+    }
+}
+
+impl Part {
+    fn change(self) -> NetChange {
+        let Entry { key, item, .. } = self.entry;
+        NetChange { key, index: self.start, item }
+    }
+}
+
+fn spots(stretches: &[Stretch]) -> Vec<Spot<'_>> {
+    let mut spots = Vec::with_capacity(stretches.iter().map(|stretch| stretch.run.len()).sum());
+    for Stretch { start, floor, run } in stretches {
+        let (mut start, mut floor) = (*start, floor);
+        for entry in run.iter() {
+            spots.push(Spot { start, floor, entry });
+            (start, floor) = (start + entry.count, &entry.key);
+        }
+    }
+    spots
+}
+
+/// What is on one side and, as often, not on the other.
+fn differing(old: &[Stretch], new: &[Stretch]) -> (Vec<Part>, Vec<Part>) {
+    let (old, new) = (spots(old), spots(new));
+    let is_same = |(a, b): &(&Spot<'_>, &Spot<'_>)| a.identity() == b.identity();
+    let head = old.iter().zip(&new).take_while(is_same).count();
+    let (old, new) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
+    let (old, new) =
+        (old.get(..old.len() - tail).unwrap_or(&[]), new.get(..new.len() - tail).unwrap_or(&[]));
+    if old.is_empty() || new.is_empty() {
+        let parts = |spots: &[Spot<'_>]| spots.iter().map(Spot::part).collect();
+        return (parts(old), parts(new));
+    }
+    (without(old, new), without(new, old))
+}
+
+/// What is in `side`, less what is in `other`, of which the first ones are taken away.
+fn without<'a>(side: &[Spot<'a>], other: &[Spot<'a>]) -> Vec<Part> {
+    let mut there: HashMap<_, usize> = HashMap::with_capacity(other.len());
+    for spot in other {
+        *there.entry(spot.identity()).or_default() += 1;
+    }
+    let is_left = side.iter().filter(|spot| match there.get_mut(&spot.identity()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    });
+    is_left.map(Spot::part).collect()
+}

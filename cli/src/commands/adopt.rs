@@ -83,7 +83,7 @@ impl Adopt {
                     Outcome::Imported(report) => warn_of_notes(&shown, &report.notes),
                     Outcome::Unchanged => {}
                     Outcome::Failed(error) => {
-                        failures.push((shown, Failure::from(error).message()))
+                        failures.push((shown, Failure::from(error).message()));
                     }
                 }
             }

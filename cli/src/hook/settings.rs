@@ -224,13 +224,12 @@ fn words(command: &str) -> Vec<String> {
         match (c, quote) {
             (c, Some(end)) if c == end => quote = None,
             ('\\', None | Some('"')) => word.get_or_insert_default().extend(rest.next()),
-            (c, Some(_)) => word.get_or_insert_default().push(c),
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
             (c, None) if c.is_whitespace() => words.extend(word.take()),
-            (c, None) => word.get_or_insert_default().push(c),
+            (c, _) => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word);

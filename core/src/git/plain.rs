@@ -52,7 +52,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
         None => git,
     };
     folder(&common)?;
-    alternates(common.join("objects"))
+    alternates(&common.join("objects"))
 }
 
 /// Whether a folder may be taken for that of a repository.
@@ -104,8 +104,8 @@ fn refs(dir: &Path, depth: usize) -> Result<()> {
 }
 
 /// Follows the lists of other places of objects.
-fn alternates(objects: PathBuf) -> Result<()> {
-    let (mut left, mut seen) = (vec![objects.clone()], HashSet::new());
+fn alternates(objects: &Path) -> Result<()> {
+    let (mut left, mut seen) = (vec![objects.to_owned()], HashSet::new());
     while let Some(place) = left.pop() {
         let path = place.join("info/alternates");
         if !seen.insert(place) || found(&path)?.is_none() {

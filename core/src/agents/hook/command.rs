@@ -54,7 +54,7 @@ fn one(command: &str) -> bool {
     // Options of these may have values: any word behind them may be the program.
     if RUNNERS.contains(&program) || SHELLS.contains(&program) {
         let words: Vec<&str> = words.collect();
-        return (0..words.len()).any(|at| words.get(at..).is_some_and(|rest| runs(rest)));
+        return (0..words.len()).any(|at| words.get(at..).is_some_and(runs));
     }
     runs(&std::iter::once(program).chain(words).collect::<Vec<_>>())
 }

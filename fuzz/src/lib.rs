@@ -13,6 +13,7 @@
 mod bundle;
 mod codesign;
 mod exchange;
+mod hooks;
 mod lessons;
 mod model;
 pub mod mutation;
@@ -32,6 +33,7 @@ mod workspace;
 pub use bundle::bundle;
 pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
+pub use hooks::hook_events;
 pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
@@ -86,6 +88,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },
+    Target { name: "hook_events", run: hook_events },
     #[cfg(feature = "program")]
     Target { name: "requests", run: requests },
 ];

@@ -170,6 +170,11 @@ fn any_uri_is_refused_or_stays_in_its_name_space() {
 }
 
 #[test]
+fn any_event_is_refused_or_the_same_in_short() {
+    replay("hook_events", 3000);
+}
+
+#[test]
 fn every_line_that_wants_one_gets_one_answer() {
     replay("requests", 300);
 }

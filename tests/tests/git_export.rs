@@ -95,6 +95,8 @@ fn session(repo: &Repository, turns: usize) {
                     put(sink, builder, "sub/.gitmodules", Regular, modules);
                     put(sink, builder, ".gitattributes", Regular, &"x".repeat(3000));
                     put(sink, builder, ".gitignore", Regular, "*.o\n");
+                    put(sink, builder, "sub/.gitignore", Symlink, "../.gitignore");
+                    put(sink, builder, "sub/.mailmap", Symlink, "nowhere");
                 }
                 2 => {
                     builder.set_file(sink, "a", None).unwrap();
@@ -159,11 +161,14 @@ fn restored(repo: &Repository, id: &ObjectId, dir: &Path) -> Files {
     // git reads files of its own name wherever they are: those it would refuse are coded.
     let mut renamed = Files::new();
     for (path, file) in files {
-        let refused = path.ends_with("/.gitmodules") || path == "files/.gitattributes";
+        let is_link = path == "files/sub/.gitignore" || path == "files/sub/.mailmap";
+        let refused = is_link || path.ends_with("/.gitmodules") || path == "files/.gitattributes";
         // A name that looks coded is coded again.
         let path = path.replace("a%00b", "a%2500b");
         let path = if refused {
-            path.replace(".gitm", "%2Egitm").replace(".gita", "%2Egita")
+            [".gitm", ".gita", ".giti", ".mail"]
+                .iter()
+                .fold(path, |path, name| path.replace(name, &format!("%2E{}", &name[1..])))
         } else {
             path
         };

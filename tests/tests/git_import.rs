@@ -338,6 +338,84 @@ fn damaged_objects_are_refused_and_the_store_stays() {
 }
 
 #[test]
+fn what_is_no_file_or_has_no_end_is_neither_waited_for_nor_read() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let git = project(&sandbox.folder().join("project"));
+    let dot = git.dir.join(".git");
+    fs::write(dot.join("refs/heads/symbolic"), "ref: refs/heads/main\n").unwrap();
+    fs::create_dir_all(dot.join("objects/info")).unwrap();
+    let beside = sandbox.folder().join("beside");
+    fs::create_dir_all(beside.join("info")).unwrap();
+    let leads = format!("# others\n{}\n", beside.display());
+    fs::write(dot.join("objects/info/alternates"), leads).unwrap();
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let endless = |path: &Path| symlink("/dev/zero", path).unwrap();
+    let huge = |path: &Path| fs::File::create(path).unwrap().set_len(1 << 40).unwrap();
+    let makers: [&dyn Fn(&Path); 3] = [&pipe, &endless, &huge];
+    let places = [
+        dot.join("HEAD"),
+        dot.join("config"),
+        dot.join("config.worktree"),
+        dot.join("commondir"),
+        dot.join("packed-refs"),
+        dot.join("shallow"),
+        dot.join("refs/heads/main"),
+        dot.join("objects/info/alternates"),
+        beside.join("info/alternates"),
+    ];
+    for place in places {
+        let before = fs::read(&place).ok();
+        for make in makers {
+            let _ = fs::remove_file(&place);
+            make(&place);
+            let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::LimitExceeded),
+                "{error}"
+            );
+            assert!(error.to_string().contains(place.to_str().unwrap()), "{error}");
+        }
+        fs::remove_file(&place).unwrap();
+        before.into_iter().for_each(|bytes| fs::write(&place, bytes).unwrap());
+    }
+    let tree = sandbox.folder().join("tree");
+    fs::create_dir(&tree).unwrap();
+    for make in makers {
+        make(&tree.join(".git"));
+        assert!(try_import(&sandbox.repo, &tree).is_err());
+        fs::remove_file(tree.join(".git")).unwrap();
+    }
+    assert_eq!(sandbox.repo.refs().sequence, 0);
+    assert_eq!(import_all(&sandbox.repo, &git.dir).commits, 5);
+}
+
+#[test]
+fn refs_that_are_kept_in_another_way_or_lead_nowhere_are_said_to() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let git = project(&sandbox.folder().join("project"));
+    let missing = git.dir.join(".git/refs/heads/missing");
+    fs::write(&missing, format!("{}\n", "1".repeat(40))).unwrap();
+    let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("refs/heads/missing"), "{error}");
+    fs::remove_file(&missing).unwrap();
+    git.run(&["config", "core.repositoryFormatVersion", "1"]);
+    git.run(&["config", "extensions.refStorage", "reftable"]);
+    let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("reftable"), "{error}");
+}
+
+#[test]
 fn no_setting_or_hook_of_a_repository_counts() {
     if !is_installed() {
         return;

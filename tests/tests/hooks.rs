@@ -526,6 +526,24 @@ fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
 }
 
 #[test]
+fn options_of_every_command_may_stand_before_what_hook_is_to_do() {
+    let client = Client::new("s-1.jsonl");
+    let (other, project) = (client.root.path().join("other"), client.project());
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.env_clear().current_dir(&project).args(arguments).output().unwrap()
+    };
+    let other = other.to_str().unwrap();
+    assert!(run(&["hook", "--store", other, "log"]).status.success());
+    let settings = project.join(".codex/hooks.json");
+    assert!(run(&["hook", "--store", other, "install", "codex"]).status.success());
+    assert!(fs::read_to_string(&settings).unwrap().contains(other));
+    let refused = run(&["hook", "--spiral", "install", "codex"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("behind 'install'"));
+}
+
+#[test]
 fn a_client_that_never_closes_its_pipe_is_not_waited_for() {
     let client = Client::new("s-1.jsonl");
     client.event(OFF, "Stop", json!({}));

@@ -15,7 +15,7 @@ use turntree::maintenance::auto;
 use turntree::workspace::Seen;
 
 use crate::commands::import::warn_of_notes;
-use crate::error::{Answer, Result};
+use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
 use crate::output::{NAME, Output, STRONG, warn};
@@ -64,7 +64,7 @@ impl Adopt {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let places = self.places()?;
         let Found { sessions, others, odd } = find(&places);
-        let mut failures: Vec<(String, String)> = odd.iter().map(failure_of_odd).collect();
+        let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
             let repo = if run.would_create()? { None } else { Some(run.open()?) };
@@ -84,7 +84,9 @@ impl Adopt {
                 match outcome {
                     Outcome::Imported(report) => warn_of_notes(&shown, &report.notes),
                     Outcome::Unchanged => {}
-                    Outcome::Failed(error) => failures.push((shown, error.to_string())),
+                    Outcome::Failed(error) => {
+                        failures.push((shown, Failure::from(error).message()));
+                    }
                 }
             }
         }
@@ -217,8 +219,8 @@ fn shown(found: &FoundSession) -> String {
     }
 }
 
-fn failure_of_odd(odd: &Odd) -> (String, String) {
-    (odd.path.display().to_string(), odd.error.to_string())
+fn failure_of_odd(odd: Odd) -> (String, String) {
+    (odd.path.display().to_string(), Failure::from(odd.error).message())
 }
 
 impl Row {
@@ -271,5 +273,17 @@ impl Row {
             bytes_there,
             bytes_here,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_is_told_with_the_reason() {
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let odd = Odd { path: "/p".into(), error: Error::io("open it", denied) };
+        assert_eq!(failure_of_odd(odd), ("/p".into(), "open it: permission denied".into()));
     }
 }

@@ -1,7 +1,7 @@
 //! `hook`: what an agent calls at every step, and how it comes to do that.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use similar::TextDiff;
@@ -22,15 +22,12 @@ use crate::output::{FAINT, NAME};
 /// transcript go in, with the files that tools changed. It never fails and never makes an agent wait for
 /// long; what goes wrong is in 'turntree hook log'.
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_long_help = "Examples:
+#[command(after_long_help = "Examples:
   turntree hook install claude-code --dry-run
   turntree hook install claude-code --user --offload 20000 --spiral
   turntree hook uninstall claude-code --user
   turntree hook log
-  turntree hook < event.json"
-)]
+  turntree hook < event.json")]
 pub(crate) struct Hook {
     #[command(subcommand)]
     action: Option<Action>,
@@ -58,6 +55,13 @@ struct Flags {
     /// Whether files go along: auto, or off for those alone that tools name
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     workspace: Workspace,
+}
+
+impl Flags {
+    fn is_any(&self) -> bool {
+        let Self { offload, spiral, lessons, workspace } = self;
+        offload.is_some() || *spiral || *lessons || *workspace != Workspace::default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -122,6 +126,12 @@ struct Place {
 
 impl Hook {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let is_for_events = self.dialect.is_some() || self.background || self.flags.is_any();
+        if self.action.is_some() && is_for_events {
+            let message = "these options say what is done with an event";
+            return Err(Error::invalid(message))
+                .hint(ErrorKind::InvalidInput, "those of an installation stand behind 'install'");
+        }
         match &self.action {
             Some(Action::Install(action)) => action.run(run),
             Some(Action::Uninstall(action)) => action.run(run),
@@ -167,13 +177,11 @@ impl Install {
 
     /// The command that runs this program at every event.
     fn command(&self, run: &Invocation) -> Result<String> {
-        let program =
-            std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
-        let mut command = shell_word(&program.to_string_lossy());
+        let mut command = shell_word(&program()?);
         if let Some(store) = run.named_store() {
             let store = std::path::absolute(store)
                 .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
-            command += &format!(" --store {}", shell_word(&store.to_string_lossy()));
+            command += &format!(" --store {}", shell_word(utf8(&store)?));
         }
         command += &format!(" hook --dialect {}", Dialect::from(self.place.client).name());
         if let Some(offload) = self.flags.offload {
@@ -194,9 +202,21 @@ impl Install {
 
 impl Uninstall {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let plan = uninstall(&self.place.path()?);
+        let plan = uninstall(&self.place.path()?, &program()?);
         self.place.carry_out(run, plan, "uninstalled")
     }
+}
+
+/// The whole path of this program.
+fn program() -> Result<String> {
+    let program = std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
+    utf8(&program).map(str::to_owned)
+}
+
+/// A path as settings can have it.
+fn utf8(path: &Path) -> Result<&str> {
+    let message = || format!("{} is not UTF-8, and settings hold nothing else", path.display());
+    Ok(path.to_str().ok_or_else(|| Error::invalid(message()))?)
 }
 
 impl Place {

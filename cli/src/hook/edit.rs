@@ -28,6 +28,12 @@ impl Document {
     /// `InvalidInput`, naming line and column, for what is not a JSON object; comments are told apart,
     /// since clients allow them and this would lose track of them.
     pub(super) fn new(text: String) -> Result<Self> {
+        if text.trim().is_empty() {
+            return Err(Error::invalid("line 1: found nothing: expected a JSON object, as {}"));
+        }
+        if text.starts_with('\u{feff}') {
+            return Err(Error::invalid("line 1: found a byte order mark: expected JSON"));
+        }
         if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text) {
             let (line, column) = (error.line(), error.column());
             let at = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();

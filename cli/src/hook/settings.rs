@@ -81,7 +81,8 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
     let (path, before) = read(path)?;
     let mut document = before.clone().map(Document::new).transpose()?;
     if let Some(document) = &mut document {
-        remove_ours(document)?;
+        let program = words(command).into_iter().next().unwrap_or_default();
+        remove_ours(document, &program)?;
     }
     // One of which nothing was left was made by an earlier installation.
     let mut document = document.filter(|document| !document.is_used_up());
@@ -100,15 +101,15 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
     Ok(Plan { path, before, after: document.map(Document::into_text) })
 }
 
-/// Takes the hooks of an installation out of the settings at `path`.
+/// Takes the hooks of an installation, by `program` or another turntree, out of the settings at `path`.
 ///
 /// # Errors
 /// As of [`install`].
-pub(crate) fn uninstall(path: &Path) -> Result<Plan> {
+pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let Some(text) = before.clone() else { return Ok(Plan { path, before: None, after: None }) };
     let mut document = Document::new(text)?;
-    remove_ours(&mut document)?;
+    remove_ours(&mut document, program)?;
     let after = (!document.is_used_up()).then(|| document.into_text());
     Ok(Plan { path, before, after })
 }
@@ -126,7 +127,8 @@ impl Plan {
     /// `Conflict` when it was changed since the plan was made, `Io` when the system refuses.
     pub(crate) fn apply(&self) -> Result<()> {
         let failed = |error| Error::io(format!("write {}", self.path.display()), error);
-        if read(&self.path)?.1 != self.before {
+        let now = read(&self.path).map_err(|error| error.at(self.path.display()))?;
+        if now.1 != self.before {
             let changed = format!("{} was changed meanwhile", self.path.display());
             return Err(Error::new(turntree::ErrorKind::Conflict, changed));
         }
@@ -148,24 +150,24 @@ impl Plan {
 
 /// The file behind all links, and what is in it.
 fn read(path: &Path) -> Result<(PathBuf, Option<String>)> {
-    let failed = |error| Error::io(format!("read {}", path.display()), error);
+    let failed = |error| Error::io("read it", error);
     let whole = match path.canonicalize() {
         Ok(whole) => whole,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             // A link that leads nowhere would be replaced by a file.
             return match fs::symlink_metadata(path) {
-                Ok(_) => Err(Error::invalid(format!(
-                    "{} is a link that leads nowhere: expected a file",
-                    path.display()
-                ))),
+                Ok(_) => Err(Error::invalid("a link that leads nowhere: expected a file")),
                 Err(_) => Ok((path.to_owned(), None)),
             };
         }
         Err(error) => return Err(failed(error)),
     };
+    // A pipe would be waited for.
+    if !fs::metadata(&whole).map_err(failed)?.is_file() {
+        return Err(Error::invalid("expected a file"));
+    }
     let text = fs::read(&whole).map_err(failed)?;
-    let text = String::from_utf8(text)
-        .map_err(|_| Error::invalid(format!("{}: expected UTF-8", path.display())))?;
+    let text = String::from_utf8(text).map_err(|_| Error::invalid("expected UTF-8"))?;
     Ok((whole, Some(text)))
 }
 
@@ -189,27 +191,49 @@ fn group(dialect: Dialect, matcher: Option<&str>, command: &str) -> Value {
     }
 }
 
-fn remove_ours(document: &mut Document) -> Result<()> {
+fn remove_ours(document: &mut Document, program: &str) -> Result<()> {
     for event in document.names(&[HOOKS])? {
-        document.remove(&[HOOKS, &event], &is_ours)?;
+        document.remove(&[HOOKS, &event], &|group| is_ours(group, program))?;
     }
     Ok(())
 }
 
-/// Whether a group was put in by an installation: it has one hook, and that runs this program.
-fn is_ours(group: &str) -> bool {
+/// Whether a group was put in by an installation: it has one hook, and that runs `program` or another
+/// turntree.
+fn is_ours(group: &str, program: &str) -> bool {
     let Ok(group) = serde_json::from_str::<Value>(group) else { return false };
     let hooks = group.get(HOOKS).and_then(Value::as_array);
     let Some([hook]) = hooks.map(Vec::as_slice) else { return false };
-    hook.get("command").and_then(Value::as_str).is_some_and(is_our_command)
+    hook.get("command").and_then(Value::as_str).is_some_and(|command| {
+        let words = words(command);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ([named, "--store", _, rest @ ..] | [named, rest @ ..]) = &words[..] else {
+            return false;
+        };
+        let name = Path::new(named).file_name().unwrap_or_default().to_string_lossy();
+        let is_program = *named == program || name.starts_with("turntree");
+        is_program && matches!(rest, ["hook", "--dialect", of, ..] if Dialect::named(of).is_some())
+    })
 }
 
-/// Whether a command is this program with its verb, wherever it is.
-fn is_our_command(command: &str) -> bool {
-    let Some((program, rest)) = command.split_once(" hook --dialect ") else { return false };
-    let program = program.split(" --store ").next().unwrap_or(program).trim_matches('\'');
-    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("turntree") && !rest.is_empty()
+/// The words of a command, as a shell takes them apart.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut rest = command.chars();
+    while let Some(c) = rest.next() {
+        match (c, quote) {
+            (c, Some(end)) if c == end => quote = None,
+            ('\\', None | Some('"')) => word.get_or_insert_default().extend(rest.next()),
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// A word for the shell.
@@ -236,7 +260,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.json");
         fs::write(&path, text).unwrap();
-        uninstall(&path).unwrap().after
+        uninstall(&path, "/bin/tt").unwrap().after
     }
 
     #[test]
@@ -255,16 +279,57 @@ mod tests {
     }
 
     #[test]
+    fn an_installation_is_known_wherever_the_program_is_and_whatever_it_is_called() {
+        let text = "{\"a\": 1}";
+        for program in
+            ["/my --store x/turntree", "/a hook --dialect b/turntree", "/it's/t", "/bin/tt"]
+        {
+            for store in ["", " --store '/a hook --dialect codex'"] {
+                let command = format!("{}{store} hook --dialect codex", shell_word(program));
+                let with = installed(Dialect::Codex, text, &command);
+                assert_eq!(installed(Dialect::Codex, &with, &command), with);
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("hooks.json");
+                fs::write(&path, &with).unwrap();
+                assert_eq!(uninstall(&path, program).unwrap().after.unwrap(), text);
+            }
+        }
+        let other = r#"{"hooks":{"Stop":[{"hooks":[{"command":"git hook --dialect codex"}]}]}}"#;
+        assert_eq!(uninstalled(other).unwrap(), other);
+    }
+
+    #[test]
+    fn what_is_no_file_of_text_is_refused_and_named_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        let refused = |path: &Path| install(Dialect::Codex, path, COMMAND).unwrap_err().to_string();
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        assert_eq!(refused(&path), "expected a file");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        assert_eq!(refused(&path), "a link that leads nowhere: expected a file");
+        fs::remove_file(&path).unwrap();
+        for (bytes, expected) in [
+            (&b"{\"a\": \"\xe9\"}"[..], "expected UTF-8"),
+            (b"\xef\xbb\xbf{}", "line 1: found a byte order mark: expected JSON"),
+        ] {
+            fs::write(&path, bytes).unwrap();
+            assert_eq!(refused(&path), expected);
+        }
+    }
+
+    #[test]
     fn a_file_that_was_made_goes_and_one_that_was_there_stays() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".claude/settings.json");
         let plan = install(Dialect::ClaudeCode, &path, COMMAND).unwrap();
         plan.apply().unwrap();
         assert!(install(Dialect::ClaudeCode, &path, COMMAND).unwrap().is_done());
-        let plan = uninstall(&path).unwrap();
+        let plan = uninstall(&path, "/bin/tt").unwrap();
         assert_eq!(plan.after, None);
         plan.apply().unwrap();
-        assert!(!path.exists() && uninstall(&path).unwrap().is_done());
+        assert!(!path.exists() && uninstall(&path, "/bin/tt").unwrap().is_done());
         for text in ["{}", "{ }", "{}\n", "{\"hooks\":{}}", "{\"hooks\": {\"Stop\": [ ]} }"] {
             let with = installed(Dialect::ClaudeCode, text, COMMAND);
             assert_eq!(uninstalled(&with).as_deref(), Some(text));
@@ -280,7 +345,7 @@ mod tests {
             ("{\"a\": 1 /* x */}", "line 1, column 9: found a comment"),
             ("{\"a\": }", "line 1, column 7: expected JSON"),
             ("[]", "expected a JSON object"),
-            ("", "expected JSON"),
+            ("", "line 1: found nothing"),
             ("{\"hooks\": []}", "hooks: expected a JSON object"),
             ("{\"hooks\": {\"Stop\": {}}}", "hooks.Stop: expected an array"),
             ("{\"hooks\": {}, \"hooks\": {}}", "'hooks' is there twice"),
@@ -303,7 +368,7 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert!(fs::read_to_string(&real).unwrap().contains("run_shell_command"));
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
-        let plan = uninstall(&link).unwrap();
+        let plan = uninstall(&link, "turntree").unwrap();
         fs::write(&real, "{\"a\": 2}").unwrap();
         assert_eq!(plan.apply().unwrap_err().kind(), turntree::ErrorKind::Conflict);
         fs::remove_file(&real).unwrap();
@@ -355,7 +420,7 @@ mod tests {
             prop_assert_eq!(&installed(dialect, &with, COMMAND), &with);
             let mut found: Value = serde_json::from_str(&with).unwrap();
             for groups in found["hooks"].as_object_mut().unwrap().values_mut() {
-                groups.as_array_mut().unwrap().retain(|group| !is_ours(&group.to_string()));
+                groups.as_array_mut().unwrap().retain(|group| !is_ours(&group.to_string(), "turntree"));
             }
             for (name, groups) in value.get("hooks").and_then(Value::as_object).into_iter().flatten() {
                 prop_assert_eq!(&found["hooks"][name], groups);

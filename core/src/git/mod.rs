@@ -30,6 +30,7 @@ mod incoming;
 mod known;
 mod names;
 mod pack;
+mod plain;
 mod refs;
 mod repository;
 mod sections;
@@ -59,6 +60,12 @@ fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
         ErrorKind::Conflict
     } else if error.is_corrupted() || error.is_validation() {
         ErrorKind::Corrupt
+    } else if error.is_not_found() {
+        ErrorKind::NotFound
+    } else if error.is_unsupported() {
+        ErrorKind::Unsupported
+    } else if error.is_resource_exhausted() {
+        ErrorKind::LimitExceeded
     } else {
         ErrorKind::Io
     };

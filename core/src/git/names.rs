@@ -1,7 +1,7 @@
 //! Names of sections, keys and list items as paths of a git tree, and back.
 //!
 //! A key may hold anything, and git refuses some names: those that are empty or `..`, whatever a file
-//! system may take for `.git`, and a `.gitmodules` it cannot read. Such a component is percent-coded as
+//! system may take for `.git`, a `.gitmodules` it cannot read, and a link in place of one of its files. Such a component is percent-coded as
 //! a restore writes it. A component that looks as if it had been coded is coded too, so every path
 //! leads back to one key.
 
@@ -26,10 +26,13 @@ const FOLDER_ITEMS: u64 = 100;
 /// The folder of the agents, whose sections have three components.
 const AGENTS: &str = "agents";
 
-/// Names that git reads wherever they are, and how long the lines and the whole may be.
-const GIT_FILES: [&str; 2] = [".gitmodules", ".gitattributes"];
+/// Names that git reads wherever they are, and how long the lines and the whole of the first two may be.
+const GIT_FILES: [&str; 4] = [GIT_MODULES, GIT_ATTRIBUTES, ".gitignore", ".mailmap"];
+const GIT_MODULES: &str = ".gitmodules";
+const GIT_ATTRIBUTES: &str = ".gitattributes";
 /// Beginnings of the short names that file systems of DOS make of them.
-const GIT_FILES_SHORT: [&str; 4] = ["gitmod~", "gi7eba~", "gitatt~", "gi7d29~"];
+const GIT_FILES_SHORT: [&str; 8] =
+    ["gitmod~", "gi7eba~", "gitatt~", "gi7d29~", "gitign~", "gi250a~", "mailma~", "maba30~"];
 const MAX_LINE_BYTES: usize = 2000;
 const MAX_GIT_FILE_BYTES: usize = 1 << 20;
 
@@ -47,10 +50,11 @@ pub(super) fn section_path(section: &str) -> Vec<String> {
     }
 }
 
-/// Where the entry `key` of a map section lies; `None` when no file system could have it.
+/// Where the entry `key` of a map section lies; `None` when no file system could have it. `blob` is
+/// its content, of what is no link.
 ///
 /// # Errors
-/// What reading `blob`, its content, reports.
+/// What reading `blob` reports.
 pub(super) fn entry_path(
     source: &dyn ObjectSource,
     section: &str,
@@ -171,10 +175,13 @@ fn decoded(name: &str) -> Option<String> {
 
 /// Whether `git fsck` has nothing to say about a file of this name with this content.
 fn is_harmless(name: &str, content: &[u8]) -> bool {
+    if ![GIT_MODULES, GIT_ATTRIBUTES].contains(&name) {
+        return true;
+    }
     let mut lines = content.split(|byte| *byte == b'\n');
     content.len() <= MAX_GIT_FILE_BYTES
         && lines.clone().all(|line| line.len() <= MAX_LINE_BYTES)
-        && (name != ".gitmodules" || lines.all(is_plain_line))
+        && (name != GIT_MODULES || lines.all(is_plain_line))
 }
 
 /// Whether a line of `.gitmodules` is one that everybody writes: a section with an ordinary name, or an
@@ -228,7 +235,9 @@ mod tests {
             ("%252Egit", "%25252Egit"),
             ("gitmod~1", "%67itmod~1"),
             (".Gitmodules. ", "%2EGitmodules. "),
-            (".gitignore", ".gitignore"),
+            (".gitignored", ".gitignored"),
+            (".gitignore", "%2Egitignore"),
+            (".Mailmap", "%2EMailmap"),
         ] {
             assert_eq!(component(name), written, "{name:?}");
             assert_eq!(original(written), name);
@@ -269,6 +278,8 @@ mod tests {
             (".gitmodules", "[submodule \"a\"]\nupdate = !rm\n", false),
             (".gitmodules", "[open\n", false),
             (".gitattributes", "* text=auto\n", true),
+            (".gitignore", "target/\n", true),
+            (".mailmap", "A <a@example.org>\n", true),
         ] {
             let blob = objects.write(Kind::Blob, content.into()).unwrap();
             let path = entry_path(&objects, "files", name, Some(&blob)).unwrap().unwrap();
@@ -278,6 +289,8 @@ mod tests {
         let blob = objects.write(Kind::Blob, long.into()).unwrap();
         let path = entry_path(&objects, "files", "a/.gitattributes", Some(&blob)).unwrap().unwrap();
         assert_eq!(path, ["files", "a", "%2Egitattributes"]);
+        let link = entry_path(&objects, "files", ".gitignore", None).unwrap().unwrap();
+        assert_eq!(link, ["files", "%2Egitignore"]);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use gix::ObjectId as GitId;
 use gix::objs::Kind as GitKind;
 use gix::objs::tree::EntryKind;
 
-use super::git_error;
 use super::tree::{Entries, Folder, Leaf, Node};
+use super::{git_error, plain};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The file that says who made the repository.
@@ -108,8 +108,10 @@ impl Exported {
 /// at more of its own settings than its format.
 ///
 /// # Errors
-/// `InvalidInput` when there is none that can be read.
+/// `InvalidInput` when there is none that can be read, `LimitExceeded` when what is read of it whole is
+/// too long for that, `Unsupported` when its refs are not in files.
 pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
+    plain::check(dir)?;
     let options = gix::open::Options::isolated().with(gix::sec::Trust::Reduced);
     let options = options.config_overrides(OVERRIDES);
     let opened = options.open(dir);
@@ -117,7 +119,15 @@ pub(super) fn open(dir: &Path) -> Result<gix::Repository> {
         let message = format!("{} is not a git repository that can be read", dir.display());
         Error::invalid(message).with_source(error)
     })?;
-    Ok(repo.to_thread_local())
+    let repo = repo.to_thread_local();
+    let refs = repo.config_snapshot().string("extensions.refStorage");
+    match refs.filter(|refs| !refs.eq_ignore_ascii_case(b"files")) {
+        None => Ok(repo),
+        Some(refs) => {
+            let message = format!("{} keeps its refs as '{refs}': expected files", dir.display());
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
 }
 
 fn open_mark(dir: &Path) -> Result<Option<File>> {

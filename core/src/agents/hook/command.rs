@@ -5,8 +5,8 @@
 
 /// Programs that delete or overwrite.
 const PROGRAMS: &[&str] = &[
-    "dd", "install", "mv", "patch", "perl", "rm", "rmdir", "rsync", "shred", "tar", "tee",
-    "truncate", "unlink", "unzip",
+    "cp", "dd", "install", "ln", "mv", "patch", "perl", "rm", "rmdir", "rsync", "shred", "tar",
+    "tee", "truncate", "unlink", "unzip",
 ];
 
 /// What git does to files of the working tree.
@@ -29,8 +29,16 @@ const GIT: &[&str] = &[
 ];
 
 /// Programs that run the one behind them.
-const RUNNERS: &[&str] =
-    &["builtin", "command", "env", "exec", "nice", "nohup", "sudo", "time", "xargs"];
+const RUNNERS: &[&str] = &[
+    "builtin", "command", "doas", "env", "eval", "exec", "ionice", "nice", "nohup", "parallel",
+    "setsid", "stdbuf", "sudo", "time", "timeout", "xargs",
+];
+
+/// Shells, to which a command is given as a word.
+const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "sh", "zsh"];
+
+/// Words of a shell before a command.
+const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "until", "while"];
 
 /// Whether `command` may delete or overwrite files.
 #[must_use]
@@ -40,14 +48,34 @@ pub fn is_destructive(command: &str) -> bool {
 
 fn one(command: &str) -> bool {
     let is_setting = |word: &&str| word.contains('=') && !word.starts_with('-');
-    let is_passed = |word: &&str| is_setting(word) || RUNNERS.contains(&base(word));
+    let is_passed = |word: &&str| is_setting(word) || KEYWORDS.contains(word);
     let mut words = command.split_whitespace().skip_while(is_passed);
     let Some(program) = words.next().map(base) else { return false };
-    match program {
-        "git" => words.any(|word| GIT.contains(&word)),
-        "sed" => words.any(|word| word.starts_with("-i") || word.starts_with("--in-place")),
-        "find" => words.any(|word| matches!(word, "-delete" | "-exec" | "-execdir")),
+    // Options of these may have values: any word behind them may be the program.
+    if RUNNERS.contains(&program) || SHELLS.contains(&program) {
+        let words: Vec<&str> = words.collect();
+        return (0..words.len()).any(|at| words.get(at..).is_some_and(runs));
+    }
+    runs(&std::iter::once(program).chain(words).collect::<Vec<_>>())
+}
+
+/// Whether the program that is the first of `words` deletes or overwrites with the others.
+fn runs(words: &[&str]) -> bool {
+    let Some((program, rest)) = words.split_first() else { return false };
+    let mut rest = rest.iter();
+    match base(program) {
+        "git" => rest.any(|word| GIT.contains(&base(word))),
+        "sed" => rest.any(|word| is_in_place(word)),
+        "find" => rest.any(|word| matches!(*word, "-delete" | "-exec" | "-execdir")),
         program => PROGRAMS.contains(&program),
+    }
+}
+
+/// Whether an option of sed is `-i`, maybe among others, or its long form.
+fn is_in_place(word: &str) -> bool {
+    match word.strip_prefix("--") {
+        Some(long) => long.starts_with("in-place"),
+        None => word.strip_prefix('-').is_some_and(|letters| letters.contains('i')),
     }
 }
 
@@ -86,6 +114,20 @@ mod tests {
             "cat a >| b",
             "ls | xargs rm",
             "(truncate -s 0 log)",
+            "for f in *.o; do rm $f; done",
+            "if test -e a; then rm a; fi",
+            "! rm a",
+            "find . -print0 | xargs -0 rm",
+            "sudo -u me rm a",
+            "timeout 5 rm -rf a",
+            "env -i PATH=/bin rm a",
+            "bash -lc 'rm -rf build'",
+            "bash -lc rm -rf build",
+            "sh -c \"git reset --hard\"",
+            "sh -c 'git stash'",
+            "sed -Ei s/a/b/ f",
+            "cp a b",
+            "ln -sf a b",
         ] {
             assert!(is_destructive(command), "{command}");
         }
@@ -99,6 +141,10 @@ mod tests {
             "make > /dev/null 2>/dev/null",
             "sed -n 1,5p f",
             "find . -name a",
+            "bash -lc 'ls -la'",
+            "timeout 60 cargo test",
+            "if git status; then ls; fi",
+            "sed -E s/a/b/ f",
         ] {
             assert!(!is_destructive(command), "{command}");
         }

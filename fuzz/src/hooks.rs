@@ -1,0 +1,39 @@
+//! Events that clients give to a hook.
+
+use turntree::ErrorKind;
+use turntree::agents::hook::{Dialect, Event, is_destructive};
+
+/// Takes `bytes` for an event of each client.
+///
+/// # Panics
+/// When an event that is accepted is another one in short, or an answer to it is no JSON.
+pub fn hook_events(bytes: &[u8]) {
+    for dialect in Dialect::ALL.into_iter().map(Some).chain([None]) {
+        match Event::parse(bytes, dialect) {
+            Ok(event) => event_of(&event),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}"),
+        }
+    }
+}
+
+fn event_of(event: &Event) {
+    let brief = Event::parse(&event.brief(), Some(event.dialect)).unwrap();
+    assert_eq!((brief.name, brief.moment), (event.name, event.moment));
+    assert_eq!((&brief.session, &brief.cwd), (&event.session, &event.cwd));
+    assert_eq!(brief.transcript, event.transcript);
+    let effect = |event: &Event| event.tool.as_ref().map(|tool| tool.effect);
+    assert_eq!(effect(&brief), effect(event));
+    if let Some(command) = event.tool.as_ref().and_then(|tool| tool.command.as_deref()) {
+        let _ = is_destructive(command);
+    }
+    let mut texts = 0;
+    let short = event.shortened(&mut |text| {
+        texts += 1;
+        (!text.is_empty()).then(String::new)
+    });
+    assert!(short.is_none() || texts > 0);
+    let answer = event.answer(Some("words"), short);
+    let is_json = |answer: String| serde_json::from_str::<serde_json::Value>(&answer).is_ok();
+    assert!(answer.is_none_or(is_json));
+    assert_eq!(event.answer(None, None), None);
+}

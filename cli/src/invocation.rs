@@ -308,6 +308,15 @@ pub(crate) fn input_name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
+/// A path that somebody named, whole and behind all links. What it leads to must be there.
+pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
+    let shown = path.display();
+    path.canonicalize().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
+        _ => Error::io(format!("open {shown}"), error),
+    })
+}
+
 /// Opens a file that must be one.
 pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
     let shown = path.display();

@@ -77,10 +77,8 @@ fn good() -> &'static Vec<u8> {
         let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
         let plan = plan_bundle(&repo, &wanted, &[]).expect("the sample is whole");
         let disk = SimDisk::new(Path::new("/out"));
-        let path = PathBuf::from("/out/b");
-        let names = (path.as_path(), Path::new("/out/t"));
-        plan.create(&repo, Tier::Hot, &disk, names).expect("a bundle");
-        let file = disk.open(&path, Access::Read).expect("it is there");
+        let file = disk.create(Path::new("/out/b")).expect("a new file");
+        plan.write(&repo, Tier::Hot, &file).expect("a bundle");
         let len = file.size().expect("it has a size");
         let mut bytes = vec![0; usize::try_from(len).expect("a small file")];
         file.read_at(&mut bytes, 0).expect("it reads");

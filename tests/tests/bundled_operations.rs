@@ -56,8 +56,8 @@ fn undo_last(repo: &Repository, reason: &str) {
 fn bundle(repo: &Repository, wanted: &[Wanted], without: &[ObjectId]) -> (SimDisk, Bundle) {
     let disk = SimDisk::new(Path::new("/out"));
     let plan = plan_bundle(repo, wanted, without).unwrap();
-    plan.create(repo, TIER, &disk, (Path::new("/out/b"), Path::new("/out/t"))).unwrap();
-    let file = disk.open(Path::new("/out/b"), Access::Read).unwrap();
+    let file = disk.create(Path::new("/out/b")).unwrap();
+    plan.write(repo, TIER, &file).unwrap();
     (disk, Bundle::open(Arc::new(file)).unwrap())
 }
 

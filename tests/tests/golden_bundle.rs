@@ -44,8 +44,8 @@ fn write_golden_bundles() {
     let since = repo.resolve("two~3").unwrap().commit;
     for (name, without) in GOLDEN.iter().zip([vec![], vec![since]]) {
         let plan = plan_bundle(&repo, &wanted, &without).unwrap();
-        let path = golden(name);
-        plan.create(&repo, Tier::Archive, &RealIo, (&path, &path.with_extension("tmp"))).unwrap();
+        let file = RealIo.create(&golden(name)).unwrap();
+        plan.write(&repo, Tier::Archive, &file).unwrap();
     }
 }
 
@@ -125,7 +125,7 @@ fn the_independent_reader_sees_the_same_objects() {
     }
     let made = sandbox.folder().join("work.bundle");
     let plan = plan_bundle(&sandbox.repo, &everything(&sandbox.repo), &[]).unwrap();
-    plan.create(&sandbox.repo, Tier::Archive, &RealIo, (&made, &made.with_extension("t"))).unwrap();
+    plan.write(&sandbox.repo, Tier::Archive, &RealIo.create(&made).unwrap()).unwrap();
 
     let target = Sandbox::new();
     for path in [golden(GOLDEN[0]), golden(GOLDEN[1]), made.clone()] {

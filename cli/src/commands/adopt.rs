@@ -16,7 +16,7 @@ use turntree::workspace::Seen;
 
 use crate::commands::import::warn_of_notes;
 use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, stamp};
+use crate::invocation::{Invocation, stamp, whole_path};
 use crate::json;
 use crate::output::{NAME, Output, STRONG, warn};
 use crate::progress::Meter;
@@ -110,18 +110,15 @@ impl Adopt {
     /// Where to look. A path that is named must be there.
     fn places(&self) -> Result<Vec<Place>> {
         if self.paths.is_empty() {
-            return Ok(places(&|name| std::env::var_os(name)));
+            let known = places(&|name| std::env::var_os(name));
+            if known.is_empty() {
+                let error = Error::invalid("HOME is not set, so no place of an agent is known");
+                return Err(Failure::hinted(error, "name the places: turntree adopt PATH..."));
+            }
+            return Ok(known);
         }
-        let mut found = Vec::new();
-        for path in &self.paths {
-            let shown = path.display();
-            let path = path.canonicalize().map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
-                _ => Error::io(format!("open {shown}"), error),
-            })?;
-            found.push(Place { agent: String::new(), path });
-        }
-        Ok(found)
+        let named = |path| Ok(Place { agent: String::new(), path: whole_path(path)? });
+        self.paths.iter().map(|path| named(path)).collect()
     }
 
     fn print(

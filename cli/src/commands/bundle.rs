@@ -175,28 +175,25 @@ impl Create {
         let wanted: Vec<Wanted> = wanted.collect::<Result<_>>()?;
         let without = self.not.iter().map(|rev| Ok(resolve(&repo, rev)?.commit));
         let without: Vec<ObjectId> = without.collect::<Result<_>>()?;
+        if !to_stdout && fs::symlink_metadata(&self.output).is_ok() {
+            let message = format!("{} exists already", self.output.display());
+            return Err(Error::invalid(message).into());
+        }
         let encrypted = self.sealing.is_asked_for();
         let encryptor = encrypted.then(|| self.sealing.encryptor()).transpose()?;
         let working = Working::new("packing");
         let plan = plan_bundle(&repo, &wanted, &without)?;
-        let tier = self.tier.tier();
-        let written = if encrypted || to_stdout {
-            let spool = spool(&repo)?;
-            let written = plan.write(&repo, tier, &spool)?;
-            let from = Spooled { file: &*spool, at: 0 };
-            let copy = |from: Spooled<'_>, out: &mut dyn Write| match encryptor {
-                Some(encryptor) => sealing::seal(encryptor, from, out),
-                None => copy(from, out).map(drop),
-            };
-            match to_stdout {
-                true => copy(from, &mut run.out)?,
-                false => save_checked(&self.output, |out| copy(from, out))?,
-            }
-            written
-        } else {
-            let temporary = temporary(self.output.parent().unwrap_or(Path::new("")));
-            plan.create(&repo, tier, &RealIo, (&self.output, &temporary))?
+        let spool = spool(if to_stdout { repo.store().dir() } else { folder_of(&self.output) })?;
+        let written = plan.write(&repo, self.tier.tier(), &spool)?;
+        let from = Spooled { file: &*spool, at: 0 };
+        let copied = |out: &mut dyn Write| match encryptor {
+            Some(encryptor) => sealing::seal(encryptor, from, out),
+            None => copy(from, out),
         };
+        match to_stdout {
+            true => copied(&mut run.out)?,
+            false => save_checked(&self.output, copied)?,
+        }
         drop(working);
         if !to_stdout {
             self.report(&mut run.out, &plan, &written)?;
@@ -487,15 +484,15 @@ const fn fate(fate: RefFate) -> &'static str {
     }
 }
 
-/// A name that nobody has, in a directory.
-fn temporary(dir: &Path) -> PathBuf {
-    let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    dir.join(format!(".{name}.tmp"))
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file without a name beside the content that it is made from.
-fn spool(repo: &Repository) -> Result<Arc<dyn IoFile>> {
-    let path = temporary(repo.store().dir());
+/// A file without a name: a bundle gets one when it is whole.
+fn spool(dir: &Path) -> Result<Arc<dyn IoFile>> {
+    let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = dir.join(format!(".{name}.tmp"));
     let failed = |error| Error::io(format!("write {}", path.display()), error);
     let file = RealIo.create(&path).map_err(failed)?;
     RealIo.remove(&path).map_err(failed)?;

@@ -14,7 +14,7 @@ use turntree::workspace::MAX_FILE_BYTES;
 
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
+use crate::invocation::{Invocation, stamp, whole_path};
 use crate::json;
 use crate::output::{NAME, STRONG, warn};
 use crate::progress::Working;
@@ -163,10 +163,7 @@ impl Export {
 
 impl Import {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let full = self.directory.canonicalize();
-        let full = full.map_err(|error| {
-            turntree::Error::io(format!("open {}", self.directory.display()), error)
-        })?;
+        let full = whole_path(&self.directory)?;
         // What is no repository leaves no new store behind.
         check_repository(&self.directory)?;
         let repo = run.open_or_create()?;

@@ -25,7 +25,7 @@
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
 //! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
-//! # use turntree::store::{Access, Io, NewStore, OpenOptions, RealIo, Tier};
+//! # use turntree::store::{Io, NewStore, OpenOptions, RealIo, Tier};
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
 //! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
 //! # let make = |name: &str| {
@@ -39,11 +39,11 @@
 //! # let tree = context.write(&mut change)?;
 //! # let id = change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
 //! # change.finish(&stamp, "snapshot")?;
-//! let (path, temporary) = (folder.path().join("demo.bundle"), folder.path().join("tmp"));
+//! let path = folder.path().join("demo.bundle");
+//! let file = RealIo.create(&path).map_err(|error| turntree::Error::io("make a file", error))?;
 //! let plan = plan_bundle(&repo, &[Wanted::Session("demo".into())], &[])?;
-//! plan.create(&repo, Tier::Archive, &RealIo, (&path, &temporary))?;
+//! plan.write(&repo, Tier::Archive, &file)?;
 //!
-//! let file = RealIo.open(&path, Access::Read).map_err(|e| turntree::Error::io("open", e))?;
 //! let bundle = Bundle::open(Arc::new(file))?;
 //! unbundle(&other, &bundle, &UnbundleOptions::default(), &stamp)?;
 //! assert_eq!(other.resolve("demo")?.commit, id);

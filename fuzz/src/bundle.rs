@@ -12,7 +12,7 @@ use turntree::exchange::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, u
 use turntree::maintenance::fsck;
 use turntree::object::{IdPrefix, ObjectSource};
 use turntree::repo::Repository;
-use turntree::store::{Access, Io, NewStore, OpenOptions, Thoroughness, Tier};
+use turntree::store::{Io, NewStore, OpenOptions, Thoroughness, Tier};
 use turntree_tests::checksums::mend_bundle;
 use turntree_tests::oracle::DIR;
 use turntree_tests::sample::{Sample, try_open};

@@ -36,6 +36,11 @@ pub fn transcript(bytes: &[u8]) {
     }
 }
 
+/// Whether `bytes` are taken for what they unpack to, which then comes out in their place.
+pub(crate) fn is_packed(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+}
+
 fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
     let session = format.map_or("detected", |format| format.name).to_owned();
     let options = ImportOptions { format, session, stamp: stamp(1), switch: false };
@@ -49,6 +54,9 @@ fn import_as(repo: &Repository, format: Option<&'static Format>, bytes: &[u8]) {
             return;
         }
     };
+    if is_packed(bytes) {
+        return;
+    }
     assert_eq!(report.input_bytes, bytes.len() as u64);
     let context = repo.context(&report.head).unwrap();
     let mut out = Vec::new();

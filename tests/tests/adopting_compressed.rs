@@ -128,6 +128,18 @@ fn an_import_reads_it_too() {
 }
 
 #[test]
+fn damage_is_the_fault_of_the_input_wherever_it_is() {
+    let whole = packed(rollout(300).as_bytes());
+    let sandbox = Sandbox::new();
+    for end in [4, 5, 9, whole.len() / 2, whole.len() - 1] {
+        let error = sandbox.import("s", &whole[..end]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{end}: {error}");
+        assert!(error.to_string().contains("expected a whole zstd stream"), "{error}");
+    }
+    assert_eq!(sandbox.repo.branches().len(), 0);
+}
+
+#[test]
 fn what_grows_beyond_measure_or_ends_early_leaves_no_trace() {
     let home = Home::new();
     let mut bomb = rollout(2).into_bytes();
@@ -150,7 +162,7 @@ fn what_grows_beyond_measure_or_ends_early_leaves_no_trace() {
     let wide = encoder.finish().unwrap();
     fs::write(home.compressed(), wide).unwrap();
     let odd = home.find().odd;
-    assert_eq!(odd[0].error.kind(), ErrorKind::Io);
+    assert_eq!(odd[0].error.kind(), ErrorKind::Corrupt);
 
     fs::write(home.compressed(), whole).unwrap();
     assert!(home.new_turns() >= 900);

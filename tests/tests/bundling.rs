@@ -1,7 +1,7 @@
 //! Bundles carry sessions from store to store, and what is not whole and true is refused.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;

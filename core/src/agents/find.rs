@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::name::session_name;
 use super::opencode;
 use super::places::Place;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::formats::named;
 use crate::exchange::{Format, HEAD_BYTES, detect, read_head};
 
@@ -250,10 +250,17 @@ fn may_be_transcript(path: &Path) -> bool {
     extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
 }
 
-/// The session in the file at `path`; `InvalidInput` when it is no transcript.
+/// The session in the file at `path`; `InvalidInput` when it is no transcript, `Corrupt` when it is a
+/// compressed one that is damaged.
 fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSession> {
     let file = File::open(path).map_err(|error| Error::io("open it", error))?;
-    let format = detect(&read_head(BufReader::with_capacity(HEAD_BYTES, file))?)?;
+    let head = read_head(BufReader::with_capacity(HEAD_BYTES, file));
+    let head = head.map_err(|error| match error.kind() {
+        // By its name it is a transcript, so this is no file of something else.
+        ErrorKind::InvalidInput => Error::new(ErrorKind::Corrupt, "unpack it").with_source(error),
+        _ => error,
+    })?;
+    let format = detect(&head)?;
     if format.whole.is_some() {
         let what = format!("it is a state of {} and no session: import it", format.name);
         return Err(Error::invalid(what));

@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 
 use super::json;
 use super::piece::{Piece, PieceKind, Pieces};
+use super::unpack::read_error;
 use crate::error::{Error, Result};
 
 /// Longest line that is read, in bytes.
@@ -64,7 +65,7 @@ impl<R: BufRead> Lines<R> {
         (&mut self.input)
             .take(self.max_line_bytes + 1)
             .read_until(b'\n', &mut line)
-            .map_err(|error| Error::io(format!("read line {}", self.line), error))?;
+            .map_err(|error| read_error(format!("read line {}", self.line), error))?;
         if line.len() as u64 > self.max_line_bytes {
             let what = format!("bytes of line {} at offset {}", self.line, self.offset);
             return Err(Error::limit(what, self.max_line_bytes, line.len() as u64));

@@ -15,7 +15,7 @@ const MIN_ALLOWED_BYTES: u64 = 64 << 20;
 /// compressed with zstd.
 ///
 /// # Errors
-/// `Io` when it cannot be read or unpacked.
+/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read.
 pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
     Ok(unpacked(Box::new(input))?.0)
 }
@@ -24,8 +24,8 @@ pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
 /// unpack.
 ///
 /// # Errors
-/// `Io` when it cannot be read. What is damaged later on, or grows over 64 MiB and 500 times as large, is
-/// an error of the reader.
+/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read. What is damaged later
+/// on, or grows over 64 MiB and 500 times as large, is an error of the reader, for [`read_error`].
 pub(super) fn unpacked<'r>(
     mut input: Box<dyn BufRead + 'r>,
 ) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
@@ -44,8 +44,20 @@ pub(super) fn unpacked<'r>(
 fn beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let read = input.take(HEAD_BYTES as u64).read_to_end(&mut head);
-    read.map_err(|error| Error::io("read the transcript", error))?;
+    read.map_err(|error| read_error("read the transcript", error))?;
     Ok(head)
+}
+
+/// Why a transcript could not be read: by its own fault where it is compressed and damaged, or grows
+/// beyond measure, and else the system's.
+pub(super) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => {
+            Error::invalid(format!("{}: expected a whole zstd stream", action.into()))
+                .with_source(error)
+        }
+        _ => Error::io(action, error),
+    }
 }
 
 /// A reader that knows how much of it was taken.
@@ -81,7 +93,10 @@ struct Bounded<'r, R> {
 
 impl<R: BufRead> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.stream.read(buffer)?;
+        let read = self.stream.read(buffer).map_err(|error| match error.raw_os_error() {
+            Some(_) => error,
+            None => io::Error::new(io::ErrorKind::InvalidData, error),
+        })?;
         self.read += read as u64;
         let taken = self.stream.get_ref().count;
         let allowed = MIN_ALLOWED_BYTES.saturating_add(taken.saturating_mul(MAX_RATIO));

@@ -16,6 +16,7 @@ use super::format::Format;
 use super::import::{BASE, ImportNote, ImportOptions, ImportReport};
 use super::piece::Piece;
 use super::source::SOURCE;
+use super::unpack::read_error;
 use crate::context::{Builder, Context, SourceEntry, SourceKind};
 use crate::error::{Error, Result};
 use crate::object::{Author, Kind, Memory, ObjectId, ObjectSink, Time, Trigger};
@@ -205,7 +206,7 @@ pub(super) fn read_all(input: impl BufRead) -> Result<Bytes> {
     let mut bytes = Vec::new();
     let mut input = input.take(MAX_RECORD_BYTES as u64 + 1);
     std::io::Read::read_to_end(&mut input, &mut bytes)
-        .map_err(|error| Error::io("read the document", error))?;
+        .map_err(|error| read_error("read the document", error))?;
     if bytes.len() > MAX_RECORD_BYTES {
         let (limit, found) = (MAX_RECORD_BYTES as u64, bytes.len() as u64);
         return Err(Error::limit("bytes of the document", limit, found));

@@ -46,6 +46,7 @@ pub use self::rules::Rules;
 use self::rules::{Matcher, Target};
 use self::scanner::{Scanner, Step};
 use super::piece::{Piece, PieceKind};
+use super::unpack::read_error;
 use crate::error::{Error, Result};
 
 /// Most containers that may be open at once.
@@ -168,7 +169,7 @@ impl<R: Read> Document<R> {
         };
         let length = read.map_err(|source| {
             let position = self.offset + self.buffer.len() as u64;
-            Error::io(format!("read the transcript at byte {position}"), source)
+            read_error(format!("read the transcript at byte {position}"), source)
         })?;
         self.buffer.extend_from_slice(self.read.get(..length).unwrap_or_default());
         self.ended = length == 0;

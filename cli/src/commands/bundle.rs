@@ -493,7 +493,7 @@ fn folder_of(path: &Path) -> &Path {
 fn spool(dir: &Path) -> Result<Arc<dyn IoFile>> {
     let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     let path = dir.join(format!(".{name}.tmp"));
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    let failed = |error| Error::io(format!("make a file in {}", dir.display()), error);
     let file = RealIo.create(&path).map_err(failed)?;
     RealIo.remove(&path).map_err(failed)?;
     Ok(file)

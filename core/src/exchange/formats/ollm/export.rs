@@ -130,11 +130,20 @@ pub fn export_context(
         }
     }
     if let Some(other) = stored.entry(META, META_OTHER)? {
-        for (name, value) in fields_of(&other) {
+        // A migrated snapshot may have names that are something else in a file of 1.0.
+        for (name, value) in fields_of(&other).into_iter().filter(|(name, _)| !is_own(name)) {
             json.raw(&name, &value)?;
         }
     }
     json.close(b'}')
+}
+
+/// Whether a file of 1.0 has a field of this name.
+fn is_own(name: &str) -> bool {
+    let own = ["version", "id", "sessionId", "timestamp", "tokenCount", "summary", "metadata"];
+    let lists = ["userMessages", "archivedUserMessages", "messages", "checkpoints"];
+    let state = ["goalStack", "reasoningStorage", "conversationState"];
+    own.contains(&name) || lists.contains(&name) || state.contains(&name)
 }
 
 /// The metadata: what the document had, in its order, then what is known besides.

@@ -4,8 +4,8 @@
 #   fuzz/search.sh [SECONDS] [TARGET...]      60 seconds for each of all targets, by default
 #
 # `requests` needs the whole program and all that it uses, so it is searched only when it is named.
-# With FUZZ_SEED=N every search tries the same inputs in the same order each time, as far as it gets.
-# Two targets run at a time. What is new goes to target/fuzz/found/TARGET, and what breaks a target
+# With FUZZ_SEED=N a search begins with the inputs in the repository alone, in an order that N gives,
+# as on a clean clone. Two targets run at a time. What is new goes to target/fuzz/found/TARGET, and what breaks a target
 # to target/fuzz/broken/TARGET: then the log is shown, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -40,6 +40,7 @@ cargo build -p turntree-fuzz --no-default-features --features "$features" --targ
 search() {
     local target=$1
     local found=target/fuzz/found/$target broken=target/fuzz/broken/$target
+    [ -z "${FUZZ_SEED:-}" ] || rm -rf "$found"
     mkdir -p "$found" "$broken"
     if "target/fuzz/$host/debug/$target" "$found" "fuzz/corpus/$target" \
         -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 \

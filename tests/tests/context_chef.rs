@@ -308,7 +308,8 @@ fn bad_documents_are_named_by_place() {
             |d| d["modules"]["pruner"]["flatTools"][0] = json!("x"),
             "modules.pruner.flatTools[0]: expected an object, found text",
         ),
-        (|d| d["topLayer"] = json!([]), "topLayer or rollingHistory stands beside"),
+        (|d| d["topLayer"] = json!([]), "expected the names of one era"),
+        (|d| d["rawDynamicXml"] = json!(""), "rawDynamicXml stands beside systemPrompt"),
     ];
     for (change, expected) in cases {
         let error = refused(&changed(change));

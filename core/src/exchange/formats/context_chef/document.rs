@@ -106,12 +106,13 @@ impl<'a> Reader<'a> {
         let whole = self.doc.whole("a ContextChef snapshot")?;
         let mut fields = self.doc.fields("snapshot", &whole)?;
         let has = |name: &str| fields.iter().any(|(field, _)| field == name);
+        let any = |names: [&str; 3]| names.into_iter().any(has);
         let is_old = match (
-            has("topLayer") || has("rollingHistory"),
-            has("systemPrompt") || has("history"),
+            any(["topLayer", "rollingHistory", "rawDynamicXml"]),
+            any(["systemPrompt", "history", "dynamicStateXml"]),
         ) {
             (true, true) => {
-                let message = "snapshot: topLayer or rollingHistory stands beside systemPrompt or history: expected the names of one era";
+                let message = "snapshot: topLayer, rollingHistory or rawDynamicXml stands beside systemPrompt, history or dynamicStateXml: expected the names of one era";
                 return Err(Error::invalid(message));
             }
             (false, false) => {

@@ -258,6 +258,28 @@ fn user_messages_are_never_cut_and_each_message_is_there_once() {
 }
 
 #[test]
+fn a_message_stands_where_its_copy_says_that_it_was_said() {
+    let mut document = one_snapshot();
+    let copy =
+        json!({"id": "b", "role": "user", "content": "", "timestamp": "2026-01-21T01:00:00Z"});
+    document["userMessages"] = json!([
+        {"id": "a", "role": "user", "content": "", "timestamp": "2026-01-21T02:00:00Z"},
+        {"id": "b", "role": "user", "content": ""},
+    ]);
+    document["messages"] = json!([copy]);
+    let sandbox = Sandbox::new();
+    let first = exported(&sandbox.repo, &import(&sandbox, &document.to_string()));
+    let out = value(&first);
+    assert_eq!(
+        (&out["userMessages"][0]["id"], &out["userMessages"][1]["id"]),
+        (&json!("b"), &json!("a"))
+    );
+    let again = Sandbox::new();
+    let second = exported(&again.repo, &import(&again, &first));
+    assert_eq!(value(&second), out);
+}
+
+#[test]
 fn an_edited_snapshot_has_the_documented_shape() {
     let sandbox = Sandbox::new();
     let mut document = one_snapshot();

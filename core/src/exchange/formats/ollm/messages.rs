@@ -26,7 +26,9 @@ pub(super) struct Message<'a> {
 struct Copy<'a> {
     id: Option<String>,
     role: Role,
-    /// When it was said; without a moment of its own, that of the message before it.
+    /// When it was said, if it says so.
+    moment: Option<i64>,
+    /// The moment that it stands at: without one of its own, that of the message before it.
     micros: i64,
     part: Part<'a>,
     fields: Parts<'a>,
@@ -77,6 +79,8 @@ fn without_pairs<'a>(
             rest.push(other);
         }
     }
+    // A copy may have told the moment of a message.
+    stand(&mut users);
     let mut at = 0;
     users.retain(|_| {
         at += 1;
@@ -95,6 +99,7 @@ fn join<'a>(checker: &mut Checker<'a>, user: &mut Copy<'a>, other: &Copy<'a>) {
         checker.note(&other.part, "a message says something else in userMessages, which counts");
     }
     user.role = Role::User;
+    user.moment = user.moment.or(other.moment);
     let more: Vec<(String, String)> = other
         .fields
         .iter()
@@ -112,10 +117,8 @@ fn join<'a>(checker: &mut Checker<'a>, user: &mut Copy<'a>, other: &Copy<'a>) {
 fn copies<'a>(checker: &mut Checker<'a>, place: &str, part: &Part<'a>) -> Result<Vec<Copy<'a>>> {
     let mut copies: Vec<Copy<'a>> = Vec::new();
     let mut known = HashSet::new();
-    let mut micros = i64::MIN;
     for (index, part) in checker.elements(place, part)?.into_iter().enumerate() {
-        let copy = copy(checker, &format!("{place}[{index}]"), part, micros)?;
-        micros = copy.micros;
+        let copy = copy(checker, &format!("{place}[{index}]"), part)?;
         match &copy.id {
             Some(id) if !known.insert(id.clone()) => {
                 let what =
@@ -125,15 +128,20 @@ fn copies<'a>(checker: &mut Checker<'a>, place: &str, part: &Part<'a>) -> Result
             _ => copies.push(copy),
         }
     }
+    stand(&mut copies);
     Ok(copies)
 }
 
-fn copy<'a>(
-    checker: &mut Checker<'a>,
-    place: &str,
-    part: Part<'a>,
-    before: i64,
-) -> Result<Copy<'a>> {
+/// Gives each message the moment that it stands at.
+fn stand(copies: &mut [Copy<'_>]) {
+    let mut before = i64::MIN;
+    for copy in copies {
+        copy.micros = copy.moment.unwrap_or(before);
+        before = copy.micros;
+    }
+}
+
+fn copy<'a>(checker: &mut Checker<'a>, place: &str, part: Part<'a>) -> Result<Copy<'a>> {
     let fields = checker.fields(place, &part)?;
     let mut known = fields.clone();
     let at = |name: &str| format!("{place}.{name}");
@@ -154,7 +162,7 @@ fn copy<'a>(
     }
     let moment = take(&mut known, "timestamp");
     let moment = moment.and_then(|part| serde_json::from_str(part.json.get()).ok());
-    let moment = moment.and_then(|value| json::time(&value));
+    let moment = moment.and_then(|value| json::time(&value)).map(|time| time.micros);
     for name in ["id", "role", "content"] {
         if !fields.iter().any(|(field, _)| field == name) {
             checker.note(&part, format!("{place}.{name} is missing"));
@@ -164,8 +172,7 @@ fn copy<'a>(
         let what = format!("{place} says no moment: it stays behind the message before it");
         checker.note(&part, what);
     }
-    let micros = moment.map_or(before, |moment| moment.micros);
-    Ok(Copy { id, role, micros, part, fields, joined: None })
+    Ok(Copy { id, role, moment, micros: i64::MIN, part, fields, joined: None })
 }
 
 /// Who speaks; a name that nobody knows is told.

@@ -14,10 +14,12 @@ mod git;
 mod hooks;
 mod lessons;
 mod merging;
+mod objects;
 mod operations;
 mod payloads;
 mod redaction;
 mod restoration;
+mod retention;
 mod search;
 mod spiral;
 mod swarm;
@@ -46,12 +48,17 @@ pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedL
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
+pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
 pub(crate) use self::operations::{Change, Operation, Undo};
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::retention::{
+    AvailableTurn, Pin, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset, SessionPlan,
+    SessionPolicy, Unpin, Unpinned,
+};
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
 pub(crate) use self::spiral::{Spiral, SpiralSign, Streak};
 pub(crate) use self::swarm::{Reads, StaleRead};
@@ -382,180 +389,10 @@ pub(crate) struct RestoredFile {
     pub(crate) action: &'static str,
 }
 
-/// `pin`, and one of `pins`.
-#[derive(Serialize)]
-pub(crate) struct Pin {
-    /// Its name.
-    pub(crate) pin: String,
-    /// The commit.
-    pub(crate) id: String,
-    /// Session and turn of the commit; `null` when an expired pin's commit is gone.
-    pub(crate) session: Option<String>,
-    pub(crate) turn: Option<u64>,
-    pub(crate) reason: String,
-    pub(crate) actor: String,
-    pub(crate) time: String,
-    pub(crate) expires: Option<String>,
-    /// Whether it protects nothing any more.
-    pub(crate) expired: bool,
-}
-
-/// `pins`.
-#[derive(Serialize)]
-pub(crate) struct Pins {
-    pub(crate) pins: Vec<Pin>,
-}
-
-/// `unpin`.
-#[derive(Serialize)]
-pub(crate) struct Unpin {
-    pub(crate) unpinned: Vec<Unpinned>,
-}
-
-/// A pin that was removed.
-#[derive(Serialize)]
-pub(crate) struct Unpinned {
-    /// Its name.
-    pub(crate) pin: String,
-    /// The commit it was on.
-    pub(crate) id: String,
-}
-
-/// A retention policy; a rule that it does not have is `null` or empty.
-#[derive(Serialize)]
-pub(crate) struct Policy {
-    pub(crate) keep_last: Option<u64>,
-    pub(crate) keep_within_micros: Option<i64>,
-    pub(crate) thin: Vec<String>,
-    pub(crate) budget_bytes: Option<u64>,
-}
-
-/// `retention set`.
-#[derive(Serialize)]
-pub(crate) struct RetentionSet {
-    /// The session; `null` for the default.
-    pub(crate) session: Option<String>,
-    pub(crate) policy: Policy,
-    pub(crate) dry_run: bool,
-    /// What would expire, with `--dry-run`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sessions: Option<Vec<SessionPlan>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) notes: Option<Vec<String>>,
-}
-
-/// What a policy does to a session.
-#[derive(Serialize)]
-pub(crate) struct SessionPlan {
-    pub(crate) session: String,
-    /// Turns that keep their content.
-    pub(crate) kept: u64,
-    /// Turns that expire.
-    pub(crate) expiring: u64,
-    /// Turns that expired earlier.
-    pub(crate) expired: u64,
-    /// The oldest and the newest turn that expire.
-    pub(crate) first: Option<u64>,
-    pub(crate) last: Option<u64>,
-    /// How many stay between these, by reason.
-    pub(crate) spared: BTreeMap<&'static str, u64>,
-    /// Stored bytes of what stays, where they were measured.
-    pub(crate) bytes: Option<u64>,
-}
-
-/// `retention show`.
-#[derive(Serialize)]
-pub(crate) struct RetentionShow {
-    pub(crate) default: Option<Policy>,
-    pub(crate) sessions: Vec<SessionPolicy>,
-}
-
-/// The policy of a session.
-#[derive(Serialize)]
-pub(crate) struct SessionPolicy {
-    pub(crate) session: String,
-    /// Whether it is its own and not the default.
-    pub(crate) own: bool,
-    pub(crate) policy: Option<Policy>,
-}
-
-/// `retention unset`.
-#[derive(Serialize)]
-pub(crate) struct RetentionUnset {
-    /// The session; `null` for the default.
-    pub(crate) session: Option<String>,
-}
-
-/// A turn that can still be read, in the error about one that expired.
-#[derive(Serialize)]
-pub(crate) struct AvailableTurn {
-    pub(crate) turn: u64,
-    pub(crate) id: String,
-}
-
 /// `export` into a file.
 #[derive(Serialize)]
 pub(crate) struct Exported {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,
-}
-
-/// `hash-object` and `cat-object`.
-#[derive(Serialize)]
-pub(crate) struct ObjectInfo {
-    pub(crate) id: String,
-    pub(crate) kind: &'static str,
-    pub(crate) size: u64,
-}
-
-/// `ls-tree`.
-#[derive(Serialize)]
-pub(crate) struct Tree {
-    pub(crate) id: String,
-    /// `map` or `list`.
-    pub(crate) shape: &'static str,
-    pub(crate) entries: Vec<TreeEntry>,
-}
-
-/// One item of a tree.
-#[derive(Serialize)]
-pub(crate) struct TreeEntry {
-    /// Key, or index in a list.
-    pub(crate) key: String,
-    pub(crate) kind: &'static str,
-    pub(crate) id: String,
-    /// Bytes beside the link, in hex.
-    pub(crate) meta: String,
-}
-
-/// `rev-parse`.
-#[derive(Serialize)]
-pub(crate) struct Parsed {
-    pub(crate) revisions: Vec<ParsedRevision>,
-}
-
-/// One revision of `rev-parse`; both sides of a range.
-#[derive(Serialize)]
-pub(crate) struct ParsedRevision {
-    pub(crate) revision: String,
-    pub(crate) id: String,
-    /// Whether it is the left side of a range.
-    pub(crate) exclude: bool,
-}
-
-/// `show-ref`.
-#[derive(Serialize)]
-pub(crate) struct Refs {
-    pub(crate) refs: Vec<Ref>,
-}
-
-/// One ref: it holds an id, or the name of another ref.
-#[derive(Serialize)]
-pub(crate) struct Ref {
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) target: Option<String>,
 }

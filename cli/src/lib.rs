@@ -42,6 +42,7 @@ mod rpc;
 mod sealing;
 mod search;
 mod service;
+mod spool;
 mod store_log;
 mod trial;
 mod workspace;

@@ -1,9 +1,8 @@
 //! `bundle`: sessions in one file that verifies, to keep or to carry elsewhere.
 
 use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
@@ -11,31 +10,25 @@ use turntree::exchange::bundle::{
     Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
     UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
-use turntree::object::{Checksum, ObjectId, Time};
+use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
-use turntree::store::{BundleWritten, Io, IoFile, RealIo, Tier};
-use turntree::workspace::save;
+use turntree::store::{BundleWritten, Tier};
 use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, input_name, open_file, random_bytes, stamp};
+use crate::invocation::{Invocation, input_name, open_file, stamp};
 use crate::output::{FAINT, ID, NAME, Output};
 use crate::progress::Working;
 use crate::quantity::parse_size;
 use crate::render::{ID_DIGITS, count, one_line, size};
 use crate::revision::resolve;
 use crate::sealing::{self, Opening, Sealing};
+use crate::spool::{Spool, save_checked};
 use crate::{clock, json};
-
-/// Bytes that are copied at a time.
-const COPY_BYTES: usize = 1 << 16;
 
 /// Most characters of a name that somebody else has chosen.
 const NAME_CHARS: usize = 100;
-
-/// What what was read back is compared by.
-const COPY_CONTEXT: &str = "turntree v1 sealed bundle";
 
 /// Pack sessions into one file that verifies, and take such files in
 ///
@@ -183,12 +176,12 @@ impl Create {
         let encryptor = encrypted.then(|| self.sealing.encryptor()).transpose()?;
         let working = Working::new("packing");
         let plan = plan_bundle(&repo, &wanted, &without)?;
-        let spool = spool(if to_stdout { repo.store().dir() } else { folder_of(&self.output) })?;
-        let written = plan.write(&repo, self.tier.tier(), &spool)?;
-        let from = Spooled { file: &*spool, at: 0 };
+        let dir = if to_stdout { repo.store().dir() } else { folder_of(&self.output) };
+        let spool = Spool::create(dir)?;
+        let written = plan.write(&repo, self.tier.tier(), spool.file())?;
         let copied = |out: &mut dyn Write| match encryptor {
-            Some(encryptor) => sealing::seal(encryptor, from, out),
-            None => copy(from, out),
+            Some(encryptor) => sealing::seal(encryptor, spool.reader(), out),
+            None => io::copy(&mut spool.reader(), out).and_then(|_| out.flush()),
         };
         match to_stdout {
             true => copied(&mut run.out)?,
@@ -487,75 +480,4 @@ const fn fate(fate: RefFate) -> &'static str {
 /// The folder that a file is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// A file without a name: a bundle gets one when it is whole.
-fn spool(dir: &Path) -> Result<Arc<dyn IoFile>> {
-    let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = dir.join(format!(".{name}.tmp"));
-    let failed = |error| Error::io(format!("make a file in {}", dir.display()), error);
-    let file = RealIo.create(&path).map_err(failed)?;
-    RealIo.remove(&path).map_err(failed)?;
-    Ok(file)
-}
-
-/// Writes a new file, and reads it back.
-fn save_checked(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut sum = Checksum::new(COPY_CONTEXT);
-    let failed = |error| Error::io(format!("write {}", path.display()), error);
-    save(path, false, |out| {
-        let mut out = Summed { out, sum: &mut sum };
-        write(&mut out).map_err(failed)
-    })?;
-    let mut found = Checksum::new(COPY_CONTEXT);
-    let mut nowhere = io::sink();
-    let mut out = Summed { out: &mut nowhere, sum: &mut found };
-    let read = fs::File::open(path).and_then(|file| copy(file, &mut out));
-    if read.is_ok() && found.finish() == sum.finish() {
-        return Ok(());
-    }
-    let _ = fs::remove_file(path);
-    Err(Error::corrupt(path.display(), "what was written", "other bytes").into())
-}
-
-fn copy(mut from: impl Read, out: &mut dyn Write) -> io::Result<()> {
-    let mut buffer = vec![0; COPY_BYTES];
-    loop {
-        match from.read(&mut buffer)? {
-            0 => return out.flush(),
-            read => out.write_all(buffer.get(..read).unwrap_or_default())?,
-        }
-    }
-}
-
-/// What was spooled, front to back.
-struct Spooled<'a> {
-    file: &'a dyn IoFile,
-    at: u64,
-}
-
-impl Read for Spooled<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-/// Takes the checksum of what passes.
-struct Summed<'a> {
-    out: &'a mut dyn Write,
-    sum: &'a mut Checksum,
-}
-
-impl Write for Summed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.sum.update(bytes.get(..written).unwrap_or_default());
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }

@@ -28,6 +28,7 @@ mod import_folder;
 pub(crate) mod init;
 pub(crate) mod lesson;
 pub(crate) mod lesson_fields;
+mod lesson_file;
 pub(crate) mod log;
 mod log_filter;
 pub(crate) mod ls;

@@ -1,0 +1,116 @@
+//! Records of what is kept: pins, and policies of what expires.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// `pin`, and one of `pins`.
+#[derive(Serialize)]
+pub(crate) struct Pin {
+    /// Its name.
+    pub(crate) pin: String,
+    /// The commit.
+    pub(crate) id: String,
+    /// Session and turn of the commit; `null` when an expired pin's commit is gone.
+    pub(crate) session: Option<String>,
+    pub(crate) turn: Option<u64>,
+    pub(crate) reason: String,
+    pub(crate) actor: String,
+    pub(crate) time: String,
+    pub(crate) expires: Option<String>,
+    /// Whether it protects nothing any more.
+    pub(crate) expired: bool,
+}
+
+/// `pins`.
+#[derive(Serialize)]
+pub(crate) struct Pins {
+    pub(crate) pins: Vec<Pin>,
+}
+
+/// `unpin`.
+#[derive(Serialize)]
+pub(crate) struct Unpin {
+    pub(crate) unpinned: Vec<Unpinned>,
+}
+
+/// A pin that was removed.
+#[derive(Serialize)]
+pub(crate) struct Unpinned {
+    /// Its name.
+    pub(crate) pin: String,
+    /// The commit it was on.
+    pub(crate) id: String,
+}
+
+/// A retention policy; a rule that it does not have is `null` or empty.
+#[derive(Serialize)]
+pub(crate) struct Policy {
+    pub(crate) keep_last: Option<u64>,
+    pub(crate) keep_within_micros: Option<i64>,
+    pub(crate) thin: Vec<String>,
+    pub(crate) budget_bytes: Option<u64>,
+}
+
+/// `retention set`.
+#[derive(Serialize)]
+pub(crate) struct RetentionSet {
+    /// The session; `null` for the default.
+    pub(crate) session: Option<String>,
+    pub(crate) policy: Policy,
+    pub(crate) dry_run: bool,
+    /// What would expire, with `--dry-run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sessions: Option<Vec<SessionPlan>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notes: Option<Vec<String>>,
+}
+
+/// What a policy does to a session.
+#[derive(Serialize)]
+pub(crate) struct SessionPlan {
+    pub(crate) session: String,
+    /// Turns that keep their content.
+    pub(crate) kept: u64,
+    /// Turns that expire.
+    pub(crate) expiring: u64,
+    /// Turns that expired earlier.
+    pub(crate) expired: u64,
+    /// The oldest and the newest turn that expire.
+    pub(crate) first: Option<u64>,
+    pub(crate) last: Option<u64>,
+    /// How many stay between these, by reason.
+    pub(crate) spared: BTreeMap<&'static str, u64>,
+    /// Stored bytes of what stays, where they were measured.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// `retention show`.
+#[derive(Serialize)]
+pub(crate) struct RetentionShow {
+    pub(crate) default: Option<Policy>,
+    pub(crate) sessions: Vec<SessionPolicy>,
+}
+
+/// The policy of a session.
+#[derive(Serialize)]
+pub(crate) struct SessionPolicy {
+    pub(crate) session: String,
+    /// Whether it is its own and not the default.
+    pub(crate) own: bool,
+    pub(crate) policy: Option<Policy>,
+}
+
+/// `retention unset`.
+#[derive(Serialize)]
+pub(crate) struct RetentionUnset {
+    /// The session; `null` for the default.
+    pub(crate) session: Option<String>,
+}
+
+/// A turn that can still be read, in the error about one that expired.
+#[derive(Serialize)]
+pub(crate) struct AvailableTurn {
+    pub(crate) turn: u64,
+    pub(crate) id: String,
+}

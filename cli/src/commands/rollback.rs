@@ -93,7 +93,10 @@ impl Rollback {
             return Err(Failure::from(error).named(NO_SNAPSHOT));
         };
         let from = find(&repo, &tip, target, &only)?;
-        let workspace = self.place.directory(&repo, &branch)?;
+        let workspace = match only.reaches_files() {
+            true => self.place.directory(&repo, &branch)?,
+            false => None,
+        };
         let asked = !only.is_all() && only.reaches_files();
         if workspace.is_none() && asked {
             return Err(unknown_workspace(&branch));

@@ -162,9 +162,10 @@ pub fn prepare<'r>(
     check_readable(repo.store(), &wanted, only)?;
 
     let workspace = restore.workspace.as_deref().filter(|_| has_files && only.reaches_files());
-    // Files that nobody captured from a directory, such as those of a transcript, are not all there are.
-    let whole = repo.workspace_of(&restore.from)?.is_some();
     let captured = workspace.map(|dir| {
+        // Files that nobody captured from a directory, such as those of a transcript, are not all there
+        // are.
+        let whole = repo.workspace_of(&restore.from)?.is_some();
         let message = format!("before: {}", restore.message);
         let state = State { current: &current, wanted: &wanted, only, whole };
         keep(&mut change, branch, dir, &state, options, stamp, message)

@@ -54,6 +54,7 @@ use crate::revision::resolve;
   turntree export review~2 --format swarm-snapshot -o snapshot.json
   turntree export pricing landing --format codesign --branches -o design-store.json
   turntree export pricing --format codesign-session -o chat.jsonl
+  turntree export work --format ollm-context --compat upstream -o snapshot.json
   turntree export work.modes --format ollm-mode")]
 pub(crate) struct Export {
     /// A session or any other revision; several for html and codesign
@@ -72,7 +73,7 @@ pub(crate) struct Export {
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
-    /// Do as the system of the format does, where it is wrong
+    /// Do as the system of the format does, where it is wrong, for swarm-snapshot and ollm-context
     #[arg(long, value_enum)]
     compat: Option<Compat>,
     /// Every branch of the session and not only what leads to the revision, for codesign
@@ -224,7 +225,9 @@ impl Export {
                 0
             }
             Format::OllmContext => {
-                export_context(source, context, &SnapshotFacts::of(&subject.id, commit), out)?;
+                let (facts, compat) =
+                    (SnapshotFacts::of(&subject.id, commit), Compat::ollm(self.compat));
+                export_context(source, context, &facts, compat, out)?;
                 0
             }
             Format::OllmMode => {

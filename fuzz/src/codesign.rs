@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use turntree::ErrorKind;
-use turntree::exchange::formats::codesign::{export_designs, import_designs};
+use turntree::exchange::formats::codesign::{export_chat, export_designs, import_designs};
 use turntree::exchange::formats::{StoredFile, named};
 use turntree::exchange::{ImportOptions, ImportReport, export_source, import};
 use turntree::object::ObjectId;
@@ -76,7 +76,7 @@ fn exported(repo: &Repository, session: &str) -> Vec<u8> {
     let branches = repo.branches().into_iter().filter(|(branch, _)| branch.session() == session);
     let tips: Vec<ObjectId> = std::iter::once(tip).chain(branches.map(|(_, tip)| tip)).collect();
     let mut out = Vec::new();
-    export_designs(repo, &tips, &mut out).unwrap();
+    export_designs(repo, &[tips], &mut out).unwrap();
     out
 }
 
@@ -120,10 +120,17 @@ pub fn codesign_database(bytes: &[u8]) {
     taken(&repo, || import_designs(&repo, &files, &options));
 }
 
+fn chat_of(repo: &Repository, session: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    export_chat(repo, &repo.resolve(session).unwrap().commit, &mut out).unwrap();
+    out
+}
+
 /// Takes `bytes` as a chat, line by line and beside the store of its design.
 ///
 /// # Panics
-/// When one way takes it and the other does not, or it adds something a second time.
+/// When one way takes it and the other does not, it adds something a second time, or what is exported is
+/// refused or says something else when it comes again.
 pub fn codesign_session(bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -143,6 +150,10 @@ pub fn codesign_session(bytes: &[u8]) {
     let beside = taken(&repo, || import_designs(&repo, &files, &options));
     assert_eq!(alone.is_some(), beside.is_some(), "only one way takes it");
     let Some(beside) = beside else { return };
+    let chat = chat_of(&repo, "alone");
+    let of_chat = of_session("chat", "codesign-session");
+    import(&repo, chat.as_slice(), &of_chat).expect("what is exported can be imported");
+    assert!(chat_of(&repo, "chat") == chat, "an export is not stable");
     let again = import_designs(&repo, &files, &options).unwrap();
     assert_eq!((again.turns, again.new_bytes, again.head), (0, 0, beside.head));
 }

@@ -6,7 +6,7 @@ use turntree::context::Builder;
 use turntree::exchange::WholeDocument;
 use turntree::exchange::formats::named;
 use turntree::exchange::formats::ollm::{
-    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
     read_state_snapshot, state_snapshot,
 };
 use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
@@ -70,7 +70,8 @@ fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, WholeDocument)> {
     let mut out = Vec::new();
     match format {
         "ollm-context" => {
-            export_context(&objects, &context, &SnapshotFacts::of(&id, &commit), &mut out).unwrap();
+            let facts = SnapshotFacts::of(&id, &commit);
+            export_context(&objects, &context, &facts, Compat::Sound, &mut out).unwrap();
             let state = state_snapshot(&objects, &context).unwrap();
             assert!(read_state_snapshot(&state.to_xml()).is_some());
         }

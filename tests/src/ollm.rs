@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use turntree::exchange::formats::ollm::{
-    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
 };
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
@@ -79,7 +79,7 @@ pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
         "ollm-intent" => export_intent(repo.store(), &context, None, &mut out).unwrap(),
         _ => {
             let facts = SnapshotFacts::of(commit, &told);
-            export_context(repo.store(), &context, &facts, &mut out).unwrap();
+            export_context(repo.store(), &context, &facts, Compat::Sound, &mut out).unwrap();
         }
     }
     String::from_utf8(out).unwrap()

@@ -38,7 +38,7 @@ fn exported(repo: &Repository, session: &str) -> String {
 
 fn exported_from(repo: &Repository, tips: &[ObjectId]) -> String {
     let mut out = Vec::new();
-    export_designs(repo, tips, &mut out).unwrap();
+    export_designs(repo, &[tips.to_vec()], &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use turntree::context::{FileEntry, MessageEntry};
-use turntree::exchange::formats::codesign::{export_designs, import_designs};
+use turntree::exchange::formats::codesign::{export_chat, export_designs, import_designs};
 use turntree::exchange::formats::{StoredFile, view};
 use turntree::exchange::{ImportOptions, ImportReport};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -155,7 +155,7 @@ fn exported(repo: &Repository, session: &str) -> Value {
     let main = repo.resolve(session).unwrap().commit;
     let tips: Vec<ObjectId> = std::iter::once(main).chain(branches.map(|(_, tip)| tip)).collect();
     let mut out = Vec::new();
-    export_designs(repo, &tips, &mut out).unwrap();
+    export_designs(repo, &[tips], &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
 }
 
@@ -208,6 +208,47 @@ fn every_table_has_its_place() {
         "context": {"a": 1}});
     assert_eq!(out["diagnosticEvents"], json!([event]));
     assert_eq!(exported(repo, "work-old")["designs"][0]["deletedAt"], "2026-04-02T00:00:00.000Z");
+}
+
+#[test]
+fn chats_and_comments_of_a_database_go_out_as_those_of_today() {
+    let sandbox = Sandbox::new();
+    sandbox.import("work", &bytes_of(SCHEMA)).unwrap();
+    let repo = &sandbox.repo;
+    let chat = |repo: &Repository, session: &str| {
+        let mut out = Vec::new();
+        export_chat(repo, &repo.resolve(session).unwrap().commit, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let [form, old] = ["work-form", "work-old"].map(|session| chat(repo, session));
+    let lines: Vec<Value> = form.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let data = json!({"schemaVersion": 1, "id": 3, "seq": 2, "kind": "artifact_delivered",
+        "payload": {"createdAt": "x"}, "snapshotId": "s1"});
+    assert_eq!(
+        (&lines[3]["data"], &lines[3]["timestamp"]),
+        (&data, &json!("2026-04-20T08:02:00.000Z"))
+    );
+    assert_eq!(lines[6]["data"]["row"]["text"], "bigger");
+    assert_eq!(lines[6]["timestamp"], "2026-04-20T08:03:00.000Z");
+    let tips = ["work-form", "work-old"].map(|name| vec![repo.resolve(name).unwrap().commit]);
+    let mut store = Vec::new();
+    export_designs(repo, &tips, &mut store).unwrap();
+    let other = Sandbox::new();
+    let (form_file, old_file) = ("sessions/d1.jsonl", "sessions/d2.jsonl");
+    let files = [
+        ("design-store.json", store.as_slice()),
+        (form_file, form.as_bytes()),
+        (old_file, old.as_bytes()),
+    ];
+    import_files(&other, &files).unwrap();
+    for session in ["work-form", "work-old"] {
+        assert_eq!(said(&other.repo, session), said(repo, session));
+        assert_eq!(chat(&other.repo, session), chat(repo, session));
+    }
+    let comment = |repo: &Repository| -> Value {
+        serde_json::from_slice(&entry(repo, "work-form", "comments", "c1").unwrap()).unwrap()
+    };
+    assert_eq!(comment(&other.repo), comment(repo));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context};
-use turntree::exchange::formats::ollm::{SnapshotFacts, export_context};
+use turntree::exchange::formats::ollm::{Compat, SnapshotFacts, export_context};
 use turntree::exchange::{apply_state, context_tokens, detect};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot};
@@ -329,16 +329,104 @@ fn an_edited_snapshot_has_the_documented_shape() {
     assert_eq!(value(&exported(&other.repo, &again)), out);
 }
 
+fn exported_for(repo: &Repository, commit: &ObjectId, compat: Compat) -> String {
+    let facts = SnapshotFacts::of(commit, &repo.commit(commit).unwrap());
+    let mut out = Vec::new();
+    export_context(repo.store(), &repo.context(commit).unwrap(), &facts, compat, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Documents in every shape, and messages of other systems.
+fn conversations() -> Vec<(Sandbox, ObjectId)> {
+    let mut documents: Vec<String> = files("context-snapshots", "snapshot-")
+        .iter()
+        .map(|p| fs::read_to_string(p).unwrap())
+        .collect();
+    let others = ["old-format-no-userMessages.json", "snapshotdata-v0.1.1-migrated.json"];
+    documents.extend(others.map(vector));
+    let mut rich = one_snapshot();
+    rich["goalStack"] = json!({"activeGoal": {"id": "g1"}});
+    rich["reasoningStorage"] = json!([{"content": "hm"}]);
+    rich["future"] = json!(1);
+    rich["metadata"]["mine"] = json!(1);
+    rich["archivedUserMessages"] = json!([{"id": "m9", "summary": "s"}]);
+    rich["userMessages"][0]["taskId"] = json!("t1");
+    rich["messages"][1]["toolCalls"] = json!([{"id": "c1", "name": "ls", "args": {}}]);
+    documents.push(rich.to_string());
+    documents.push(claude_code(12));
+    let import_alone = |document: &String| {
+        let sandbox = Sandbox::new();
+        let head = import(&sandbox, document);
+        (sandbox, head)
+    };
+    let mut all: Vec<(Sandbox, ObjectId)> = documents.iter().map(import_alone).collect();
+    let (sandbox, _) = import_alone(&documents[0]);
+    let messages = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
+    let head = edit(&sandbox.repo, &json!({"agents": {"main": {"messages": messages}}}));
+    all.push((sandbox, head));
+    all
+}
+
+#[test]
+fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
+    let keys =
+        |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let top = [
+        "version",
+        "id",
+        "sessionId",
+        "timestamp",
+        "tokenCount",
+        "summary",
+        "metadata",
+        "userMessages",
+        "archivedUserMessages",
+        "messages",
+        "checkpoints",
+    ];
+    let known = ["id", "role", "content", "timestamp", "tokenCount"];
+    let said = |m: &Value| json!([m["id"], m["role"], m["content"]]);
+    for (sandbox, head) in conversations() {
+        let sound = value(&exported_for(&sandbox.repo, &head, Compat::Sound));
+        let text = exported_for(&sandbox.repo, &head, Compat::Upstream);
+        let out = value(&text);
+        assert_eq!(keys(&out), top);
+        for (list, more) in [("userMessages", "taskId"), ("messages", "metadata")] {
+            for message in out[list].as_array().unwrap() {
+                let keys = keys(message);
+                assert!(
+                    keys.iter().all(|key| known.contains(&key.as_str()) || key == more),
+                    "{keys:?}"
+                );
+            }
+        }
+        // It restores `messages` alone, in their order.
+        let messages = out["messages"].as_array().unwrap();
+        let restored_alone: Vec<Value> = messages.iter().map(said).collect();
+        assert_eq!(restored_alone, restored_upstream(&sound));
+        let metadata = &out["metadata"];
+        assert_eq!(metadata["messageCount"], messages.len());
+        let checkpoints = out["checkpoints"].as_array().unwrap().len();
+        assert_eq!(metadata["checkpointCount"], checkpoints);
+        assert!(matches!(metadata["purpose"].as_str(), Some("recovery" | "emergency")));
+        assert_eq!((&out["archivedUserMessages"], metadata.get("mine")), (&json!([]), None));
+        for name in ["id", "sessionId", "timestamp", "tokenCount", "summary", "version"] {
+            assert_eq!(out[name], sound[name], "{name}");
+        }
+        // What comes again has each message once.
+        let other = Sandbox::new();
+        let report = other.import("work", text.as_bytes()).unwrap();
+        assert_eq!(report.notes, []);
+        assert_eq!(restored(&other, &report.head), restored_alone);
+        assert_eq!(exported_for(&other.repo, &report.head, Compat::Upstream), text);
+    }
+}
+
 #[test]
 fn a_session_of_another_system_can_be_exported() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("work", claude_code(12).as_bytes()).unwrap().head;
-    let context = sandbox.repo.context(&head).unwrap();
-    let commit = sandbox.repo.commit(&head).unwrap();
-    let mut out = Vec::new();
-    export_context(sandbox.repo.store(), &context, &SnapshotFacts::of(&head, &commit), &mut out)
-        .unwrap();
-    let out = String::from_utf8(out).unwrap();
+    let out = exported_for(&sandbox.repo, &head, Compat::Sound);
     let other = Sandbox::new();
     let report = other.import("work", out.as_bytes()).unwrap();
     assert_eq!(report.notes, []);

@@ -302,6 +302,37 @@ fn what_cannot_be_gone_back_to_is_said_so_and_nothing_changes() {
 }
 
 #[test]
+fn branches_that_learned_the_same_again_are_merged_and_each_time_counts() {
+    let mut chat = Chat::new();
+    chat.snapshot("s", &[]);
+    chat.done(&["switch", "s/main"]);
+    let models = ["--type", "infrastructure", "--from-model", "big", "--to-model", "small"];
+    let learn = |chat: &mut Chat, branch: &str, options: &[&str]| {
+        let add = ["lesson", "add", "--on", branch];
+        chat.done(&[&add[..], &models, options].concat());
+    };
+    learn(&mut chat, "main", &[]);
+    chat.done(&["fork", "plan-b"]);
+    learn(&mut chat, "main", &[]);
+    chat.snapshot("s", &["--branch", "plan-b"]);
+    learn(&mut chat, "plan-b", &["--failed-with", "429"]);
+    learn(&mut chat, "main", &[]);
+    let lesson = |chat: &mut Chat, branch: &str| {
+        chat.done(&["lesson", "list", branch, "--json"]).json()["lessons"][0].clone()
+    };
+    let [ours, theirs] = ["main", "plan-b"].map(|branch| lesson(&mut chat, branch));
+    assert_eq!((&ours["count"], &theirs["count"]), (&json!(3), &json!(2)));
+    assert!(ours["capturedAt"].as_i64() > theirs["capturedAt"].as_i64());
+
+    chat.done(&["merge", "plan-b", "--into", "main"]);
+    assert_eq!(chat.done(&["resolve"]).out, "no conflict is open on s/main\n");
+    let merged = lesson(&mut chat, "main");
+    assert_eq!((&merged["count"], &merged["failedWith"]), (&json!(4), &json!(429)));
+    assert_eq!(merged["capturedAt"], ours["capturedAt"], "the newest one counts");
+    assert_eq!(merged["turnId"], ours["turnId"].as_u64().max(theirs["turnId"].as_u64()).unwrap());
+}
+
+#[test]
 fn lessons_are_edited_by_people_and_each_change_is_one_undo() {
     let mut chat = Chat::new();
     chat.snapshot("s", &[]);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use turntree::Error;
+use turntree::exchange::formats::ollm;
 use turntree::exchange::formats::swarm::{self, ReconstructionOptions, reconstruct};
 use turntree::object::Time;
 
@@ -58,14 +59,22 @@ struct Reconstruct {
 /// Whose mistakes are made again.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Compat {
-    /// SwarmSDK 2.7.13
+    /// SwarmSDK 2.7.13; for ollm-context OLLM CLI 0.1.6
     Upstream,
     /// SwarmSDK 2.7.13, given events whose names are strings and not symbols
     StringKeys,
 }
 
 impl Compat {
-    /// As the library has it.
+    /// As the library has it for OLLM CLI.
+    pub(crate) fn ollm(named: Option<Self>) -> ollm::Compat {
+        match named {
+            Some(Self::Upstream) => ollm::Compat::Upstream,
+            Some(Self::StringKeys) | None => ollm::Compat::Sound,
+        }
+    }
+
+    /// As the library has it for SwarmSDK.
     pub(crate) fn of(named: Option<Self>) -> swarm::Compat {
         match named {
             None => swarm::Compat::Sound,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT, Role};
-use turntree::exchange::formats::codesign::export_designs;
+use turntree::exchange::formats::codesign::{export_chat, export_designs};
 use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
 use turntree::exchange::formats::ollm::{
     SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
@@ -38,10 +38,11 @@ use crate::revision::resolve;
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
 /// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
-/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there. To read:
-/// markdown, and html, one file that needs no network and shows every branch when REV is a session.
-/// For other tools: json, openai, anthropic and atif. A file is written whole or not at all, with the permissions
-/// that the umask leaves, as those of a redirection; it holds whatever the agent has seen.
+/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there, a design for
+/// each session, and as codesign-session the chat and the comments of one. To read: markdown, and html,
+/// one file that needs no network and shows every branch when REV is a session. For other tools: json,
+/// openai, anthropic and atif. A file is written whole or not at all, with the permissions that the
+/// umask leaves, as those of a redirection; it holds whatever the agent has seen.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree export nightly --format source -o nightly.jsonl
@@ -51,10 +52,12 @@ use crate::revision::resolve;
   turntree export plan-a plan-b --format html -o plans.html
   turntree export nightly --format anthropic | jq '.messages | length'
   turntree export review~2 --format swarm-snapshot -o snapshot.json
-  turntree export pricing --format codesign --branches -o design-store.json
+  turntree export pricing landing --format codesign --branches -o design-store.json
+  turntree export pricing --format codesign-session -o chat.jsonl
+  turntree export work --format ollm-context --compat upstream -o snapshot.json
   turntree export work.modes --format ollm-mode")]
 pub(crate) struct Export {
-    /// A session or any other revision; several for html
+    /// A session or any other revision; several for html and codesign
     #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
     /// What to write
@@ -70,7 +73,7 @@ pub(crate) struct Export {
     /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
     #[arg(long, value_name = "VERSION", value_parser = version)]
     snapshot_version: Option<SnapshotVersion>,
-    /// Do as the system of the format does, where it is wrong
+    /// Do as the system of the format does, where it is wrong, for swarm-snapshot and ollm-context
     #[arg(long, value_enum)]
     compat: Option<Compat>,
     /// Every branch of the session and not only what leads to the revision, for codesign
@@ -114,6 +117,8 @@ enum Format {
     OllmState,
     /// A design store as open-codesign has it
     Codesign,
+    /// The chat of a design as open-codesign has it, with its comments
+    CodesignSession,
     /// A transcript to read, turn by turn
     Markdown,
     /// One self-contained page: branches, turns, diffs, search, compare
@@ -136,6 +141,8 @@ struct Subject<'r> {
     commit: Commit,
     /// For html.
     page: Option<Prepared>,
+    /// For codesign: the tips of each session.
+    designs: Vec<Vec<ObjectId>>,
 }
 
 impl Export {
@@ -171,15 +178,21 @@ impl Export {
         let Some(first) = self.revisions.first() else {
             return Err(Error::invalid("nothing to export").into());
         };
-        if several && !matches!(self.format, Format::Html) {
-            return Err(Error::invalid("this format takes one REV: several are for html").into());
+        if several && !matches!(self.format, Format::Html | Format::Codesign) {
+            let message = "this format takes one REV: several are for html and codesign";
+            return Err(Error::invalid(message).into());
         }
         let id = resolve(repo, first)?.commit;
         let page = match self.format {
             Format::Html => Some(Prepared::of(repo, &self.revisions)?),
             _ => None,
         };
-        Ok(Subject { repo, id, context: repo.context(&id)?, commit: repo.commit(&id)?, page })
+        let designs = match self.format {
+            Format::Codesign => self.designs(repo)?,
+            _ => Vec::new(),
+        };
+        let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
+        Ok(Subject { repo, id, context, commit, page, designs })
     }
 
     fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
@@ -212,7 +225,9 @@ impl Export {
                 0
             }
             Format::OllmContext => {
-                export_context(source, context, &SnapshotFacts::of(&subject.id, commit), out)?;
+                let (facts, compat) =
+                    (SnapshotFacts::of(&subject.id, commit), Compat::ollm(self.compat));
+                export_context(source, context, &facts, compat, out)?;
                 0
             }
             Format::OllmMode => {
@@ -230,11 +245,11 @@ impl Export {
                 0
             }
             Format::Codesign => {
-                let branches = if self.branches { subject.repo.branches() } else { Vec::new() };
-                let ours = branches.iter().filter(|(name, _)| name.session() == commit.session);
-                let tips: Vec<ObjectId> =
-                    std::iter::once(subject.id).chain(ours.map(|(_, tip)| *tip)).collect();
-                export_designs(subject.repo, &tips, out)?;
+                export_designs(subject.repo, &subject.designs, out)?;
+                0
+            }
+            Format::CodesignSession => {
+                export_chat(subject.repo, &subject.id, out)?;
                 0
             }
             Format::Markdown => {
@@ -272,6 +287,24 @@ impl Export {
             }
         };
         Ok(())
+    }
+
+    /// The revisions, and with them all branches if these are wanted, by their sessions.
+    fn designs(&self, repo: &Repository) -> Result<Vec<Vec<ObjectId>>> {
+        let mut sessions: Vec<(String, Vec<ObjectId>)> = Vec::new();
+        for revision in &self.revisions {
+            let id = resolve(repo, revision)?.commit;
+            let session = repo.commit(&id)?.session;
+            match sessions.iter_mut().find(|(name, _)| *name == session) {
+                Some((_, tips)) => tips.push(id),
+                None => sessions.push((session, vec![id])),
+            }
+        }
+        for (branch, tip) in repo.branches().into_iter().filter(|_| self.branches) {
+            let of_session = sessions.iter_mut().find(|(name, _)| name == branch.session());
+            of_session.into_iter().for_each(|(_, tips)| tips.push(tip));
+        }
+        Ok(sessions.into_iter().map(|(_, tips)| tips).collect())
     }
 
     /// That the snapshot has the agent whose messages are asked for.

@@ -69,6 +69,9 @@ use crate::tree::{Item, Link, List, Map};
 /// The section of the workspace.
 const FILES: &str = "files";
 
+/// The section of what an agent learned.
+pub const LESSONS: &str = "lessons";
+
 /// The agent whose conversation is a session's main one.
 pub const MAIN_AGENT: &str = "main";
 

@@ -71,7 +71,7 @@ pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub(crate) use rollback::audit_record;
 pub use rollback::{
-    LESSONS, LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref,
+    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref,
 };
 pub use search::{
     Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,

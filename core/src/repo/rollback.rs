@@ -15,7 +15,7 @@
 //! into another one: where it is the newest, the first step back leads to it.
 
 use super::{BranchName, Grafts, Repository};
-use crate::context::Selection;
+use crate::context::{LESSONS, Selection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
@@ -33,9 +33,6 @@ pub const ONLY: &str = "only";
 
 /// Metadata of a commit that changes nothing but lessons: what was done to them.
 pub const LESSONS_CHANGED: &str = "lessons-changed";
-
-/// The section of what an agent learned.
-pub const LESSONS: &str = "lessons";
 
 /// Refs that keep what was in a workspace before a restore, a rollback or an undo wrote to it.
 pub(super) const BEFORE: &str = "refs/before/";

@@ -24,14 +24,15 @@ use super::arrange::Arranged;
 use super::capture::{CaptureOptions, Captured, capture};
 use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{
-    Builder, Context, MAIN_AGENT, MessageEntry, Role, Section, Selection, Shape, agent_section,
+    Builder, Context, LESSONS, MAIN_AGENT, MessageEntry, Role, Section, Selection, Shape,
+    agent_section,
 };
 use crate::error::{Error, Result};
 use crate::exchange::JSON_MEDIA;
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
-    BranchName, LESSONS, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository,
-    Snapshot, Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
+    BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,
+    Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
 };
 use crate::store::{Committed, Store};
 use crate::tree::{Link, List, Map};

@@ -29,11 +29,17 @@ pub(super) struct MergedFields {
     pub(super) conflicts: Vec<String>,
 }
 
-/// Merges three versions of an object; without a base every field counts as added. `None` when one of
-/// them is no object, or names a field twice.
-pub(super) fn merge(base: Option<&str>, ours: &str, theirs: &str) -> Option<MergedFields> {
+/// Merges three versions of an object; without a base every field counts as added. Fields of the
+/// object itself that are `settled` have the value that stands there. `None` when one of them is no
+/// object, or names a field twice.
+pub(super) fn merge(
+    base: Option<&str>,
+    ours: &str,
+    theirs: &str,
+    settled: &[(&str, String)],
+) -> Option<MergedFields> {
     let mut conflicts = Vec::new();
-    let json = merge_at(base, ours, theirs, &mut Vec::new(), &mut conflicts)?;
+    let json = merge_at(base, ours, theirs, settled, &mut Vec::new(), &mut conflicts)?;
     Some(MergedFields { json, conflicts })
 }
 
@@ -41,6 +47,7 @@ fn merge_at<'a>(
     base: Option<&'a str>,
     ours: &'a str,
     theirs: &'a str,
+    settled: &[(&str, String)],
     place: &mut Vec<String>,
     conflicts: &mut Vec<String>,
 ) -> Option<String> {
@@ -56,6 +63,10 @@ fn merge_at<'a>(
     for field in &ours.fields {
         let (own, old) = (field.value, base.value(&field.name));
         let other = theirs.value(&field.name);
+        if let Some((_, value)) = settled.iter().find(|(name, _)| *name == field.name) {
+            writer.keep(field, value);
+            continue;
+        }
         if same(other, old) || same(other, Some(own)) {
             writer.keep(field, own);
             continue;
@@ -66,7 +77,8 @@ fn merge_at<'a>(
             _ => {
                 place.push(field.name.clone());
                 let found = conflicts.len();
-                let merged = other.and_then(|other| merge_at(old, own, other, place, conflicts));
+                let merged =
+                    other.and_then(|other| merge_at(old, own, other, &[], place, conflicts));
                 if merged.is_none() {
                     conflicts.truncate(found);
                     conflicts.push(place.join("."));
@@ -254,7 +266,7 @@ mod tests {
     use super::*;
 
     fn merged(base: &str, ours: &str, theirs: &str) -> (String, Vec<String>) {
-        let MergedFields { json, conflicts } = merge(Some(base), ours, theirs).unwrap();
+        let MergedFields { json, conflicts } = merge(Some(base), ours, theirs, &[]).unwrap();
         (json, conflicts)
     }
 
@@ -286,10 +298,10 @@ mod tests {
     #[test]
     fn what_is_no_object_is_one_value() {
         for other in ["[1]", "1", "", "{", r#"{"a":1,"a":2}"#, r#"{"a":1} x"#] {
-            assert_eq!(merge(Some("{}"), "{}", other), None, "{other}");
+            assert_eq!(merge(Some("{}"), "{}", other, &[]), None, "{other}");
         }
         let deep = |value: &str| format!("{}{value}{}", r#"{"a":"#.repeat(100), "}".repeat(100));
-        let found = merge(Some(&deep("1")), &deep("2"), &deep("3")).unwrap();
+        let found = merge(Some(&deep("1")), &deep("2"), &deep("3"), &[]).unwrap();
         assert_eq!((found.json, found.conflicts.len()), (deep("2"), 1));
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | changed by one side only | as that side has it |
 //! | maps: `scratchpad`, `memory`, `vfs`, anything | key by key; objects of JSON by fields, text by lines |
+//! | `lessons` | as maps; what both sides learned again is counted, and was learned last at the later moment |
 //! | `files` | as maps; content by lines, what may be executed by itself, links as they are |
 //! | `agents/*/messages` | by [`MessagePolicy`] |
 //! | `agents/*/state`, `agents/*/reads`, `agents/*/system-prompt`, `source` | what both changed goes with the messages |
@@ -22,6 +23,7 @@ mod align;
 mod conflicts;
 mod fields;
 mod files;
+mod lessons;
 mod list;
 mod messages;
 mod section;

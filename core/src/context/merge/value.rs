@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{Labels, fields, text};
+use super::{Labels, fields, lessons, text};
 use crate::context::entry::{FileEntry, FileMode, blob_item};
+use crate::context::{FILES, LESSONS};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSink};
 use crate::tree::Item;
@@ -52,10 +53,10 @@ pub(super) fn merge(
     let Versions { base, ours: Some(ours), theirs: Some(theirs) } = versions else {
         return Ok(Merged::conflict());
     };
-    if section == crate::context::FILES {
+    if section == FILES {
         merge_files(sink, base.as_ref(), ours, theirs, labels)
     } else {
-        merge_values(sink, base.as_ref(), ours, theirs, labels)
+        merge_values(sink, section, base.as_ref(), ours, theirs, labels)
     }
 }
 
@@ -111,6 +112,7 @@ fn merge_files(
 /// Entries of other maps: objects of JSON by fields, text by lines.
 fn merge_values(
     sink: &mut dyn ObjectSink,
+    section: &str,
     base: Option<&Item>,
     ours: &Item,
     theirs: &Item,
@@ -136,7 +138,7 @@ fn merge_values(
     let old = base.map(|base| sink.read_as(Kind::Blob, &base.link.id)).transpose()?;
     let own = sink.read_as(Kind::Blob, &ours.link.id)?;
     let other = sink.read_as(Kind::Blob, &theirs.link.id)?;
-    if let Some(merged) = by_fields(old.as_deref(), &own, &other) {
+    if let Some(merged) = by_fields(section, old.as_deref(), &own, &other) {
         let item = blob_item(sink.write(Kind::Blob, merged.json.into())?, meta);
         return Ok(match merged.conflicts {
             fields if fields.is_empty() => Merged::Clean(item),
@@ -160,12 +162,22 @@ fn merge_values(
     })
 }
 
-fn by_fields(old: Option<&[u8]>, own: &[u8], other: &[u8]) -> Option<fields::MergedFields> {
+fn by_fields(
+    section: &str,
+    old: Option<&[u8]>,
+    own: &[u8],
+    other: &[u8],
+) -> Option<fields::MergedFields> {
     let old = match old {
         Some(old) => Some(text::as_text(old)?),
         None => None,
     };
-    fields::merge(old, text::as_text(own)?, text::as_text(other)?)
+    let (own, other) = (text::as_text(own)?, text::as_text(other)?);
+    let settled = match section {
+        LESSONS => lessons::settled(old, own, other),
+        _ => Vec::new(),
+    };
+    fields::merge(old, own, other, &settled)
 }
 
 fn by_lines(old: &[u8], own: &[u8], other: &[u8], labels: Labels<'_>) -> Option<(Bytes, usize)> {

@@ -48,10 +48,9 @@ pub use select::{Call, MAX_SELECTED, select};
 pub use tell::{PROMPT_BYTES, Prompt, prompt};
 
 use super::state::JSON_MEDIA;
-use crate::context::{Builder, Context};
+use crate::context::{Builder, Context, LESSONS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
-use crate::repo::LESSONS;
 use crate::tree::{Item, Link, Map};
 
 /// Hex digits that name a lesson.

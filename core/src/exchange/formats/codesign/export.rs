@@ -1,4 +1,4 @@
-//! Any session becomes a design store, as upstream writes it.
+//! Any sessions become a design store, as upstream writes it.
 //!
 //! What was imported comes out as it was told, value by value. Of what was done here since, each turn
 //! that changed the artifact is a snapshot more.
@@ -19,28 +19,71 @@ use crate::context::{Context, FileEntry, MAIN_AGENT, MessageEntry, Role};
 use crate::error::{Error, Result};
 use crate::exchange::formats::view;
 use crate::exchange::json::{self, Text};
-use crate::object::{Commit, Kind, ObjectId, ObjectSource};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{LogEntry, Repository};
 
-/// Writes the design of the first of `tips` with all snapshots that lead to any of them.
+/// Writes a design for each of `sessions`, given by tips of which the first says what the design is: with
+/// all snapshots that lead to any of them.
 ///
 /// Reads every commit below; memory for what each says, without contents.
 ///
 /// # Errors
-/// `Io` when `out` refuses, and what reading reports.
-pub fn export_designs(repo: &Repository, tips: &[ObjectId], out: &mut dyn Write) -> Result<()> {
-    let Some(tip) = tips.first() else { return Err(Error::invalid("no snapshot to export")) };
-    let mut history = History::new(repo);
-    let mut entries = repo.history(tips, &[])?.collect::<Result<Vec<LogEntry>>>()?;
-    entries.reverse();
-    for entry in &entries {
-        history.take(entry)?;
+/// `InvalidInput` when a session has no tip, or two are the same design; `Io` when `out` refuses, and
+/// what reading reports.
+pub fn export_designs(
+    repo: &Repository,
+    sessions: &[Vec<ObjectId>],
+    out: &mut dyn Write,
+) -> Result<()> {
+    let (mut designs, mut snapshots) = (Vec::new(), Vec::new());
+    let mut ids = HashSet::new();
+    for tips in sessions {
+        let (design, of_design) = Design::read(repo, tips)?;
+        if !ids.insert(design.id.clone()) {
+            return Err(Error::invalid("two of these sessions are the same design"));
+        }
+        snapshots.extend(of_design.into_iter().map(|snapshot| (designs.len(), snapshot)));
+        designs.push(design);
     }
-    history.snapshots.sort_by(|a, b| a.rank.cmp(&b.rank));
+    snapshots.sort_by(|(_, a), (_, b)| a.rank.cmp(&b.rank));
     let mut formatted = Formatted::new(out, true);
     let mut writer = StoreWriter { repo, json: Json::new(&mut formatted) };
-    writer.store(tip, &entries, &history.snapshots)?;
+    writer.store(&designs, &snapshots)?;
     out.write_all(b"\n").map_err(|error| Error::io("write the design store", error))
+}
+
+/// A design to be written.
+struct Design {
+    id: String,
+    context: Context,
+    commit: Commit,
+    /// When the first and the last of its commits were made.
+    span: (Time, Time),
+    /// When the newest snapshot was made that is not told.
+    changed: Option<i64>,
+    has_snapshots: bool,
+}
+
+impl Design {
+    /// Reads what leads to `tips`, and its snapshots.
+    fn read(repo: &Repository, tips: &[ObjectId]) -> Result<(Self, Vec<Exported>)> {
+        let Some(tip) = tips.first() else { return Err(Error::invalid("no snapshot to export")) };
+        let mut history = History::new(repo);
+        let mut entries = repo.history(tips, &[])?.collect::<Result<Vec<LogEntry>>>()?;
+        entries.reverse();
+        for entry in &entries {
+            history.take(entry)?;
+        }
+        let (context, commit) = (repo.context(tip)?, repo.commit(tip)?);
+        let id = text(repo, &context, META_ID)?;
+        let id = id.unwrap_or_else(|| uuid(&ObjectId::of(Kind::Blob, commit.session.as_bytes())));
+        let time = |entry: Option<&LogEntry>| entry.map_or(commit.time, |entry| entry.commit.time);
+        let span = (time(entries.first()), time(entries.last()));
+        let changed = history.snapshots.iter().filter_map(|snapshot| snapshot.design_changed).max();
+        let has_snapshots = !history.snapshots.is_empty();
+        let design = Self { id, context, commit, span, changed, has_snapshots };
+        Ok((design, history.snapshots))
+    }
 }
 
 /// A snapshot to be written.
@@ -196,7 +239,7 @@ fn value(repo: &Repository, context: &Context, section: &str, key: &str) -> Resu
 }
 
 /// A name as upstream gives it, that follows from an id: version 8 of RFC 9562.
-fn uuid(id: &ObjectId) -> String {
+pub(super) fn uuid(id: &ObjectId) -> String {
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(id.as_bytes()).for_each(|(byte, from)| *byte = *from);
     let [_, _, _, _, _, _, version, _, variant, ..] = &mut bytes;
@@ -218,58 +261,56 @@ struct StoreWriter<'a, 'w> {
 }
 
 impl StoreWriter<'_, '_> {
-    fn store(
-        &mut self,
-        tip: &ObjectId,
-        entries: &[LogEntry],
-        snapshots: &[Exported],
-    ) -> Result<()> {
-        let (repo, context) = (self.repo, self.repo.context(tip)?);
-        let commit = repo.commit(tip)?;
-        let id = text(repo, &context, META_ID)?;
-        let id = id.unwrap_or_else(|| uuid(&ObjectId::of(Kind::Blob, commit.session.as_bytes())));
+    fn store(&mut self, designs: &[Design], snapshots: &[(usize, Exported)]) -> Result<()> {
         self.json.open(b'{')?;
         self.json.raw("schemaVersion", "1")?;
         self.json.key("designs")?;
         self.json.open(b'[')?;
-        if let Some(design) = self.design(&context, &commit, &id, entries, snapshots)? {
-            self.json.element(design.as_bytes())?;
+        for design in designs {
+            if let Some(row) = self.design(design)? {
+                self.json.element(row.as_bytes())?;
+            }
         }
         self.json.close(b']')?;
         self.json.key("snapshots")?;
         self.json.open(b'[')?;
-        for snapshot in snapshots {
-            let snapshot = self.snapshot(&id, snapshot)?;
-            self.json.element(snapshot.as_bytes())?;
+        for (at, snapshot) in snapshots {
+            let design = designs.get(*at).map_or("", |design| &design.id);
+            let row = self.snapshot(design, snapshot)?;
+            self.json.element(row.as_bytes())?;
         }
         self.json.close(b']')?;
         self.json.key("diagnosticEvents")?;
         self.json.open(b'[')?;
-        let events = context.list(repo.store(), DIAGNOSTICS)?;
-        for item in events.iter(repo.store(), 0..events.len()) {
-            let event = repo.store().read_as(Kind::Blob, &item?.link.id)?;
-            self.json.element(&event)?;
-        }
+        designs.iter().try_for_each(|design| self.diagnostics(design))?;
         self.json.close(b']')?;
-        if let Some(other) = value(repo, &context, META, META_OTHER)? {
+        let mut names = HashSet::new();
+        for design in designs {
+            let Some(other) = value(self.repo, &design.context, META, META_OTHER)? else {
+                continue;
+            };
             for (name, value) in fields(&other)? {
-                self.json.raw(&name, &value)?;
+                if names.insert(name.clone()) {
+                    self.json.raw(&name, &value)?;
+                }
             }
         }
         self.json.close(b'}')
     }
 
+    fn diagnostics(&mut self, design: &Design) -> Result<()> {
+        let store = self.repo.store();
+        let events = design.context.list(store, DIAGNOSTICS)?;
+        for item in events.iter(store, 0..events.len()) {
+            self.json.element(&store.read_as(Kind::Blob, &item?.link.id)?)?;
+        }
+        Ok(())
+    }
+
     /// The design as it was told, and younger where a snapshot of it is; one of another system as its
     /// session is called. Nothing for a store without designs.
-    fn design(
-        &self,
-        context: &Context,
-        commit: &Commit,
-        id: &str,
-        entries: &[LogEntry],
-        snapshots: &[Exported],
-    ) -> Result<Option<String>> {
-        let changed = snapshots.iter().filter_map(|snapshot| snapshot.design_changed).max();
+    fn design(&self, design: &Design) -> Result<Option<String>> {
+        let Design { id, context, commit, span: (first, last), changed, has_snapshots } = design;
         if let Some(record) = value(self.repo, context, META, META_DESIGN)? {
             let mut fields = fields(&record)?;
             for (name, value) in &mut fields {
@@ -284,11 +325,9 @@ impl StoreWriter<'_, '_> {
             }
             return Ok(Some(object(&fields)));
         }
-        if id.is_empty() && snapshots.is_empty() {
+        if id.is_empty() && !has_snapshots {
             return Ok(None);
         }
-        let first = entries.first().map_or(commit.time, |entry| entry.commit.time);
-        let last = entries.last().map_or(commit.time, |entry| entry.commit.time);
         let null = || "null".to_owned();
         Ok(Some(object(&[
             ("schemaVersion".to_owned(), "1".to_owned()),
@@ -373,7 +412,7 @@ fn moment(micros: i64) -> String {
 }
 
 /// The fields of an object, each value as it was written.
-fn fields(record: &[u8]) -> Result<Vec<(String, String)>> {
+pub(super) fn fields(record: &[u8]) -> Result<Vec<(String, String)>> {
     let damaged = || Error::invalid("a record of a design store: expected a JSON object");
     let text = Text::new(record).ok_or_else(damaged)?;
     let Fields(fields) = text.parse().map_err(|source| json::refused(damaged(), source))?;
@@ -384,7 +423,7 @@ fn fields(record: &[u8]) -> Result<Vec<(String, String)>> {
     fields.into_iter().map(|(name, json)| Ok((name, written(json)?))).collect()
 }
 
-fn object(fields: &[(String, String)]) -> String {
+pub(super) fn object(fields: &[(String, String)]) -> String {
     let mut object = String::from("{");
     for (index, (name, value)) in fields.iter().enumerate() {
         if index > 0 {

@@ -12,7 +12,8 @@
 //! | `told` | how much of a chat comes before a snapshot |
 //! | `histories` | designs become sessions, snapshots commits |
 //! | `folder` | a directory with a store and its chats |
-//! | `export` | any session becomes a design store again |
+//! | `export` | any sessions become a design store again |
+//! | `export_chat` | what was said in any session becomes a chat again |
 //! | `path` | names of design files, as upstream takes them |
 //!
 //! What is kept where is a table in `docs/formats/open-codesign.md`.
@@ -21,6 +22,7 @@ mod archive;
 mod chat;
 mod document;
 mod export;
+mod export_chat;
 mod folder;
 mod histories;
 mod known;
@@ -48,6 +50,7 @@ use crate::repo::Repository;
 use archive::Archive;
 
 pub use export::export_designs;
+pub use export_chat::export_chat;
 pub use folder::{import_designs, is_stored};
 pub use path::design_path;
 

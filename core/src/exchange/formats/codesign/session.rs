@@ -26,11 +26,11 @@ use crate::exchange::piece::{Piece, PieceKind, Pieces};
 use crate::exchange::shape::Shape;
 
 const PREFIX: &str = "open-codesign.";
-const MESSAGE: &str = "open-codesign.chat.message";
-const STATUS: &str = "open-codesign.chat.tool_status";
-const COMMENT: &str = "open-codesign.comment.v1";
-const BRIEF: &str = "open-codesign.context.brief.v1";
-const PREFERENCES: &str = "open-codesign.context.run_preferences.v1";
+pub(super) const MESSAGE: &str = "open-codesign.chat.message";
+pub(super) const STATUS: &str = "open-codesign.chat.tool_status";
+pub(super) const COMMENT: &str = "open-codesign.comment.v1";
+pub(super) const BRIEF: &str = "open-codesign.context.brief.v1";
+pub(super) const PREFERENCES: &str = "open-codesign.context.run_preferences.v1";
 
 /// Most lines of the head that are looked at.
 const MAX_LINES: usize = 64;
@@ -82,7 +82,7 @@ fn is_current(data: &Value) -> bool {
     data.get("schemaVersion").and_then(Value::as_f64) == Some(1.0)
 }
 
-fn is_message(data: &Value) -> bool {
+pub(super) fn is_message(data: &Value) -> bool {
     let has_number = |name: &str| data.get(name).is_some_and(Value::is_number);
     is_current(data)
         && has_number("id")
@@ -91,7 +91,7 @@ fn is_message(data: &Value) -> bool {
         && data.get("snapshotId").is_some_and(|id| id.is_null() || id.is_string())
 }
 
-fn is_status(data: &Value) -> bool {
+pub(super) fn is_status(data: &Value) -> bool {
     let status = text_at(data, "/status");
     is_current(data)
         && data.get("seq").is_some_and(Value::is_number)

@@ -14,13 +14,13 @@ use super::{
     CHECKPOINTS, CONTEXT_NAME, GOALS, ID, META, META_ARCHIVED, META_ORDER, META_OTHER, REASONING,
     SESSION, SUMMARY, TIMESTAMP, TOKENS,
 };
-use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, agent_section};
+use crate::context::{Context, MAIN_AGENT, MessageEntry, Role, Shape, agent_section};
 use crate::error::Result;
 use crate::exchange::formats::view;
 use crate::exchange::json as text;
 use crate::exchange::state::JSON_MEDIA;
 use crate::exchange::view::MessageView;
-use crate::object::{Commit, Kind, ObjectId, ObjectSource};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
 
 /// The names of a snapshot's metadata that upstream knows, in its order.
 const METADATA: [&str; 13] = [
@@ -38,6 +38,21 @@ const METADATA: [&str; 13] = [
     "messageCount",
     "checkpointCount",
 ];
+
+/// The fields of a message that upstream writes: of one in `userMessages`, and of one in `messages`.
+const USER_FIELDS: [&str; 6] = ["id", "role", "content", "timestamp", "tokenCount", "taskId"];
+const MESSAGE_FIELDS: [&str; 6] = ["id", "role", "content", "timestamp", "tokenCount", "metadata"];
+
+/// Who is to read a snapshot file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compat {
+    /// Whoever wants all that is known: each message once, and fields that upstream passes over.
+    #[default]
+    Sound,
+    /// OLLM CLI 0.1.1 to 0.1.6, which restores `messages` alone: the users' are there a second time, and
+    /// nothing is in the file that it would not write.
+    Upstream,
+}
 
 /// Characters of a summary from one message, and from each of two.
 const SUMMARY_UNITS: usize = 100;
@@ -60,6 +75,8 @@ pub struct SnapshotFacts {
     pub model: String,
     /// When, in milliseconds since the Unix epoch: messages without a moment come before it.
     pub millis: i64,
+    /// Why it was taken, in the words of upstream, when the context does not say it.
+    pub purpose: &'static str,
 }
 
 impl SnapshotFacts {
@@ -79,6 +96,7 @@ impl SnapshotFacts {
             summary: told(SUMMARY).or_else(|| imported.then(|| quoted(&commit.message))),
             model: commit.author.model.clone(),
             millis: commit.time.micros.div_euclid(1000),
+            purpose: if commit.trigger == Trigger::Emergency { "emergency" } else { "recovery" },
         }
     }
 }
@@ -91,6 +109,7 @@ pub fn export_context(
     source: &dyn ObjectSource,
     context: &Context,
     facts: &SnapshotFacts,
+    compat: Compat,
     out: &mut dyn Write,
 ) -> Result<()> {
     let stored = Stored { source, context };
@@ -109,18 +128,19 @@ pub fn export_context(
     json.raw("tokenCount", &tokens)?;
     let summary = facts.summary.clone().unwrap_or_else(|| summary(&messages));
     json.raw("summary", &summary)?;
-    json.raw("metadata", &metadata(&stored, facts, &tokens, messages.len())?)?;
-    let archived = stored.entry(META, META_ARCHIVED)?;
-    for (name, is_user) in [("userMessages", true), ("messages", false)] {
-        json.key(name)?;
-        json.open(b'[')?;
-        for message in messages.iter().filter(|message| (message.role == Role::User) == is_user) {
-            json.element(message.json.as_bytes())?;
-        }
-        json.close(b']')?;
-        if is_user {
-            json.raw("archivedUserMessages", archived.as_deref().unwrap_or("[]"))?;
-        }
+    let mut metadata = metadata(&stored, facts, &tokens, messages.len())?;
+    let for_upstream = match compat {
+        Compat::Sound => None,
+        Compat::Upstream => Some(checkpoints(&stored)?),
+    };
+    if let Some(checkpoints) = &for_upstream {
+        complete(&mut metadata, facts, messages.len(), checkpoints.len());
+    }
+    json.raw("metadata", &object(&metadata))?;
+    write_messages(&mut json, &stored, &messages, compat)?;
+    if let Some(checkpoints) = for_upstream {
+        json.raw("checkpoints", &format!("[{}]", checkpoints.join(",")))?;
+        return json.close(b'}');
     }
     for (name, section) in
         [("checkpoints", CHECKPOINTS), ("goalStack", GOALS), ("reasoningStorage", REASONING)]
@@ -138,6 +158,69 @@ pub fn export_context(
     json.close(b'}')
 }
 
+/// The users' messages and the others; for upstream all of them are among the others.
+fn write_messages(
+    json: &mut Json<'_>,
+    stored: &Stored<'_>,
+    messages: &[Written],
+    compat: Compat,
+) -> Result<()> {
+    let is_sound = compat == Compat::Sound;
+    let archived = stored.entry(META, META_ARCHIVED)?.filter(|_| is_sound);
+    for (name, is_user, known) in
+        [("userMessages", true, USER_FIELDS), ("messages", false, MESSAGE_FIELDS)]
+    {
+        json.key(name)?;
+        json.open(b'[')?;
+        for message in messages {
+            let is_here = (message.role == Role::User) == is_user;
+            match compat {
+                Compat::Sound if is_here => json.element(message.json.as_bytes())?,
+                Compat::Upstream if is_here || !is_user => {
+                    let fields = fields_of(&message.json);
+                    let field = |name: &&str| fields.iter().rfind(|(field, _)| field == name);
+                    let kept: Vec<_> = known.iter().filter_map(field).cloned().collect();
+                    json.element(object(&kept).as_bytes())?;
+                }
+                _ => {}
+            }
+        }
+        json.close(b']')?;
+        if is_user {
+            json.raw("archivedUserMessages", archived.as_deref().unwrap_or("[]"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The checkpoints; none when the section is no list.
+fn checkpoints(stored: &Stored<'_>) -> Result<Vec<String>> {
+    match stored.context.section(stored.source, CHECKPOINTS)? {
+        Some(found) if found.shape == Shape::List => stored.list(CHECKPOINTS),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Makes metadata what upstream writes: the names that it knows, with why and how much there is.
+fn complete(
+    metadata: &mut Vec<(String, String)>,
+    facts: &SnapshotFacts,
+    messages: usize,
+    checkpoints: usize,
+) {
+    let counts =
+        [("messageCount", messages.to_string()), ("checkpointCount", checkpoints.to_string())];
+    metadata.retain(|(name, _)| {
+        METADATA.contains(&&**name) && counts.iter().all(|(count, _)| count != name)
+    });
+    for (name, told) in [("purpose", facts.purpose), ("createdBy", "SnapshotLifecycle")] {
+        if !metadata.iter().any(|(known, _)| known == name) {
+            metadata.push((name.to_owned(), quoted(told)));
+        }
+    }
+    metadata.extend(counts.map(|(name, count)| (name.to_owned(), count)));
+}
+
 /// Whether a file of 1.0 has a field of this name.
 fn is_own(name: &str) -> bool {
     let own = ["version", "id", "sessionId", "timestamp", "tokenCount", "summary", "metadata"];
@@ -152,7 +235,7 @@ fn metadata(
     facts: &SnapshotFacts,
     tokens: &str,
     messages: usize,
-) -> Result<String> {
+) -> Result<Vec<(String, String)>> {
     let state = agent_section(MAIN_AGENT, "state")?;
     let told = stored.entry(META, &format!("{META_ORDER}{state}"))?;
     let told: Option<Vec<String>> = told.and_then(|order| serde_json::from_str(&order).ok());
@@ -177,7 +260,7 @@ fn metadata(
         }
     }
     all.append(&mut fields);
-    Ok(object(&all))
+    Ok(all)
 }
 
 /// A message as a file has it.

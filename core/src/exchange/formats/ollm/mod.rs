@@ -36,7 +36,7 @@ use super::super::view::MessageView;
 use super::super::whole::Silent;
 use crate::context::Role;
 
-pub use export::{SnapshotFacts, export_context};
+pub use export::{Compat, SnapshotFacts, export_context};
 pub use folder::{OllmReport, folders_of, import_folder};
 pub use intent::export_intent;
 pub use mode::{MODES_SUFFIX, RECENT_MESSAGES, Transition, TransitionFacts, export_mode, latest};

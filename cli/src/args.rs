@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::invocation::{Invocation, STORE};
 use crate::output::Color;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
@@ -91,12 +92,23 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// A directory; an empty one stands for none, where the variable is empty.
+fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|value| {
+        let is_unset = std::env::var_os(STORE).is_some_and(|set| set.is_empty());
+        match value.is_empty() && !is_unset {
+            true => Err("expected a directory, found nothing"),
+            false => Ok(PathBuf::from(value)),
+        }
+    })
+}
+
 /// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Use this store, the directory itself
-    #[arg(long, global = true, value_name = "DIR", env = "TURNTREE_STORE", hide_env_values = true, value_hint = clap::ValueHint::DirPath)]
+    #[arg(long, global = true, value_name = "DIR", env = STORE, hide_env_values = true, value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
     /// Look at the store as it was after this operation, see 'turntree op log'
     #[arg(long, global = true, value_name = "OP")]

@@ -13,7 +13,7 @@ use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
 
 use crate::args::command;
-use crate::invocation::{act, open_options, user_or_nearest};
+use crate::invocation::{STORE, act, open_options, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -105,7 +105,8 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 
 /// The store that a command without options would use.
 fn repository() -> Option<Repository> {
-    let dir = std::env::var_os("TURNTREE_STORE").map(PathBuf::from).or_else(user_or_nearest);
+    let named = std::env::var_os(STORE).filter(|dir| !dir.is_empty());
+    let dir = named.map(PathBuf::from).or_else(user_or_nearest);
     let open = |dir: PathBuf| Repository::open(Arc::new(RealIo), &dir, open_options()).ok();
     dir.and_then(open).and_then(|repo| act(repo).ok())
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use etcetera::BaseStrategy;
 use turntree::maintenance::auto;
+use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Stamp};
 use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
@@ -21,6 +22,9 @@ use crate::args::Global;
 use crate::clock;
 use crate::error::{Failure, Hint, Result};
 use crate::output::{Output, warn};
+
+/// The variable that names the store; an empty one is as if it were not set.
+pub(crate) const STORE: &str = "TURNTREE_STORE";
 
 /// The store of a directory, when it is not named otherwise.
 pub(crate) const STORE_DIR: &str = ".turntree";
@@ -291,15 +295,19 @@ pub(crate) fn create(dir: &Path) -> Result<Repository> {
     Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options())?)
 }
 
-/// The bytes of a file, or of stdin for `-`.
+/// The bytes of a file, or of stdin for `-`: no more than an object may have.
 pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
+    let (name, limit) = (input_name(path), MAX_BLOB_BYTES as u64);
     let read = if path == Path::new("-") {
-        io::stdin().read_to_end(&mut bytes)
+        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes)
     } else {
-        open_file(path)?.read_to_end(&mut bytes)
+        open_file(path)?.take(limit + 1).read_to_end(&mut bytes)
     };
-    read.map_err(|error| Error::io(format!("read {}", input_name(path)), error))?;
+    read.map_err(|error| Error::io(format!("read {name}"), error))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::limit(format!("bytes of {name}"), limit, bytes.len() as u64).into());
+    }
     Ok(bytes.into())
 }
 

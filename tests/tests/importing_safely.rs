@@ -49,6 +49,16 @@ fn a_file_without_end_is_refused_at_its_limits() {
     // Read as lines, the first one is over the limit of a line.
     let (code, said) = run(&shell, "turntree import /dev/zero --format claude-code");
     assert!(code == Some(2) && said.contains("over the limit"), "{said}");
+    // Lines that are no records come to an end too, in a session that is there already as well.
+    let head = r#"echo '{"type":"user","uuid":"a","sessionId":"s","message":{"role":"user","content":"b"}}'"#;
+    assert_eq!(run(&shell, &format!("{head} | turntree import - --session s")).0, Some(0));
+    let refs = shell.run("turntree show-ref").stdout;
+    for endless in ["yes ''", "yes y"] {
+        let line = format!("({head}; {endless}) | turntree import - --session s");
+        let (code, said) = run(&shell, &line);
+        assert!(code == Some(2) && said.contains("without a record up to line"), "{said}");
+    }
+    assert_eq!(shell.run("turntree show-ref").stdout, refs);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use clap::Args;
-use turntree::maintenance::{FsckFinding, FsckReport, fsck};
+use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, fsck};
 use turntree::store::Thoroughness;
 
 use crate::error::{Answer, Result, read_or_not};
@@ -64,7 +64,12 @@ impl Fsck {
         let damage = report.findings.iter().filter(|finding| finding.kind.is_damage()).count();
         let paint = out.paint;
         if damage == 0 {
-            writeln!(out, "{}", paint.paint(STRONG, "nothing is damaged or lost"))?;
+            let has_hole = report.findings.iter().any(|finding| finding.kind == FsckKind::Hole);
+            let text = match has_hole {
+                true => "nothing else is damaged or lost",
+                false => "nothing is damaged or lost",
+            };
+            writeln!(out, "{}", paint.paint(STRONG, text))?;
         } else {
             let damage = count(damage as u64, "finding");
             let text = format!("{damage}: 'turntree repair --dry-run' shows what can be done");

@@ -22,8 +22,9 @@ const REMADE: &str = "remade";
 ///
 /// What verifies of a damaged file goes into a new pack, and the file into the folder quarantine of
 /// the store: nothing is deleted. Refs that lead to something that is lost stay as they are, unless
-/// --accept-loss moves them to the newest snapshot that is whole, as an operation. Ends with 1 when
-/// something is lost all the same.
+/// --accept-loss moves them to the newest snapshot that is whole, as an operation. Then it writes down
+/// what is lost all the same: that is a note for fsck and no damage any more, and gc keeps what may
+/// belong to it. Ends with 1 when something is lost and not accepted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repair --dry-run
@@ -33,7 +34,8 @@ pub(crate) struct Repair {
     /// Only say what would be done
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Move refs back to what is whole, and begin the operation log behind a gap
+    /// Move refs back to what is whole, begin the operation log behind a gap, and write down what is
+    /// lost, so that gc goes on around it
     #[arg(long)]
     accept_loss: bool,
 }
@@ -84,8 +86,7 @@ impl Repair {
         }
         self.write_plan(out, plan)?;
         write_findings(out, report.map_or(&plan.lost, |report| &report.findings))?;
-        let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
-        self.write_end(out, plan.is_empty(loss), remade, ok)
+        self.write_end(out, plan, remade, ok)
     }
 
     fn write_plan(&self, out: &mut Output, plan: &RepairPlan) -> Result<()> {
@@ -107,16 +108,27 @@ impl Repair {
             let new = new.map_or("nothing".to_owned(), |id| id.short(ID_DIGITS));
             writeln!(out, "{change} {name}: {} is lost, whole is {new}", old.short(ID_DIGITS))?;
         }
+        if let Some(lost) = plan.given_up {
+            let text = paint.paint(REMOVED, format!("{:<10}", "give up"));
+            let what = match lost {
+                0 => "nothing any more: what was lost is there or not needed".to_owned(),
+                _ => format!("{}: gc goes on around what is lost", count(lost, "object")),
+            };
+            writeln!(out, "{text} {what}")?;
+        }
         Ok(())
     }
 
-    fn write_end(&self, out: &mut Output, nothing: bool, remade: bool, ok: bool) -> Result<()> {
+    fn write_end(&self, out: &mut Output, plan: &RepairPlan, remade: bool, ok: bool) -> Result<()> {
+        let loss = if self.accept_loss { Loss::Accept } else { Loss::Refuse };
+        let nothing = plan.is_empty(loss);
         let text = match (nothing && !remade, ok) {
             _ if remade && self.dry_run => "then the rest can be looked at; nothing was done",
             (true, true) => "there is nothing to repair",
             (true, false) => "nothing more can be brought back",
             (false, true) if self.dry_run => "all of it can be brought back; nothing was done",
             (false, false) if self.dry_run => "some of it is lost; nothing was done",
+            (false, true) if plan.files.is_empty() => "repaired",
             (false, true) => "repaired; damaged files are in quarantine",
             (false, false) => "repaired what could be; damaged files are in quarantine",
         };
@@ -157,6 +169,7 @@ impl Repair {
             listed: plan.adopted.clone(),
             refs: refs.collect(),
             refs_moved: self.accept_loss && !self.dry_run,
+            given_up: plan.given_up,
             findings: findings.iter().map(finding_record).collect(),
         }
     }

@@ -30,6 +30,10 @@ pub(crate) struct Collection {
     pub(crate) live: Option<Amount>,
     /// What is not.
     pub(crate) garbage: Option<Amount>,
+    /// Objects that are lost, as was accepted.
+    pub(crate) lost: Option<u64>,
+    /// What of `live` nothing reaches, and stays because it may belong to these.
+    pub(crate) kept_for_lost: Option<Amount>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
 }
@@ -98,6 +102,8 @@ impl Collection {
             files: files.map(CollectedFile::from).collect(),
             live: plan.map(|plan| plan.live.into()),
             garbage: plan.map(|plan| plan.garbage.into()),
+            lost: plan.map(|plan| plan.holes.lost),
+            kept_for_lost: plan.map(|plan| plan.holes.spared.into()),
             done: done_record,
         }
     }

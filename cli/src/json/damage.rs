@@ -42,6 +42,8 @@ pub(crate) struct Repair {
     pub(crate) refs: Vec<RepairedRef>,
     /// Whether the refs were moved.
     pub(crate) refs_moved: bool,
+    /// Objects that are written down as lost from now on, where that changed.
+    pub(crate) given_up: Option<u64>,
     /// What `fsck` finds afterwards; in a plan, what will be lost.
     pub(crate) findings: Vec<FsckFinding>,
 }

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use turntree::maintenance::{Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose};
+use turntree::maintenance::{
+    Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose,
+};
 
 use super::{count, size};
 use crate::error::Result;
@@ -77,6 +79,23 @@ fn write_turns(out: &mut Output, plan: &CollectionPlan) -> Result<()> {
     }
     for note in &plan.retention.notes {
         writeln!(out, "{note}")?;
+    }
+    write_holes(out, plan.holes)
+}
+
+/// Writes what could not be looked into, and what stays for it.
+fn write_holes(out: &mut Output, holes: HolesPlan) -> Result<()> {
+    let HolesPlan { lost, spared } = holes;
+    if lost > 0 {
+        let are = if lost == 1 { "is" } else { "are" };
+        writeln!(
+            out,
+            "{} {are} lost, as was accepted, and not looked into",
+            count(lost, "object")
+        )?;
+    }
+    if spared.objects > 0 {
+        writeln!(out, "what may belong to what is lost stays: {}", amount(spared))?;
     }
     Ok(())
 }

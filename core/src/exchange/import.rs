@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 
 use bytes::Bytes;
 
+use super::between::Between;
 use super::detect::detect;
 use super::event::{Event, Parser};
 use super::format::Format;
@@ -104,7 +105,8 @@ pub struct ImportNote {
 ///
 /// # Errors
 /// `Io` for a compressed one that is damaged or grows beyond measure; `InvalidInput` for an empty file or an unknown format, naming what was looked for; `LimitExceeded`
-/// for a record over the limit, naming its line; `Conflict` when another process moved the branch
+/// for a record over the limit, and for an input without another record for 2^18 pieces or 1 GiB,
+/// naming the line; `Conflict` when another process moved the branch
 /// meanwhile. The store is then as it was.
 pub fn import(
     repo: &Repository,
@@ -126,8 +128,12 @@ pub fn import(
         return import_whole(repo, format, Cursor::new(head).chain(input), options);
     }
     let mut input_bytes = 0;
-    let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).inspect(|piece| {
-        input_bytes += piece.as_ref().map_or(0, |p| (p.bytes.len() + p.suffix.len()) as u64);
+    let mut between = Between::default();
+    let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).map(|piece| {
+        let piece = piece?;
+        between.pass(format, &piece)?;
+        input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
+        Ok(piece)
     });
 
     let mut staging = repo.begin();

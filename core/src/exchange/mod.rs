@@ -8,6 +8,7 @@
 //! ```
 
 mod base64;
+mod between;
 pub mod bundle;
 mod compare;
 mod detect;
@@ -40,6 +41,7 @@ mod usage;
 mod view;
 mod whole;
 
+pub use between::{MAX_BYTES_BETWEEN, MAX_PIECES_BETWEEN};
 pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub(crate) use detect::DATABASE_MAGIC;
 pub use detect::{HEAD_BYTES, detect};

@@ -9,6 +9,7 @@
 //! steps, and never needs more disk than one pack.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::choose::{FileState, choose};
 use super::forget::{choose_forgotten, forget_expired};
@@ -21,7 +22,7 @@ use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{Repository, Stamp};
-use crate::store::{Gone, Inventory, PackItem, Replaced, Replacement, Tier};
+use crate::store::{Gone, Holes, Inventory, PackItem, Replaced, Replacement, Tier};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
@@ -92,6 +93,17 @@ pub struct CollectionPlan {
     pub tier: Tier,
     /// Whether more steps are needed after this one, because a pack has a limited size.
     pub partial: bool,
+    /// What it cannot look into.
+    pub holes: HolesPlan,
+}
+
+/// What a collection cannot look into: objects that are lost, with damage that was accepted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HolesPlan {
+    /// How many are lost.
+    pub lost: u64,
+    /// What nothing reaches, and stays because these may have led to it. Counts as reached.
+    pub spared: Amount,
 }
 
 impl CollectionPlan {
@@ -213,8 +225,10 @@ impl<'a> Survey<'a> {
     pub(super) fn new(inventory: &'a Inventory<'a>, purpose: Purpose, now: Time) -> Result<Self> {
         let roots = Roots::find(inventory, inventory.refs(), now.micros)?;
         let retention = plan_turns(inventory, &roots, purpose, now)?;
-        let mut marker = Marker::new(inventory);
+        let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
+        marker.begin_round();
+        marker.meet_kept(&|_| true)?;
         let states = states(inventory, &marker);
         let (chosen, tier, partial) = choose(&states, purpose);
         let fate = |number: &usize, state: &FileState| match state.replaceable {
@@ -236,7 +250,8 @@ impl<'a> Survey<'a> {
             (sum.0.plus(state.live), sum.1.plus(state.garbage))
         });
         let gone = gone(inventory, &marker, &roots, &retention, &chosen)?;
-        let plan = CollectionPlan { retention, live, garbage, files, tier, partial };
+        let holes = holes(inventory, &marker, &roots.holes);
+        let plan = CollectionPlan { retention, live, garbage, files, tier, partial, holes };
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
@@ -273,8 +288,10 @@ fn plan_turns(
         Purpose::Repack(_) => Policies::default(),
         Purpose::Gc | Purpose::Step => Policies::load(inventory, inventory.refs())?,
     };
-    let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
-    let mut cost = MarkCost { inventory, marker: Marker::new(inventory), counted: 0 };
+    let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
+    let holes = Arc::clone(&roots.holes);
+    let marker = Marker::new(inventory, Arc::clone(&holes));
+    let mut cost = MarkCost { inventory, holes, marker, counted: 0 };
     let mut plan = plan_retention(roots, &policies, now.micros, &is_gone, Some(&mut cost))?;
     let forgotten = choose_forgotten(roots, &plan).len();
     if forgotten > 0 && !policies.is_empty() {
@@ -285,9 +302,16 @@ fn plan_turns(
     Ok(plan)
 }
 
+/// Whether a context was dropped on purpose: what is lost is not there either, and must not pass for
+/// something that expired.
+pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
+    inventory.find(tree).is_none() && inventory.gone(tree).is_some()
+}
+
 /// What keeping a turn costs: the bytes of what is met for the first time in its context.
 struct MarkCost<'a> {
     inventory: &'a Inventory<'a>,
+    holes: Arc<Holes>,
     marker: Marker<'a>,
     /// Objects whose bytes were counted already.
     counted: usize,
@@ -295,7 +319,7 @@ struct MarkCost<'a> {
 
 impl Cost for MarkCost<'_> {
     fn begin(&mut self, _session: &str) {
-        self.marker = Marker::new(self.inventory);
+        self.marker = Marker::new(self.inventory, Arc::clone(&self.holes));
         self.counted = 0;
     }
 
@@ -356,6 +380,16 @@ fn retention_order(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
     let others = roots.graph.commits().iter().map(|commit| commit.id);
     let others = others.filter(|id| !kept.contains(id));
     retention.kept.iter().copied().chain(others).collect()
+}
+
+/// What is lost, and what stays because of it.
+fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &Holes) -> HolesPlan {
+    let lost = holes.lost.keys().filter(|id| inventory.find(id).is_none()).count() as u64;
+    let spared = marker.spared().iter().filter_map(|met| inventory.entry(met.position as usize));
+    let spared = spared.fold(Amount::default(), |sum, entry| {
+        sum.plus(Amount { objects: 1, bytes: entry.stored_bytes })
+    });
+    HolesPlan { lost, spared }
 }
 
 /// What of each file is live.

@@ -54,13 +54,16 @@ pub struct FsckFinding {
     pub object: Option<ObjectId>,
 }
 
-/// What a finding is. The first two are notes: nothing that was acknowledged is affected.
+/// What a finding is. The first three are notes: nothing that was acknowledged is affected by the
+/// first two, and the third was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsckKind {
     /// A batch that was never acknowledged.
     TornTail,
     /// A file, or part of an expired turn, that belongs to nobody.
     Leftover,
+    /// An object that was given up with [`Loss::Accept`](super::Loss::Accept).
+    Hole,
     /// Bytes of a file are not what was written.
     Damaged,
     /// An object that must be there is not, or does not verify.
@@ -80,6 +83,7 @@ impl FsckKind {
         match self {
             Self::TornTail => "torn-tail",
             Self::Leftover => "leftover",
+            Self::Hole => "hole",
             Self::Damaged => "damaged",
             Self::Lost => "lost",
             Self::Malformed => "malformed",
@@ -91,7 +95,7 @@ impl FsckKind {
     /// Whether the store is not as it should be.
     #[must_use]
     pub const fn is_damage(self) -> bool {
-        !matches!(self, Self::TornTail | Self::Leftover)
+        !matches!(self, Self::TornTail | Self::Leftover | Self::Hole)
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::Grafts;
+use crate::store::Holes;
 
 /// Commits and how they continue each other.
 ///
@@ -21,6 +23,8 @@ pub struct CommitGraph {
     grafted: Vec<(usize, ObjectId)>,
     sessions: Vec<String>,
     by_session: HashMap<String, usize>,
+    /// Commits that are lost and known to be: what stands behind them is not known.
+    holes: Arc<Holes>,
 }
 
 /// What retention asks of a commit.
@@ -41,6 +45,12 @@ pub struct GraphCommit {
 }
 
 impl CommitGraph {
+    /// An empty graph of a store with these holes: history ends at a commit that is lost.
+    #[must_use]
+    pub fn with_holes(holes: Arc<Holes>) -> Self {
+        Self { holes, ..Self::default() }
+    }
+
     /// Adds what is reachable from the commit `start` and not there yet, along the grafts.
     ///
     /// # Errors
@@ -61,7 +71,12 @@ impl CommitGraph {
             }
             let bytes = source.read_as(Kind::Commit, &id)?;
             let commit = Commit::decode(&bytes).map_err(|error| error.at(id))?;
-            let parents = grafts.parents(&commit);
+            let mut parents = grafts.parents(&commit);
+            for parent in std::mem::take(&mut parents) {
+                if !self.is_hole(source, &parent)? {
+                    parents.push(parent);
+                }
+            }
             waiting.extend(parents.iter().rev());
             let number = self.number(id, &commit);
             let forgotten = commit.parents.iter().filter(|parent| grafts.is_forgotten(parent));
@@ -141,6 +156,15 @@ impl CommitGraph {
             done += 1;
         }
         order
+    }
+
+    /// Whether an object is lost and known to be.
+    pub(super) fn is_lost(&self, id: &ObjectId) -> bool {
+        self.holes.is_lost(id)
+    }
+
+    fn is_hole(&self, source: &dyn ObjectSource, id: &ObjectId) -> Result<bool> {
+        Ok(self.holes.is_lost(id) && !source.contains(id)?)
     }
 
     fn number(&mut self, id: ObjectId, commit: &Commit) -> usize {

@@ -9,12 +9,14 @@
 //! what is met later under the same key is an older version of it. Packs are laid out by this.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::sync::Arc;
 
 use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
-use crate::store::Inventory;
+use crate::store::{Holes, Inventory};
 use crate::tree::{Child, children};
 use bytes::Bytes;
 use rayon::prelude::*;
@@ -43,9 +45,12 @@ pub(super) struct Met {
 #[derive(Debug)]
 pub(super) struct Marker<'a> {
     inventory: &'a Inventory<'a>,
+    holes: Arc<Holes>,
     live: Bits,
     met: Vec<Met>,
     rounds: u32,
+    /// Which of what was met was met for the sake of the holes alone.
+    spared: Range<usize>,
     sections: Sections,
 }
 
@@ -67,13 +72,15 @@ struct Arrow {
 }
 
 impl<'a> Marker<'a> {
-    /// Nothing is met yet.
-    pub(super) fn new(inventory: &'a Inventory<'a>) -> Self {
+    /// Nothing is met yet. What is lost is passed over if it is one of the holes, and else an error.
+    pub(super) fn new(inventory: &'a Inventory<'a>, holes: Arc<Holes>) -> Self {
         Self {
             inventory,
+            holes,
             live: Bits::new(inventory.positions()),
             met: Vec::new(),
             rounds: 0,
+            spared: 0..0,
             sections: Sections::new(""),
         }
     }
@@ -105,7 +112,7 @@ impl<'a> Marker<'a> {
     /// `Corrupt` when one is missing.
     pub(super) fn meet(&mut self, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
         for id in ids {
-            let position = self.position(&id, || "a root".to_owned())?;
+            let Some(position) = self.position(&id, || "a root".to_owned())? else { continue };
             let kind = self.inventory.entry(position as usize).map(|entry| entry.kind);
             let kind = kind.unwrap_or(Kind::Blob);
             self.add(Met {
@@ -128,6 +135,7 @@ impl<'a> Marker<'a> {
         let mut open = Vec::new();
         for tree in trees {
             let position = self.position(tree, || "a commit".to_owned())?;
+            let Some(position) = position else { continue };
             let group = group_of("", None);
             let (kind, section, round) = (Kind::Node, CONTEXT, self.round());
             if self.add(Met { position, round, section, kind, group, versioned: true }) {
@@ -176,8 +184,10 @@ impl<'a> Marker<'a> {
         let mut added = Vec::new();
         let mut open: Vec<ObjectId> = ids.to_vec();
         while let Some(id) = open.pop() {
-            let Some(object) = source.read(&id)? else {
-                return Err(missing(&id, "an object that was committed meanwhile"));
+            let object = match source.read(&id)? {
+                Some(object) => object,
+                None if self.holes.is_lost(&id) => continue,
+                None => return Err(missing(&id, "an object that was committed meanwhile")),
             };
             for link in links(&object)? {
                 let Some(position) = self.inventory.find(&link.id) else {
@@ -191,6 +201,28 @@ impl<'a> Marker<'a> {
             }
         }
         Ok(added)
+    }
+
+    /// Meets what may have belonged to something that is lost, and everything it leads to: nothing
+    /// is taken away because nobody can say that it is needed. But for what may not stay, by its
+    /// position, for another reason.
+    ///
+    /// # Errors
+    /// `Corrupt` when something does not verify.
+    pub(super) fn meet_kept(&mut self, may_stay: &dyn Fn(usize) -> bool) -> Result<()> {
+        let (inventory, before) = (self.inventory, self.met.len());
+        let kept = self.holes.kept.keys().copied();
+        let kept: Vec<ObjectId> =
+            kept.filter(|id| inventory.find(id).is_some_and(may_stay)).collect();
+        self.meet(kept.iter().copied())?;
+        self.meet_closure(inventory, &kept)?;
+        self.spared = before..self.met.len();
+        Ok(())
+    }
+
+    /// What was met for the sake of the holes alone.
+    pub(super) fn spared(&self) -> &[Met] {
+        self.met.get(self.spared.clone()).unwrap_or_default()
     }
 
     /// Meets one object; gives it when it was not met before.
@@ -237,9 +269,9 @@ impl<'a> Marker<'a> {
         let mut arrows = Vec::new();
         for Child { key, link } in children(&bytes).map_err(|error| error.at(id))? {
             let position = self.position(&link.id, || id.to_string())?;
-            if self.is_met(position as usize) {
+            let Some(position) = position.filter(|at| !self.is_met(*at as usize)) else {
                 continue;
-            }
+            };
             let in_context = node.section == CONTEXT;
             let name = match &key {
                 Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
@@ -267,8 +299,13 @@ impl<'a> Marker<'a> {
         self.rounds.saturating_sub(1)
     }
 
-    fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<u32> {
-        short(self.inventory.find(id).ok_or_else(|| missing(id, &from()))?)
+    /// The position of an object; nothing for one of the holes.
+    fn position(&self, id: &ObjectId, from: impl Fn() -> String) -> Result<Option<u32>> {
+        match self.inventory.find(id) {
+            Some(position) => short(position).map(Some),
+            None if self.holes.is_lost(id) => Ok(None),
+            None => Err(missing(id, &from())),
+        }
     }
 }
 
@@ -313,7 +350,7 @@ impl Bits {
         Self(vec![0; len.div_ceil(64)])
     }
 
-    fn contains(&self, at: usize) -> bool {
+    pub(super) fn contains(&self, at: usize) -> bool {
         self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 

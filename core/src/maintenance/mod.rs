@@ -58,6 +58,7 @@ mod collect;
 mod evict;
 mod forget;
 mod fsck;
+mod give_up;
 mod graph;
 mod layout;
 mod mark;
@@ -75,7 +76,8 @@ mod tests;
 mod walk;
 
 pub use collect::{
-    Amount, Collected, CollectionPlan, Fate, PlannedFile, Purpose, collect, plan_collection,
+    Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose, collect,
+    plan_collection,
 };
 pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
 pub use forget::MAX_EXPIRED;

@@ -4,6 +4,7 @@
 //! what is lost and where it is needed.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -12,9 +13,9 @@ use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue, Tag};
+use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
-use crate::store::{Examination, Gone, Inventory};
+use crate::store::{Examination, Gone, Holes, Inventory};
 use crate::tree::{Child, Link, children};
 
 /// Nodes that are looked into at once: a bound for memory.
@@ -33,8 +34,10 @@ pub(super) struct Reach<'a> {
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
     grafts: Grafts,
+    /// What is lost and known to be: a note, and no damage.
+    holes: Arc<Holes>,
     pub(super) findings: Vec<FsckFinding>,
-    /// Objects that must be there and are not, and what they are.
+    /// Objects that must be there and are not, the holes among them, and what they are.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
     /// Commits that were reached.
     pub(super) commits: u64,
@@ -73,12 +76,42 @@ impl<'a> Reach<'a> {
     /// Follows everything from the roots at the moment `now`.
     pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
         let inventory = &examination.inventory;
-        let mut reach = Self {
+        // What cannot be read of them is found from the roots.
+        let holes = Holes::load(inventory, inventory.refs()).unwrap_or_default();
+        Self::find_around(examination, now, Arc::new(holes))
+    }
+
+    /// [`Reach::find`], with these holes.
+    pub(super) fn find_around(
+        examination: &'a Examination<'_>,
+        now: i64,
+        holes: Arc<Holes>,
+    ) -> Self {
+        let mut reach = Self::new(examination, now, holes);
+        reach.check_refs();
+        reach.check_operations();
+        reach.follow_roots();
+        reach.follow_contexts();
+        reach
+    }
+
+    /// Follows what refs lead to, and no operation.
+    pub(super) fn from_refs(examination: &'a Examination<'_>, now: i64, holes: Arc<Holes>) -> Self {
+        let mut reach = Self::new(examination, now, holes);
+        reach.follow_refs();
+        reach.follow_contexts();
+        reach
+    }
+
+    fn new(examination: &'a Examination<'_>, now: i64, holes: Arc<Holes>) -> Self {
+        let inventory = &examination.inventory;
+        Self {
             inventory,
             unreadable: &examination.unreadable,
             now,
             // What cannot be read of them is found from the roots.
             grafts: Grafts::load(inventory, inventory.refs()).unwrap_or_default(),
+            holes,
             findings: Vec::new(),
             lost: BTreeMap::new(),
             commits: 0,
@@ -89,12 +122,14 @@ impl<'a> Reach<'a> {
             known_commits: HashSet::new(),
             known_objects: HashSet::new(),
             sections: Sections::new("the context itself"),
-        };
-        reach.check_refs();
-        reach.check_operations();
-        reach.follow_roots();
-        reach.follow_contexts();
-        reach
+        }
+    }
+
+    /// Whether an object was reached that lies at a position.
+    pub(super) fn is_reached(&self, position: usize, id: &ObjectId) -> bool {
+        self.seen.contains(position)
+            || self.known_commits.contains(id)
+            || self.known_objects.contains(id)
     }
 
     /// Where history goes on behind forgotten commits.
@@ -150,8 +185,10 @@ impl<'a> Reach<'a> {
                 }
                 RefValue::Object(id) => match self.read(id) {
                     Err(why) => {
-                        let place = name.clone();
-                        self.lose(id, Kind::Commit, place, &why);
+                        // Whatever was accepted: a ref holds what is there.
+                        let message = format!("{} {id} is lost: {why}", Kind::Commit);
+                        self.lost.insert(*id, Kind::Commit);
+                        self.add(FsckKind::Lost, name.clone(), message, Some(*id));
                         continue;
                     }
                     Ok(None) => None,
@@ -177,7 +214,12 @@ impl<'a> Reach<'a> {
             // One that is recorded as dropped may still lie in a file that was not rewritten.
             let recorded = self.inventory.gone(&id).is_some() && self.operations > 0;
             let operation = match self.read(&id) {
-                _ if recorded => return,
+                _ if recorded => {
+                    if is_kept && self.holes.is_lost(&id) {
+                        self.lose(&id, Kind::Operation, place, ABSENT);
+                    }
+                    return;
+                }
                 Ok(None) => return,
                 Err(_) if !is_kept => return,
                 Err(why) => return self.lose(&id, Kind::Operation, place, &why),
@@ -196,6 +238,9 @@ impl<'a> Reach<'a> {
                 self.add(FsckKind::Operations, place.clone(), message, Some(id));
             }
             for change in operation.changes {
+                if is_kept {
+                    self.note_given_up(&change, &place);
+                }
                 if values.get(&change.name) != change.new.as_ref() {
                     let message = format!("it does not explain what {} held after it", change.name);
                     self.add(FsckKind::Operations, place.clone(), message, Some(id));
@@ -220,9 +265,21 @@ impl<'a> Reach<'a> {
         }
     }
 
+    /// Notes what refs held and was given up. Other old values may be gone.
+    fn note_given_up(&mut self, change: &RefChange, place: &str) {
+        for value in [&change.old, &change.new].into_iter().flatten() {
+            if let RefValue::Object(id) = value
+                && self.is_hole(id)
+            {
+                self.lose(id, Kind::Commit, place.to_owned(), ABSENT);
+            }
+        }
+    }
+
     /// Reaches the commits and the single objects that must stay.
     fn follow_roots(&mut self) {
-        match Roots::find(self.inventory, self.inventory.refs(), self.now) {
+        let (refs, holes) = (self.inventory.refs(), Arc::clone(&self.holes));
+        match Roots::find_around(self.inventory, refs, self.now, None, holes) {
             Ok(roots) => {
                 for (id, reasons) in &roots.commits {
                     let reason = reasons.first().map(Reason::to_string).unwrap_or_default();
@@ -233,15 +290,19 @@ impl<'a> Reach<'a> {
                 }
             }
             Err(error) => {
-                let refs = self.inventory.refs();
-                for (name, value) in &refs.values {
-                    if let RefValue::Object(id) = value {
-                        self.follow_object(*id, name);
-                    }
-                }
+                self.follow_refs();
                 if self.findings.is_empty() {
                     self.add(FsckKind::Lost, "roots".to_owned(), error.to_string(), None);
                 }
+            }
+        }
+    }
+
+    /// Reaches what refs hold.
+    fn follow_refs(&mut self) {
+        for (name, value) in &self.inventory.refs().values {
+            if let RefValue::Object(id) = value {
+                self.follow_object(*id, name);
             }
         }
     }
@@ -411,10 +472,19 @@ impl<'a> Reach<'a> {
     }
 
     fn lose(&mut self, id: &ObjectId, kind: Kind, place: String, why: &str) {
-        if self.lost.insert(*id, kind).is_none() {
-            let message = format!("{kind} {id} is lost: {why}");
-            self.add(FsckKind::Lost, place, message, Some(*id));
+        if self.lost.insert(*id, kind).is_some() {
+            return;
         }
+        let (found, message) = if self.is_hole(id) {
+            (FsckKind::Hole, format!("{kind} {id} is lost, which was accepted"))
+        } else {
+            (FsckKind::Lost, format!("{kind} {id} is lost: {why}"))
+        };
+        self.add(found, place, message, Some(*id));
+    }
+
+    fn is_hole(&self, id: &ObjectId) -> bool {
+        self.holes.is_lost(id) && self.inventory.find(id).is_none()
     }
 
     fn add(&mut self, kind: FsckKind, place: String, message: String, object: Option<ObjectId>) {

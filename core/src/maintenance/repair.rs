@@ -6,20 +6,22 @@
 //! | a segment | what verifies goes into a pack |
 //! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
 //! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation |
+//! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
 //!
 //! Nothing is deleted: a damaged file goes to `quarantine/` in the store. Refs never move back unless
 //! that is asked for, and then it is an operation that an undo would take back.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
+use super::give_up::give_up;
 use super::reach::Reach;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Commit, Kind, ObjectId, Operation, RefValue};
+use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue};
 use crate::repo::Stamp;
 use crate::store::{
-    Examination, Expected, OperationDraft, Progress, RefUpdate, SalvagedFile, Store,
+    Examination, Expected, HOLES_REF, OperationDraft, Progress, RefUpdate, SalvagedFile, Store,
 };
 
 /// Rounds of mending: a file that is brought back may be damaged itself.
@@ -34,7 +36,8 @@ pub enum Loss {
     /// They stay.
     #[default]
     Refuse,
-    /// They go back to the newest value that is whole.
+    /// They go back to the newest value that is whole, and what is lost all the same is given up: it
+    /// counts as a hole from then on, and collections go on around it.
     Accept,
 }
 
@@ -51,6 +54,9 @@ pub struct RepairPlan {
     pub operations: Vec<ObjectId>,
     /// What is lost all the same, as far as that can be told before.
     pub lost: Vec<FsckFinding>,
+    /// How many objects are written down as lost after it, where that is something else than before.
+    /// A plan does not say.
+    pub given_up: Option<u64>,
 }
 
 /// A ref that leads to something that is lost.
@@ -78,7 +84,7 @@ impl RepairPlan {
     #[must_use]
     pub fn is_empty(&self, loss: Loss) -> bool {
         let refs = loss == Loss::Refuse || (self.refs.is_empty() && self.operations.is_empty());
-        self.files.is_empty() && self.adopted.is_empty() && refs
+        self.files.is_empty() && self.adopted.is_empty() && refs && self.given_up.is_none()
     }
 }
 
@@ -112,6 +118,7 @@ pub fn repair(
     progress: &mut Progress<'_>,
 ) -> Result<Repaired> {
     let mut done = RepairPlan::default();
+    let mut missing = BTreeMap::new();
     for _ in 0..MAX_ROUNDS {
         let mending = store.mend(progress)?;
         let reach = Reach::find(&mending.examination, stamp.time.micros);
@@ -121,6 +128,8 @@ pub fn repair(
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
+            let is_missing = |id: &ObjectId| mending.examination.inventory.find(id).is_none();
+            missing = reach.lost.into_iter().filter(|(id, _)| is_missing(id)).collect();
             if loss == Loss::Accept && !done.operations.is_empty() {
                 let given_up: Vec<_> =
                     done.operations.iter().map(|id| (*id, Kind::Operation)).collect();
@@ -135,9 +144,43 @@ pub fn repair(
     if loss == Loss::Accept && !done.refs.is_empty() {
         move_refs(store, &done.refs, stamp)?;
     }
+    if loss == Loss::Accept {
+        done.given_up = accept(store, missing, stamp, progress)?;
+    }
     let examination = store.examine(crate::store::Thoroughness::Full, progress)?;
     let report = report(&examination, &Reach::find(&examination, stamp.time.micros));
     Ok(Repaired { plan: done, report })
+}
+
+/// Writes down what is lost, `lost` among it as far as anything leads to it still, and what may belong
+/// to it, if that is something else than before; says how much is lost.
+fn accept(
+    store: &Store,
+    lost: BTreeMap<ObjectId, Kind>,
+    stamp: &Stamp,
+    progress: &mut Progress<'_>,
+) -> Result<Option<u64>> {
+    // No collection takes anything away before it is written down.
+    let mending = store.mend(progress)?;
+    let inventory = &mending.examination.inventory;
+    let holes = give_up(&mending.examination, lost, stamp.time.micros);
+    let text = holes.encode();
+    let blob = Object { kind: Kind::Blob, bytes: text.into() };
+    let id = ObjectId::of(Kind::Blob, &blob.bytes);
+    let new = (!holes.is_empty()).then_some(RefValue::Object(id));
+    let old = inventory.refs().value(HOLES_REF).cloned();
+    if new == old {
+        return Ok(None);
+    }
+    let change = RefUpdate {
+        name: HOLES_REF.to_owned(),
+        expected: old.map_or(Expected::Absent, Expected::Value),
+        new,
+    };
+    let objects = if holes.is_empty() { Vec::new() } else { vec![(id, blob)] };
+    let reason = "repair: what is lost was accepted";
+    commit(store, objects, vec![change], reason, stamp)?;
+    Ok(Some(holes.lost.len() as u64))
 }
 
 /// Notes files, each once: one that is in use is met in every round.
@@ -222,14 +265,25 @@ fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
         expected: Expected::Value(RefValue::Object(change.old)),
         new: change.new.map(RefValue::Object),
     });
+    let reason = "repair: what these refs held is lost";
+    commit(store, Vec::new(), changes.collect(), reason, stamp)
+}
+
+fn commit(
+    store: &Store,
+    objects: Vec<(ObjectId, Object)>,
+    changes: Vec<RefUpdate>,
+    reason: &str,
+    stamp: &Stamp,
+) -> Result<()> {
     let draft = OperationDraft {
         time_micros: stamp.time.micros,
         actor: stamp.actor.clone(),
-        reason: "repair: what these refs held is lost".to_owned(),
-        changes: changes.collect(),
+        reason: reason.to_owned(),
+        changes,
         undoes: None,
     };
-    match store.commit(Vec::new(), &draft) {
+    match store.commit(objects, &draft) {
         Err(error) if error.kind() == ErrorKind::Conflict => {
             let message = "a ref was changed meanwhile: repair again";
             Err(Error::new(ErrorKind::Conflict, message).with_source(error))

@@ -14,12 +14,13 @@
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, WentBack, pin_name};
-use crate::store::RefTable;
+use crate::store::{Holes, RefTable};
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
 pub const MAX_OPERATIONS: usize = 1000;
@@ -52,6 +53,8 @@ pub struct Roots {
     pub floor: Vec<ObjectId>,
     /// Every commit behind the roots.
     pub graph: CommitGraph,
+    /// What is lost and known to be.
+    pub holes: Arc<Holes>,
 }
 
 /// Why something must stay.
@@ -118,8 +121,22 @@ impl Roots {
         now: i64,
         first: Option<ObjectId>,
     ) -> Result<Self> {
+        let holes = Arc::new(Holes::load(source, refs)?);
+        Self::find_around(source, refs, now, first, holes)
+    }
+
+    /// [`Roots::find_since`], with these holes.
+    pub(super) fn find_around(
+        source: &dyn ObjectSource,
+        refs: &RefTable,
+        now: i64,
+        first: Option<ObjectId>,
+        holes: Arc<Holes>,
+    ) -> Result<Self> {
         let grafts = Grafts::load(source, refs)?;
-        let mut finder = Finder { source, grafts, now, first, roots: Self::default() };
+        let graph = CommitGraph::with_holes(Arc::clone(&holes));
+        let roots = Self { graph, holes, ..Self::default() };
+        let mut finder = Finder { source, grafts, now, first, roots };
         finder.add_refs(refs)?;
         let operations = finder.add_operations(refs.operation)?;
         let (recent, older) =
@@ -245,7 +262,8 @@ impl Finder<'_> {
     }
 
     /// Whether a ref only went on, from the commit `old` to `new`: then nothing was lost, even if the
-    /// commits between have been forgotten since. Nothing else makes commits vanish that a ref led to.
+    /// commits between have been forgotten since. Nothing else makes commits vanish that a ref led to,
+    /// but for those that are lost: what is behind them may be reached no more.
     fn is_before(&self, old: &ObjectId, new: Option<&RefValue>) -> Result<bool> {
         let (Some(RefValue::Object(new)), Some(before)) = (new, self.commit(old)?) else {
             return Ok(false);
@@ -257,6 +275,7 @@ impl Finder<'_> {
                 return Ok(true);
             }
             match self.commit(&id)? {
+                None if self.roots.holes.is_lost(&id) => {}
                 None => return Ok(true),
                 Some(commit) if commit.turn > before.turn && seen.insert(id) => {
                     waiting.extend(commit.parents);

@@ -354,7 +354,11 @@ impl<'a> Walk<'a> {
             });
             Ok(Arrow { position: short(found?)?, kind: link.kind, key })
         };
-        children(&bytes).map_err(|error| error.at(id))?.into_iter().map(arrow).collect()
+        let is_there = |child: &Child| {
+            !self.graph.is_lost(&child.link.id) || self.inventory.find(&child.link.id).is_some()
+        };
+        let children = children(&bytes).map_err(|error| error.at(id))?;
+        children.into_iter().filter(is_there).map(arrow).collect()
     }
 
     pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {

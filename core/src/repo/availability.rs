@@ -74,12 +74,14 @@ impl Repository {
     }
 
     /// What an error in reading the content of a commit says to people: which turn expired, and with
-    /// [`Available`] as its source what is there instead.
+    /// [`Available`] as its source what is there instead; or which turn is damaged.
     pub(super) fn explain(&self, commit: &Commit, error: Error) -> Error {
-        if error.kind() != ErrorKind::Expired {
-            return error;
+        let Commit { turn, session, .. } = commit;
+        match error.kind() {
+            ErrorKind::Expired => self.expired(*turn, session),
+            ErrorKind::Corrupt => error.at(format_args!("turn {turn} of {session}")),
+            _ => error,
         }
-        self.expired(commit.turn, &commit.session)
     }
 
     /// The error about a turn that expired, with what is there instead as its source.
@@ -166,6 +168,6 @@ mod tests {
         assert_eq!(expired.to_string(), "turn 1 of demo was dropped by retention");
         assert!(expired.source().is_some_and(<dyn StdError>::is::<Available>));
         let damaged = repo.explain(&commit, Error::new(ErrorKind::Corrupt, "tree"));
-        assert_eq!(damaged.to_string(), "tree");
+        assert_eq!(damaged.to_string(), "turn 1 of demo: tree");
     }
 }

@@ -412,6 +412,10 @@ impl ObjectSource for Transaction<'_> {
     fn contains(&self, id: &ObjectId) -> Result<bool> {
         Ok(self.staged.contains(id)? || self.repo.store.contains(id)?)
     }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        self.repo.store.missing(kind, id)
+    }
 }
 
 impl ObjectSink for Transaction<'_> {

@@ -12,8 +12,8 @@ use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
 use super::segment::{ENTRY_BYTES, SegmentId, Stored};
 use super::view::{Files, Location, Place};
-use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
-use crate::error::Result;
+use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error, holes};
+use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
 
 /// Every object of a store at one moment; does not change under the caller.
@@ -271,5 +271,9 @@ impl ObjectSource for Inventory<'_> {
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {
         Ok(self.find(id).is_some())
+    }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        holes::explain(self, &self.refs, (kind, id))
     }
 }

@@ -63,6 +63,7 @@ pub(crate) mod codec;
 mod collect;
 mod commit;
 mod examine;
+mod holes;
 mod index;
 mod inventory;
 mod io;
@@ -95,6 +96,7 @@ use bytes::Bytes;
 pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
 pub use examine::{Examination, Progress, Thoroughness};
+pub use holes::{HOLES_REF, Holes};
 pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use lease::Lease;
@@ -412,7 +414,7 @@ impl ObjectSource for Store {
         let findings = self.findings();
         match findings.iter().find(|finding| finding.kind == FindingKind::Damage) {
             Some(damage) => Error::corrupt(&damage.place, format_args!("{kind} {id}"), "damage"),
-            None => Error::not_found(format!("{kind} {id} is not in the store")),
+            None => holes::explain(self, &self.refs(), (kind, id)),
         }
     }
 }

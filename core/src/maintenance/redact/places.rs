@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use super::pattern::{Pattern, Spot};
 use super::search::{Hit, Part, Search, hits_in_name, renamed, shown_key, text_of_meta};
 use crate::error::Result;
 use crate::maintenance::CommitGraph;
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
+use crate::store::Holes;
 use crate::tree::{Item, List, Map};
 
 /// Matches in one part of one thing. Names in it are shown as they will be, without the matches.
@@ -92,7 +94,8 @@ impl fmt::Display for Turns {
 /// Every place, and how many commits no ref leads to.
 pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<RedactionPlace>, u64)> {
     let mut finder = Finder { search, pattern, known: HashMap::new(), places: BTreeMap::new() };
-    let mut graph = CommitGraph::default();
+    let holes = Holes::load(search.inventory, search.inventory.refs())?;
+    let mut graph = CommitGraph::with_holes(Arc::new(holes));
     for (name, value) in &search.inventory.refs().values {
         finder.add_ref(name, value, &mut graph)?;
     }

@@ -1,11 +1,12 @@
 //! Remove: every file of the store is replaced by one pack without what was redacted.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::pattern::Pattern;
 use super::search::{Search, hits_in};
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::collect::{gone, mark};
+use crate::maintenance::collect::{gone, is_dropped, mark};
 use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
 use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
@@ -29,10 +30,13 @@ impl<'a> Removal<'a> {
     pub(super) fn new(search: &'a Search<'a>, first: ObjectId, now: Time) -> Result<Self> {
         let inventory = search.inventory;
         let roots = Roots::find_since(inventory, inventory.refs(), now.micros, Some(first))?;
-        let is_gone = |tree: &ObjectId| inventory.find(tree).is_none();
+        let is_gone = |tree: &ObjectId| is_dropped(inventory, tree);
         let retention = plan_retention(&roots, &Policies::default(), now.micros, &is_gone, None)?;
-        let mut marker = Marker::new(inventory);
+        let mut marker = Marker::new(inventory, Arc::clone(&roots.holes));
         let now_round = mark(&mut marker, inventory, &roots, &retention)?;
+        // What leads to a match goes, even if it may have belonged to what is lost.
+        marker.begin_round();
+        marker.meet_kept(&|position| !search.is_tainted_at(position))?;
         Ok(Self { search, marker, roots, retention, now_round })
     }
 

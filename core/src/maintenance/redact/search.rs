@@ -13,7 +13,7 @@ use super::pattern::{Pattern, Spot};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{GRAFTS_REF, Grafts, links};
-use crate::store::Inventory;
+use crate::store::{HOLES_REF, Inventory};
 use crate::tree::{Item, Link, items};
 
 /// Positions that are shown of the matches in one object.
@@ -119,11 +119,13 @@ impl<'a> Search<'a> {
             .collect::<Result<_>>()?;
         let mut hits: BTreeMap<_, _> = found.into_iter().collect();
         let grafts = Grafts::load(inventory, inventory.refs())?;
-        if let Some(RefValue::Object(id)) = inventory.refs().value(GRAFTS_REF)
-            && let Some(position) = inventory.find(id)
-        {
-            // It holds ids and nothing that somebody said.
-            hits.remove(&position);
+        for name in [GRAFTS_REF, HOLES_REF] {
+            if let Some(RefValue::Object(id)) = inventory.refs().value(name)
+                && let Some(position) = inventory.find(id)
+            {
+                // It holds ids and nothing that somebody said.
+                hits.remove(&position);
+            }
         }
         let states = vec![State::Unknown; inventory.positions()];
         let (commits, reached) = (Vec::new(), BTreeMap::new());

@@ -204,7 +204,7 @@ fn repositories() -> [(&'static str, &'static [&'static str]); 5] {
                 "t100644 ..$#A100644 .git$#A100644 a/b$#A40000 $#A100644 turntree$#A100664 g$#A",
                 "ctree @B\nparent @z\nauthor A <a> 1 +0000\ncommitter A <a> x\n\n",
                 "fHEAD\n@C\n",
-                "fpacked-refs\n# pack-refs with: peeled fully-peeled sorted \n@C refs/heads/x\n@C refs/tags/t\n^@C\n",
+                "fpacked-refs\n@C refs/heads/x\n@C refs/tags/t\n^@C\n",
                 "fshallow\n@C\n",
                 "fconfig\n[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha1\n",
                 "fobjects/info/alternates\nmore\n",

@@ -7,10 +7,13 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
+use rusqlite::Connection;
 use turntree::object::{
     Author, Commit, Kind, Memory, ObjectId, Operation, RefChange, RefValue, Tag, Time, Trigger,
 };
 use turntree::tree::{List, Map};
+use turntree_fuzz::git_files::{BYTES, DIGITS, END};
+use turntree_fuzz::opencode::SCHEMA;
 use turntree_fuzz::store::{MEND, sample};
 use turntree_fuzz::tree::{item, pack};
 
@@ -41,6 +44,15 @@ fn main() -> std::io::Result<()> {
     for (target, path) in files {
         for (name, first) in [("mended", MEND), ("as-it-is", b'-')] {
             write(target, name, &[&[first], sample.file(path).as_slice()].concat())?;
+        }
+    }
+    for (name, rows) in [("tables", false), ("log", true)] {
+        write("opencode_database", name, &database(b'-', rows))?;
+        write("opencode_database", &format!("{name}-mended"), &database(b'+', rows))?;
+    }
+    for (name, parts) in repositories() {
+        for (packed, how) in [(b'0', "loose"), (b'1', "packed")] {
+            write("git_repository", &format!("{name}-{how}"), &repository(packed, parts))?;
         }
     }
     Ok(())
@@ -114,4 +126,139 @@ fn tree(count: u32, is_map: bool) -> Vec<u8> {
     };
     written.expect("a tree in memory");
     pack(&objects.into_objects())
+}
+
+/// A database of opencode with one session, whose turn lies in the log or in the database.
+fn database(kind: u8, in_log: bool) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("opencode.db");
+    let opencode = Connection::open(&path).expect("a database");
+    let run = |statements: &str| opencode.execute_batch(statements).expect("good statements");
+    run(SCHEMA);
+    run("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0");
+    if !in_log {
+        run(ROWS);
+    }
+    run("PRAGMA wal_checkpoint(TRUNCATE)");
+    run(if in_log { ROWS } else { "UPDATE session SET title = 'later'" });
+    let database = fs::read(&path).expect("the database");
+    let log = fs::read(path.with_extension("db-wal")).expect("its log");
+    let behind = &database[16..];
+    let length = u16::try_from(behind.len()).expect("a small database").to_le_bytes();
+    [&[kind], length.as_slice(), behind, &log].concat()
+}
+
+const ROWS: &str = r#"BEGIN;
+    INSERT INTO session VALUES('ses_1', 'T', '{"id":"m"}', 1, '[]', 0.5, 1, 2);
+    INSERT INTO message VALUES('msg_1', 'ses_1', 1, '{"role":"user","time":{"created":1}}');
+    INSERT INTO part VALUES('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"ask"}');
+    INSERT INTO message VALUES('msg_2', 'ses_1', 2,
+        '{"role":"assistant","time":{"created":2,"completed":3}}');
+    INSERT INTO part VALUES('prt_2', 'msg_2', 'ses_1', '{"type":"text","text":"tell"}');
+    COMMIT;"#;
+
+/// Repositories; `@A` stands for the id of an object in digits, `#A` for its bytes, `$` for a zero.
+fn repositories() -> [(&'static str, &'static [&'static str]); 5] {
+    const FILE: &str = "bhello\n";
+    const LEAF: &str = "t100644 a$#A100755 run$#A160000 sub$#z120000 to$#A";
+    const TREE: &str = "t100644 a$#A40000 b$#B";
+    [
+        (
+            "history",
+            &[
+                FILE,
+                LEAF,
+                TREE,
+                "ctree @B\nauthor Ada <a@e> 1700000000 +0130\ncommitter Ada <a@e> 1700000000 +0130\n\nfirst\n",
+                "ctree @C\nparent @D\nauthor Bob <b@e> 1700000001 -0800\ncommitter Bob <b@e> 5 +0000\nencoding ISO-8859-1\n\nsecond\n\nbody\n\nReviewed-by: Eve\n",
+                "ctree @B\nparent @D\nparent @E\nauthor Bob <b@e> 2 +0000\ncommitter Bob <b@e> 2 +0000\n\nmerge\n",
+                "aobject @F\ntype commit\ntag v1\ntagger Ada <a@e> 1700000002 +0000\n\nthe first\n",
+                "aobject @G\ntype tag\ntag v2\n\nof a tag\n",
+                "frefs/heads/main\n@F\n",
+                "frefs/heads/side/x\n@E\n",
+                "frefs/heads/alias\nref: refs/heads/main\n",
+                "frefs/tags/v1\n@G\n",
+                "frefs/tags/v2\n@H\n",
+                "frefs/tags/light\n@D\n",
+                "frefs/tags/tree\n@C\n",
+            ],
+        ),
+        (
+            "exported",
+            &[
+                FILE,
+                LEAF,
+                "t40000 files$#B100644 note$#A",
+                "ctree @C\nauthor main <export@turntree.invalid> 1 +0000\ncommitter turntree <export@turntree.invalid> 1 +0000\n\nturn 1\n\nTurntree-Id: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nTurntree-Session: work\nTurntree-Turn: 1\nTurntree-Trigger: turn\nTurntree-Agent: main\nTurntree-Time: 1000001\nTurntree-Meta: tokens=8\n",
+                "aobject @D\ntype commit\ntag v1\ntagger turntree <export@turntree.invalid> 1 +0000\n\nwhy\n\nTurntree-Tagger: somebody\n",
+                "ctree @C\nparent @D\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nby hand\n",
+                "frefs/heads/work/main\n@F\n",
+                "frefs/heads/work/main%2Fx\n@D\n",
+                "frefs/tags/a%25\n@E\n",
+            ],
+        ),
+        (
+            "odd-names",
+            &[
+                FILE,
+                "t100644 ..$#A100644 .git$#A100644 a/b$#A40000 $#A100644 turntree$#A100664 g$#A",
+                "ctree @B\nparent @z\nauthor A <a> 1 +0000\ncommitter A <a> x\n\n",
+                "fHEAD\n@C\n",
+                "fpacked-refs\n@C refs/heads/x\n@C refs/tags/t\n^@C\n",
+                "fshallow\n@C\n",
+                "fconfig\n[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha1\n",
+                "fobjects/info/alternates\nmore\n",
+                "?x",
+                "?refs/tags/t",
+                "?@C",
+            ],
+        ),
+        (
+            "tags-that-lead-back",
+            &[
+                FILE,
+                "t100644 a$#A",
+                "ctree @B\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n",
+                "!yaobject @y\ntype tag\ntag t\n\n",
+                "!zaobject\n",
+                "frefs/heads/main\n@C\n",
+                "frefs/tags/t\n@y\n",
+                "frefs/tags/u\n@z\n",
+                "?main",
+                "?t",
+            ],
+        ),
+        (
+            "changes-of-objects",
+            &[
+                FILE,
+                "dA\x06\x08\u{90}\x06\x02!\n",
+                "dq\x06\x06\u{90}\x06",
+                "t100644 a$#a100644 b$#q",
+                "ctree @B\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n",
+                "frefs/heads/main\n@C\n",
+            ],
+        ),
+    ]
+}
+
+/// An input of the target `git_repository`.
+fn repository(packed: u8, parts: &[&str]) -> Vec<u8> {
+    let mut input = vec![packed];
+    for part in parts {
+        let bytes = part.chars().map(|c| match c {
+            '#' => BYTES,
+            '$' => 0,
+            c => u8::try_from(u32::from(c)).expect("Latin letters"),
+        });
+        // An `@` in front of a letter is an id, any other one is an `@`.
+        let bytes: Vec<u8> = bytes.collect();
+        for (at, byte) in bytes.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|at| bytes.get(at)).unwrap_or(&b' ');
+            let is_id = *byte == b'@' && !before.is_ascii_alphanumeric();
+            input.push(if is_id { DIGITS } else { *byte });
+        }
+        input.push(END);
+    }
+    input
 }

@@ -13,12 +13,16 @@
 mod bundle;
 mod codesign;
 mod exchange;
+mod folder;
+mod git;
+pub mod git_files;
 mod hooks;
 mod lessons;
 mod model;
 pub mod mutation;
 mod object;
 mod ollm;
+pub mod opencode;
 mod pack;
 mod payloads;
 mod refs;
@@ -33,11 +37,13 @@ mod workspace;
 pub use bundle::bundle;
 pub use codesign::{codesign_database, codesign_session, codesign_store};
 pub use exchange::{state, transcript};
+pub use git::git_repository;
 pub use hooks::hook_events;
 pub use lessons::lessons;
 pub use model::model;
 pub use object::{objects, policies};
 pub use ollm::ollm;
+pub use opencode::opencode_database;
 pub use pack::{mended_pack, pack};
 pub use payloads::{context_chef, offload, vfs_uri};
 pub use refs::{patterns, refs};
@@ -85,6 +91,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codesign_store", run: codesign_store },
     Target { name: "codesign_database", run: codesign_database },
     Target { name: "codesign_session", run: codesign_session },
+    Target { name: "opencode_database", run: opencode_database },
+    Target { name: "git_repository", run: git_repository },
     Target { name: "ollm", run: ollm },
     Target { name: "offload", run: offload },
     Target { name: "vfs_uri", run: vfs_uri },

@@ -190,6 +190,16 @@ fn any_database_is_refused_or_read() {
 }
 
 #[test]
+fn any_database_of_opencode_is_refused_or_adopted_once() {
+    replay("opencode_database", 200);
+}
+
+#[test]
+fn any_git_repository_is_refused_or_comes_in_whole() {
+    replay("git_repository", 300);
+}
+
+#[test]
 fn any_chat_of_a_design_is_taken_in_both_ways() {
     replay("codesign_session", 300);
 }

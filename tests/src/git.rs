@@ -110,6 +110,24 @@ impl Git {
         assert!(output.status.success() && said.is_empty(), "git fsck: {said}");
     }
 
+    /// A tag that lies where the tag should lie that it names, which no git makes: what it leads to is
+    /// itself. Returns its id.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn tag_that_leads_to_itself(&self) -> String {
+        let wanted = "12".repeat(20);
+        let tag = format!("object {wanted}\ntype tag\ntag loop\n\nround and round\n");
+        let hash = ["hash-object", "-t", "tag", "-w", "--stdin", "--literally"];
+        let id = String::from_utf8(self.bytes(&hash, tag.as_bytes())).unwrap();
+        let objects = PathBuf::from(self.run(&["rev-parse", "--git-path", "objects"]));
+        let place = |id: &str| self.dir.join(&objects).join(&id[..2]).join(&id[2..]);
+        fs::create_dir_all(place(&wanted).parent().unwrap()).unwrap();
+        fs::rename(place(id.trim()), place(&wanted)).unwrap();
+        wanted
+    }
+
     /// Every ref with the object it is at.
     #[must_use]
     pub fn refs(&self) -> BTreeMap<String, String> {

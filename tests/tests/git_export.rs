@@ -10,7 +10,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role};
-use turntree::git::{ExportSelection, GitExport, GitExportOptions, export};
+use turntree::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree::object::{Kind, ObjectId, ObjectSink, Time};
 use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
 use turntree::store::{NewStore, OpenOptions, RealIo};
@@ -23,6 +23,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
 fn export_all(repo: &Repository, dir: &Path) -> GitExport {
     export(repo, dir, &GitExportOptions::default(), &mut |_, _| {}).unwrap()
+}
+
+/// The git id of each ref.
+fn ids(report: &GitExport) -> BTreeMap<&str, &str> {
+    report.refs.iter().map(|found| (found.git_name.as_str(), found.git_id.as_str())).collect()
 }
 
 fn main_of(session: &str) -> BranchName {
@@ -272,7 +277,7 @@ fn the_same_store_has_the_same_commits_everywhere_and_step_by_step() {
         let other = Sandbox::new();
         session(&other.repo, turns);
         let whole = export_all(&other.repo, &dir(&format!("{turns}.git")));
-        assert_eq!(report.refs, whole.refs);
+        assert_eq!(ids(&report), ids(&whole));
         assert!(turns == 1 || report.commits < whole.commits);
     }
     Git::at(&dir("again.git")).fsck();
@@ -292,7 +297,7 @@ proptest! {
         export_all(&before.sandbox.repo, &folder.join("bits.git"));
         let bits = export_all(&tangle.sandbox.repo, &folder.join("bits.git"));
         let whole = export_all(&tangle.sandbox.repo, &folder.join("whole.git"));
-        prop_assert_eq!(bits.refs, whole.refs);
+        prop_assert_eq!(ids(&bits), ids(&whole));
         let git = Git::at(&folder.join("bits.git"));
         git.fsck();
         let commits = git.by_snapshot();
@@ -390,6 +395,48 @@ fn nothing_that_others_made_is_touched() {
 }
 
 #[test]
+fn an_export_without_new_commits_says_what_it_did_with_refs() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = sample();
+    let (repo, dir) = (&sandbox.repo, sandbox.folder().join("out.git"));
+    let made = |report: &GitExport| {
+        let is_made = |found: &&turntree::git::GitRef| found.change == GitRefChange::Made;
+        report.refs.iter().filter(is_made).count()
+    };
+    let first = export_all(repo, &dir);
+    assert_eq!(made(&first), first.refs.len());
+    assert_eq!(first.head.as_deref(), Some("refs/heads/work/plan"));
+    let again = export_all(repo, &dir);
+    assert!(again.refs.iter().all(|found| found.change == GitRefChange::Kept), "{again:?}");
+    assert_eq!((again.deleted.len(), again.head), (0, None));
+    assert_eq!((again.objects, again.bytes), (0, 0), "a tag is written once");
+
+    let mut change = repo.begin();
+    change.switch(&main_of("work"));
+    change.tag("v2", &repo.tip(&main_of("work")).unwrap(), "more".into(), &stamp(9)).unwrap();
+    change.finish(&stamp(9), "tag").unwrap();
+    let tagged = export_all(repo, &dir);
+    assert_eq!((tagged.commits, made(&tagged)), (0, 1));
+    assert_eq!(tagged.head.as_deref(), Some("refs/heads/work/main"));
+}
+
+#[test]
+fn tags_in_an_export_that_lead_to_each_other_are_no_trouble() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = sample();
+    let dir = sandbox.folder().join("out.git");
+    export_all(&sandbox.repo, &dir);
+    let git = Git::at(&dir);
+    let loop_id = git.tag_that_leads_to_itself();
+    fs::write(dir.join("refs/tags/loop"), format!("{loop_id}\n")).unwrap();
+    assert_eq!(export_all(&sandbox.repo, &dir).commits, 0);
+}
+
+#[test]
 fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
     if !is_installed() {
         return;
@@ -410,6 +457,17 @@ fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
     change.finish(&stamp(1), "rewind").unwrap();
     let report = export_all(repo, &dir);
     assert_eq!(report.commits, 0);
+    let said: Vec<_> = report.refs.iter().map(|it| (it.git_name.as_str(), it.change)).collect();
+    let expected = [
+        ("refs/heads/work/main", GitRefChange::Moved),
+        ("refs/heads/work/x", GitRefChange::Made),
+        ("refs/heads/work/x%2Fdeep", GitRefChange::Made),
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(
+        (&report.deleted[..], report.head),
+        (&["refs/heads/work/x/deep".to_owned()][..], None)
+    );
     let git = Git::at(&dir);
     git.fsck();
     let names: Vec<String> = git.refs().into_keys().collect();

@@ -305,6 +305,29 @@ fn a_tree_that_claims_to_hold_the_world_is_refused() {
 }
 
 #[test]
+fn paths_that_are_longer_together_than_any_history_has_are_refused() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let git = Git::init(&sandbox.folder().join("long"));
+    let id = git.bytes(&["hash-object", "-w", "--stdin"], b"x");
+    let mut line = format!("100644 blob {}", String::from_utf8(id).unwrap().trim());
+    for _ in 0..5 {
+        let name = |number: usize| format!("{line}\t{number}{}\n", "x".repeat(4000));
+        let tree: String = (0..10).map(name).collect();
+        let id = git.bytes(&["mktree"], tree.as_bytes());
+        line = format!("040000 tree {}", String::from_utf8(id).unwrap().trim());
+    }
+    let commit = git.run(&["commit-tree", &line[12..], "-m", "boom"]);
+    git.run(&["update-ref", "refs/heads/main", &commit]);
+    let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains("paths"), "{error}");
+    assert_eq!(sandbox.repo.refs().sequence, 0);
+}
+
+#[test]
 fn damaged_objects_are_refused_and_the_store_stays() {
     if !is_installed() {
         return;
@@ -413,6 +436,29 @@ fn refs_that_are_kept_in_another_way_or_lead_nowhere_are_said_to() {
     let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("reftable"), "{error}");
+}
+
+#[test]
+fn a_place_that_no_file_can_have_is_bad_input() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let git = project(&sandbox.folder().join("project"));
+    for place in ["a\0b".to_owned(), "x".repeat(300)] {
+        fs::write(git.dir.join(".git/objects/info/alternates"), place).unwrap();
+        let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("no file can have such a path"), "{error}");
+    }
+    fs::remove_file(git.dir.join(".git/objects/info/alternates")).unwrap();
+    let long = format!("refs/heads/{}", "x".repeat(300));
+    let asked = options("s", &[&long]);
+    let error = import(&sandbox.repo, &git.dir, &asked, &mut |_, _| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    fs::write(git.dir.join(".git/refs/heads/leads"), format!("ref: {long}\n")).unwrap();
+    let error = try_import(&sandbox.repo, &git.dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::agents::session_name;
 use turntree::git::{
-    ExportSelection, GitExportOptions, GitImportOptions, GitNote, check_repository, export, import,
+    ExportSelection, GitExport, GitExportOptions, GitImport, GitImportOptions, GitNote,
+    GitRefChange, check_repository, export, import,
 };
 use turntree::workspace::MAX_FILE_BYTES;
 
@@ -71,7 +72,7 @@ struct Export {
 
 /// Bring a git history in, one snapshot a commit
 ///
-/// Files, messages, authors and times come in; branches are branches, and merges merges. Importing
+/// Files, messages, authors and times come in; branches are branches, tags tags, and merges merges. Importing
 /// again adds what is new. Nothing of the repository is run, and none of its settings counts.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
@@ -132,6 +133,7 @@ impl Export {
                 name: found.name,
                 git_name: found.git_name,
                 git_id: found.git_id,
+                change: found.change.name(),
             });
             run.out.record(&json::GitExported {
                 directory,
@@ -140,14 +142,22 @@ impl Export {
                 bytes: report.bytes,
                 expired: report.expired,
                 refs: refs.collect(),
+                deleted: report.deleted,
+                head: report.head,
                 notes: notes(report.notes),
             })?;
             return Ok(Answer::Yes);
         }
         warn_of(&report.notes);
         let refs = count(report.refs.len() as u64, "ref");
+        let changed = changed_refs(&report);
         if report.commits == 0 {
-            writeln!(run.out, "{directory} has all of this already: {refs}")?;
+            match &changed[..] {
+                [] => writeln!(run.out, "{directory} has all of this already: {refs}")?,
+                changed => {
+                    writeln!(run.out, "{directory}: no new commits, {}", changed.join(", "))?;
+                }
+            }
             return Ok(Answer::Yes);
         }
         let commits = run.out.paint.paint(STRONG, count(report.commits, "commit"));
@@ -190,11 +200,18 @@ impl Import {
                 head: found.head.to_string(),
                 moved: found.moved,
             });
+            let tags = report.tags.into_iter().map(|found| json::GitTag {
+                tag: found.tag,
+                git_name: found.git_name,
+                id: found.commit.to_string(),
+                made: found.made,
+            });
             run.out.record(&json::GitImported {
                 session: options.session,
                 commits: report.commits,
                 new_bytes: report.new_bytes,
                 branches: branches.collect(),
+                tags: tags.collect(),
                 notes: notes(report.notes),
             })?;
             return Ok(Answer::Yes);
@@ -203,15 +220,47 @@ impl Import {
         let session = run.out.paint.paint(NAME, &options.session);
         let branches = report.branches.iter().map(|found| found.branch.branch());
         let branches = branches.collect::<Vec<_>>().join(", ");
+        let changed = changed_names(&report);
         if report.commits == 0 {
-            writeln!(run.out, "{session} has all of this already: {branches}")?;
+            match &changed[..] {
+                [] => writeln!(run.out, "{session} has all of this already: {branches}")?,
+                changed => writeln!(run.out, "{session}: no new commits, {}", changed.join(", "))?,
+            }
             return Ok(Answer::Yes);
         }
         let commits = run.out.paint.paint(STRONG, count(report.commits, "commit"));
+        let made = report.tags.iter().filter(|found| found.made).count() as u64;
+        let tags = Some(made).filter(|made| *made > 0);
+        let tags = tags.map_or(String::new(), |made| format!(" with {}", count(made, "new tag")));
         let written = size(report.new_bytes);
-        writeln!(run.out, "{session}: {commits} on {branches}; {written} written")?;
+        writeln!(run.out, "{session}: {commits} on {branches}{tags}; {written} written")?;
         Ok(Answer::Yes)
     }
+}
+
+/// What an import did with branches and tags, in words.
+fn changed_names(report: &GitImport) -> Vec<String> {
+    let moved = report.branches.iter().filter(|found| found.moved);
+    let moved: Vec<_> = moved.map(|found| found.branch.branch()).collect();
+    let made: Vec<_> = report.tags.iter().filter(|found| found.made).map(|it| &*it.tag).collect();
+    let named = [("moved", moved), ("tagged", made)];
+    let some = named.into_iter().filter(|(_, names)| !names.is_empty());
+    some.map(|(what, names)| format!("{what} {}", names.join(", "))).collect()
+}
+
+/// What an export did with refs, in words.
+fn changed_refs(report: &GitExport) -> Vec<String> {
+    let of = |change| report.refs.iter().filter(|found| found.change == change).count() as u64;
+    let counts = [
+        (of(GitRefChange::Made), "made"),
+        (of(GitRefChange::Moved), "moved"),
+        (report.deleted.len() as u64, "deleted"),
+    ];
+    let some = counts.into_iter().filter(|(number, _)| *number > 0);
+    let mut words: Vec<_> =
+        some.map(|(number, what)| format!("{} {what}", count(number, "ref"))).collect();
+    words.extend(report.head.as_ref().map(|branch| format!("HEAD is at {}", harmless(branch))));
+    words
 }
 
 fn notes(notes: Vec<GitNote>) -> Vec<json::GitNote> {

@@ -16,6 +16,10 @@ pub(crate) struct GitExported {
     /// Turns left out, since retention has dropped them.
     pub(crate) expired: u64,
     pub(crate) refs: Vec<GitRef>,
+    /// Refs of an earlier export that stood in the way of one of these.
+    pub(crate) deleted: Vec<String>,
+    /// The branch that HEAD was pointed at, if it was at another one.
+    pub(crate) head: Option<String>,
     pub(crate) notes: Vec<GitNote>,
 }
 
@@ -28,6 +32,8 @@ pub(crate) struct GitRef {
     pub(crate) git_name: String,
     /// The git object.
     pub(crate) git_id: String,
+    /// `kept`, `made` or `moved`.
+    pub(crate) change: &'static str,
 }
 
 /// `git import`.
@@ -39,6 +45,7 @@ pub(crate) struct GitImported {
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
     pub(crate) branches: Vec<GitBranch>,
+    pub(crate) tags: Vec<GitTag>,
     pub(crate) notes: Vec<GitNote>,
 }
 
@@ -53,6 +60,18 @@ pub(crate) struct GitBranch {
     pub(crate) head: String,
     /// Whether it moved.
     pub(crate) moved: bool,
+}
+
+/// A tag that was imported.
+#[derive(Debug, Serialize)]
+pub(crate) struct GitTag {
+    pub(crate) tag: String,
+    /// Its full name in the repository.
+    pub(crate) git_name: String,
+    /// The snapshot it is on.
+    pub(crate) id: String,
+    /// Whether it is new.
+    pub(crate) made: bool,
 }
 
 /// Something that was left out, or is not as it was.

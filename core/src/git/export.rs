@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 
 use gix::ObjectId as GitId;
-use gix::objs::Kind as GitKind;
+use gix::objs::{Kind as GitKind, WriteTo};
 
 use super::known::{Known, KnownCommit};
 use super::pack::PackWriter;
@@ -13,7 +13,7 @@ use super::refs::{git_names, in_the_way, update};
 use super::repository::Exported;
 use super::sections::{TreeWriter, sections};
 use super::tree::Folder;
-use super::{GitNote, trailers};
+use super::{GitNote, git_error, trailers};
 use crate::context::{Context, Section};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, ObjectSource, Tag, Time};
@@ -50,6 +50,31 @@ pub struct GitRef {
     pub git_name: String,
     /// The git object, as hex digits.
     pub git_id: String,
+    /// What this export did with it.
+    pub change: GitRefChange,
+}
+
+/// What an export did with a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitRefChange {
+    /// It was there already.
+    Kept,
+    /// It is new.
+    Made,
+    /// It was at something else.
+    Moved,
+}
+
+impl GitRefChange {
+    /// The name in `--json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Made => "made",
+            Self::Moved => "moved",
+        }
+    }
 }
 
 /// What an export did.
@@ -65,6 +90,11 @@ pub struct GitExport {
     pub bytes: u64,
     /// The branches and tags that were selected, in order of names.
     pub refs: Vec<GitRef>,
+    /// Refs of an earlier export that were deleted, as they stood in the way of one of these: full names
+    /// in the repository.
+    pub deleted: Vec<String>,
+    /// The branch that HEAD was pointed at, by its full name in the repository, if it was at another one.
+    pub head: Option<String>,
     /// What could not be exported as it is.
     pub notes: Vec<GitNote>,
 }
@@ -104,19 +134,25 @@ pub fn export(
     let mut targets = BTreeMap::new();
     for (name, git_name) in names {
         let Some(wanted) = wanted.get(&name) else { continue };
-        let Some(target) = run.target(&plan, wanted)? else {
+        let Some(target) = run.target(&target.git, &plan, wanted)? else {
             let what = "left out: retention has dropped what it is on".to_owned();
             report.notes.push(GitNote { place: name, what });
             continue;
         };
+        let change = match known.refs.get(&git_name) {
+            Some(found) if found.target == target => GitRefChange::Kept,
+            Some(_) => GitRefChange::Moved,
+            None => GitRefChange::Made,
+        };
         let git_id = target.to_string();
-        report.refs.push(GitRef { name, git_name: git_name.clone(), git_id });
+        report.refs.push(GitRef { name, git_name: git_name.clone(), git_id, change });
         targets.insert(git_name, target);
     }
     let written = run.pack.finish()?;
     (report.objects, report.bytes) = (written.objects, written.bytes);
-    let head = head(repo, &target.git, &report)?;
-    update(&target.git, &known, &removed, &targets, head)?;
+    report.deleted = removed.iter().map(|(name, _)| (*name).to_owned()).collect();
+    report.head = head(repo, &target.git, &report)?;
+    update(&target.git, &known, &removed, &targets, report.head.as_deref())?;
     Ok(report)
 }
 
@@ -334,7 +370,12 @@ impl Run<'_> {
 
     /// The git object that a ref is at, if what it is on is in git. A branch goes back to the nearest
     /// snapshot that is.
-    fn target(&mut self, plan: &Plan, wanted: &Wanted) -> Result<Option<GitId>> {
+    fn target(
+        &mut self,
+        git: &gix::Repository,
+        plan: &Plan,
+        wanted: &Wanted,
+    ) -> Result<Option<GitId>> {
         let commit = wanted.commit();
         let found = self.done.get(&commit).map(|known| known.commit);
         match wanted {
@@ -346,22 +387,26 @@ impl Run<'_> {
             Wanted::Tag(tag) => {
                 let is_bare = tag.tagger.is_empty() && tag.message.is_empty();
                 let Some(target) = found.filter(|_| !is_bare) else { return Ok(found) };
-                let message = tag.message.replace('\0', "\u{fffd}");
                 let time = Time { micros: tag.time_micros, offset_minutes: 0 };
-                let tagger = if tag.tagger.is_empty() {
-                    String::new()
-                } else {
-                    format!("\nTurntree-Tagger: {}\n", trailers::one_line(&tag.tagger))
-                };
                 let object = gix::objs::Tag {
                     target,
                     target_kind: GitKind::Commit,
                     name: tag.name.as_str().into(),
                     tagger: Some(trailers::committer(time)),
-                    message: format!("{}\n{tagger}", message.trim_end()).into(),
+                    message: trailers::tag_message(&tag.message, &tag.tagger).into(),
                     signature: None,
                 };
-                self.pack.write_object(&object).map(Some)
+                let mut bytes = Vec::new();
+                object
+                    .write_to(&mut bytes)
+                    .map_err(|error| Error::io("encode a git tag", error))?;
+                let hashed = gix::objs::compute_hash(target.kind(), GitKind::Tag, &bytes);
+                let id = hashed.map_err(|error| git_error("hash a git tag", error))?;
+                match git.has_object(id) {
+                    // An earlier export has written it.
+                    true => Ok(Some(id)),
+                    false => self.pack.write(GitKind::Tag, &bytes).map(Some),
+                }
             }
         }
     }
@@ -419,17 +464,15 @@ impl Bases {
     }
 }
 
-/// The branch that HEAD is to be at: that of the store, if it was exported; else HEAD stays where it is,
-/// unless nothing is there.
-fn head<'r>(
-    repo: &Repository,
-    git: &gix::Repository,
-    report: &'r GitExport,
-) -> Result<Option<&'r str>> {
+/// The branch that HEAD is to be pointed at: that of the store, if it was exported; else HEAD stays where
+/// it is, unless nothing is there.
+fn head(repo: &Repository, git: &gix::Repository, report: &GitExport) -> Result<Option<String>> {
+    let now = git.head().map_err(|error| git_error("read HEAD of the repository", error))?;
     let full = repo.head()?.branch.full();
     let branches = || report.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
     let own = branches().find(|found| found.name == full);
-    let is_unborn = git.head_id().is_err();
-    let first = branches().next().filter(|_| is_unborn);
-    Ok(own.or(first).map(|found| found.git_name.as_str()))
+    let first = branches().next().filter(|_| now.is_unborn());
+    let at = now.referent_name().map(|name| name.as_bstr().to_string());
+    let wanted = own.or(first).map(|found| found.git_name.clone());
+    Ok(wanted.filter(|wanted| Some(wanted) != at.as_ref()))
 }

@@ -10,15 +10,18 @@ use gix::bstr::ByteSlice;
 use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
 
-use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, is_too_large};
+use super::incoming::{
+    Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, follow, is_too_large,
+};
 use super::refs::original_name;
 use super::repository::open;
+use super::tags::{self, GitTag};
 use super::trailers::{self, Facts};
 use super::{GitNote, MAX_NOTES, git_error};
 use crate::context::{Builder, Context, FileEntry, FileMode};
 use crate::error::{Error, Result};
 use crate::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
-use crate::repo::{BranchName, MAIN_BRANCH, Repository, Stamp, Transaction};
+use crate::repo::{BranchName, HEAD, MAIN_BRANCH, Repository, Stamp, Transaction};
 
 /// The metadata of a snapshot with the id of the git commit that it was.
 const GIT_COMMIT: &str = "git-commit";
@@ -73,6 +76,8 @@ pub struct GitImport {
     pub commits: u64,
     /// The branches, in order of names.
     pub branches: Vec<GitBranch>,
+    /// The tags on its snapshots that have the same names here, in order of names.
+    pub tags: Vec<GitTag>,
     /// Bytes the store grew by.
     pub new_bytes: u64,
     /// What was left out, and why.
@@ -87,7 +92,7 @@ pub fn check_repository(dir: &Path) -> Result<()> {
     open(dir).map(drop)
 }
 
-/// Imports the history of the git repository in `dir`. What an earlier import into the same session
+/// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into the same session
 /// brought in is not read again. `progress` is told how many commits of how many are done.
 ///
 /// # Errors
@@ -158,11 +163,12 @@ fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>> {
         for found in platform.local_branches().map_err(failed)? {
             let found =
                 found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
-            let full = found.name().as_bstr().to_string();
-            tips.push(tip(incoming, &full, None)?);
+            tips.push(tip(incoming, found)?);
         }
-        if tips.is_empty() && git.head_id().is_ok() {
-            tips.push(tip(incoming, "HEAD", Some(MAIN_BRANCH))?);
+        let head = git.find_reference(HEAD).ok();
+        let head = head.filter(|head| follow(head.clone()).is_ok());
+        if let (true, Some(head)) = (tips.is_empty(), head) {
+            tips.push(Tip { name: MAIN_BRANCH.to_owned(), ..tip(incoming, head)? });
         }
     }
     for revision in revisions {
@@ -181,8 +187,8 @@ fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
         let full = format!("{folder}{revision}");
         let Ok(name) = gix::refs::FullName::try_from(full.as_str()) else { continue };
         let found = incoming.git.try_find_reference(name.as_ref());
-        if found.map_err(|error| git_error(format!("read {full}"), error))?.is_some() {
-            return tip(incoming, &full, None);
+        if let Some(found) = found.map_err(|error| git_error(format!("read {full}"), error))? {
+            return tip(incoming, found);
         }
     }
     let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
@@ -197,30 +203,17 @@ fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
         }
         None => return Err(missing()),
     };
-    let commit = peel(incoming, commit)?;
+    let commit = incoming.peel(commit)?.commit;
     let name = commit.to_hex_with_len(SHORT_DIGITS).to_string();
     Ok(Tip { git_name: commit.to_string(), name, commit })
 }
 
-fn tip(incoming: &Incoming, full: &str, name: Option<&str>) -> Result<Tip> {
-    let found = incoming.git.find_reference(full);
-    let mut found = found.map_err(|error| git_error(format!("read {full}"), error))?;
-    let id = found.peel_to_id().map_err(|error| git_error(format!("follow {full}"), error))?;
-    let commit = peel(incoming, id.detach())?;
-    let short = full.splitn(3, '/').nth(2).unwrap_or(full);
-    let name = name.unwrap_or(short).to_owned();
-    Ok(Tip { git_name: full.to_owned(), name, commit })
-}
-
-/// The commit that an object is or, as a tag, names.
-fn peel(incoming: &Incoming, id: GitId) -> Result<GitId> {
-    let object = incoming.git.find_object(id);
-    let object = object.map_err(|error| git_error(format!("read git object {id}"), error))?;
-    let peeled = object.peel_to_kind(GitKind::Commit).map_err(|error| {
-        Error::invalid(format!("git object {id} is no commit, and leads to none"))
-            .with_source(error)
-    })?;
-    Ok(peeled.id)
+fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
+    let git_name = found.name().as_bstr().to_string();
+    let peeled = follow(found).and_then(|id| incoming.peel(id));
+    let commit = peeled.map_err(|error| error.at(&git_name))?.commit;
+    let name = git_name.splitn(3, '/').nth(2).unwrap_or(&git_name).to_owned();
+    Ok(Tip { git_name, name, commit })
 }
 
 /// Gives the branches names in the session. Those of an export lose the session they had, unless two
@@ -471,6 +464,7 @@ impl Run<'_> {
             let (git_name, moved) = (tip.git_name.clone(), moved && !ahead);
             report.branches.push(GitBranch { branch, git_name, head, moved });
         }
+        self.tags(tips, &mut report)?;
         let first = report.branches.first().map(|found| found.branch.clone());
         let main = report.branches.iter().find(|found| found.branch.branch() == MAIN_BRANCH);
         let main = main.map(|found| found.branch.clone()).or(first);
@@ -480,12 +474,42 @@ impl Run<'_> {
             self.change.switch(&branch);
         }
         report.notes = self.notes;
-        if switches || report.branches.iter().any(|found| found.moved) {
+        let moves = report.branches.iter().any(|found| found.moved);
+        if switches || moves || report.tags.iter().any(|found| found.made) {
             let reason = format!("git import {}", self.options.session);
             let committed = self.change.finish(&self.options.stamp, &reason)?;
             report.new_bytes = committed.written.stored_bytes;
         }
         Ok(report)
+    }
+
+    /// Brings in the tags on what this session has by now.
+    fn tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
+        let refs = self.repo.refs();
+        let head = self.repo.head()?.branch;
+        let own = [self.options.session.as_str(), head.session()];
+        let known = self.repo.branches().into_iter().map(|(name, _)| name);
+        let branches = known.chain(report.branches.iter().map(|found| found.branch.clone()));
+        let hidden = tags::names_of(branches, &own);
+        let mut target =
+            tags::Target { change: &mut self.change, refs: &refs.values, hidden: &hidden };
+        let (wants_all, mut left_out) = (self.options.revisions.is_empty(), Vec::new());
+        for found in tags::find(self.incoming)? {
+            // What was asked for by the name of a tag is a branch.
+            if tips.iter().any(|tip| tip.git_name == found.git_name) {
+                continue;
+            }
+            let commit = found.commit.as_ref().ok().and_then(|id| self.done.get(id)).copied();
+            match target.put(&found, commit)? {
+                Ok(tag) => report.tags.push(tag),
+                Err(what) if wants_all || commit.is_some() => left_out.push((found, what)),
+                Err(_) => {}
+            }
+        }
+        for (found, what) in left_out {
+            self.note(&found.git_name, &format!("left out: {what}"));
+        }
+        Ok(())
     }
 
     /// The branch for a tip: the one of its name if that goes on to `head`, else one beside it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gix::ObjectId as GitId;
 use gix::objs::tree::EntryKind;
-use gix::objs::{Kind as GitKind, TreeRef};
+use gix::objs::{Kind as GitKind, TagRef, TreeRef};
 
 use super::git_error;
 use super::names::{BESIDE, original};
@@ -22,6 +22,12 @@ const MAX_DEPTH: usize = 500;
 /// atoms.
 const MAX_CHANGES: usize = 2_000_000;
 
+/// Most tags that lead to each other before a commit.
+const MAX_TAGS: usize = 100;
+
+/// Most bytes of the paths of these together, which are kept until the commit is written.
+const MAX_PATHS_BYTES: u64 = 256 << 20;
+
 /// Where an export has the workspace.
 const FILES: &str = "files";
 
@@ -35,6 +41,15 @@ pub(super) struct Incoming {
 pub(super) struct TreeEntry {
     pub(super) kind: EntryKind,
     pub(super) id: GitId,
+}
+
+/// What an object leads to.
+#[derive(Debug)]
+pub(super) struct Peeled {
+    /// The commit that it is, or that a tag names.
+    pub(super) commit: GitId,
+    /// The bytes of the tag that it is, if it is one.
+    pub(super) tag: Option<Vec<u8>>,
 }
 
 /// A path whose entry differs; folders are gone into.
@@ -61,15 +76,48 @@ impl Incoming {
         Ok(found.map_err(|error| git_error(format!("look for git object {id}"), error))?.is_some())
     }
 
+    /// The commit that an object is or, as a tag, names. Every tag on the way is verified, so none leads
+    /// back to itself.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what leads to no commit, `LimitExceeded` for more than 100 tags, and those of
+    /// [`Self::read`].
+    pub(super) fn peel(&self, id: GitId) -> Result<Peeled> {
+        let (mut at, mut first) = (id, None);
+        for _ in 0..MAX_TAGS {
+            match self.header(&at)?.kind() {
+                GitKind::Commit => return Ok(Peeled { commit: at, tag: first }),
+                GitKind::Tag => {
+                    let bytes = self.read(&at, GitKind::Tag, MAX_STRUCTURED_BYTES)?;
+                    let tag = TagRef::from_bytes(&bytes, at.kind())
+                        .map_err(|error| git_error(format!("decode git tag {at}"), error))?;
+                    at = tag.target();
+                    first = first.or(Some(bytes));
+                }
+                GitKind::Tree | GitKind::Blob => {
+                    let message = format!("git object {id} is no commit, and leads to none");
+                    return Err(Error::invalid(message));
+                }
+            }
+        }
+        let limit = MAX_TAGS as u64;
+        Err(Error::limit(format!("tags behind git object {id}"), limit, limit + 1))
+    }
+
+    /// What an object claims to be.
+    fn header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
+        let header = self.git.try_find_header(*id);
+        let header = header.map_err(|error| git_error(format!("read git object {id}"), error))?;
+        header.ok_or_else(|| Error::not_found(format!("git object {id} is not in the repository")))
+    }
+
     /// The bytes of an object, verified.
     ///
     /// # Errors
     /// `NotFound`, `Corrupt` or, when it is longer than `limit`, `LimitExceeded`.
     pub(super) fn read(&self, id: &GitId, kind: GitKind, limit: u64) -> Result<Vec<u8>> {
         let failed = |error| git_error(format!("read git object {id}"), error);
-        let header = self.git.try_find_header(*id).map_err(failed)?;
-        let header = header
-            .ok_or_else(|| Error::not_found(format!("git object {id} is not in the repository")))?;
+        let header = self.header(id)?;
         if header.kind() != kind {
             return Err(Error::corrupt(format!("git object {id}"), kind, header.kind()));
         }
@@ -103,7 +151,8 @@ impl Incoming {
         new: Option<GitId>,
         exported: bool,
     ) -> Result<Vec<PathChange>> {
-        let mut walk = Walk { incoming: self, exported, path: Vec::new(), changes: Vec::new() };
+        let (path, changes) = (Vec::new(), Vec::new());
+        let mut walk = Walk { incoming: self, exported, path, paths_bytes: 0, changes };
         walk.folder(old, new)?;
         Ok(walk.changes)
     }
@@ -125,6 +174,8 @@ struct Walk<'i> {
     incoming: &'i Incoming,
     exported: bool,
     path: Vec<Vec<u8>>,
+    /// Bytes of the paths of all changes.
+    paths_bytes: u64,
     changes: Vec<PathChange>,
 }
 
@@ -170,6 +221,11 @@ impl Walk<'_> {
                 let limit = MAX_CHANGES as u64;
                 return Err(Error::limit("files that a commit changes", limit, limit + 1));
             }
+            self.paths_bytes += self.path.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
+            if self.paths_bytes > MAX_PATHS_BYTES {
+                let what = "bytes of the paths that a commit changes";
+                return Err(Error::limit(what, MAX_PATHS_BYTES, self.paths_bytes));
+            }
             let path = self.key();
             self.changes.push(PathChange { path, old: old_leaf, new: new_leaf });
         }
@@ -206,6 +262,15 @@ impl Walk<'_> {
         }
         Ok(parts.join("/"))
     }
+}
+
+/// The object that a ref is at, whatever it is.
+///
+/// # Errors
+/// `NotFound` when the ref that it names is not there, `Corrupt` when refs name each other.
+pub(super) fn follow(mut found: gix::Reference<'_>) -> Result<GitId> {
+    let id = found.follow_to_object();
+    Ok(id.map_err(|error| git_error("follow a ref", error))?.detach())
 }
 
 /// Whether an error is about a limit.

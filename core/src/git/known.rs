@@ -47,7 +47,7 @@ impl Known {
                 found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
             let name = found.name().as_bstr().to_string();
             let Some(target) = found.target().try_id().map(ToOwned::to_owned) else { continue };
-            let (is_own, tip) = known.look(git, target)?;
+            let (is_own, tip) = Self::look(git, target)?;
             known.tips.extend(tip);
             known.refs.insert(name, FoundRef { target, is_own });
             left.push(target);
@@ -75,24 +75,19 @@ impl Known {
     }
 
     /// Whether turntree wrote the object, and the snapshot that it is or names.
-    fn look(&self, git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
+    fn look(git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
         let Some(object) = find(git, id)? else { return Ok((false, None)) };
         match object.kind {
-            GitKind::Commit => {
-                let commit = CommitRef::from_bytes(&object.data, id.kind());
-                let facts = commit.ok().and_then(|commit| trailers::facts(&commit));
-                Ok((facts.is_some(), facts.map(|facts| facts.id)))
-            }
+            GitKind::Commit => Ok(said(&object)),
             GitKind::Tag => {
                 let Ok(tag) = TagRef::from_bytes(&object.data, id.kind()) else {
                     return Ok((false, None));
                 };
                 let tagger = tag.tagger().ok().flatten();
                 let is_own = tagger.is_some_and(|tagger| trailers::is_own(&tagger));
-                let (target_is_own, tip) = match tag.target_kind {
-                    GitKind::Commit => self.look(git, tag.target())?,
-                    _ => (false, None),
-                };
+                // A tag of turntree's names a commit; what names another tag may go on for ever.
+                let target = find(git, tag.target())?;
+                let (target_is_own, tip) = target.map_or((false, None), |target| said(&target));
                 Ok((is_own && target_is_own, tip))
             }
             GitKind::Tree | GitKind::Blob => Ok((false, None)),
@@ -109,6 +104,16 @@ impl Known {
             }
         }
     }
+}
+
+/// Whether `object` is a commit that turntree wrote, and the snapshot that it is.
+fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
+    let commit = match object.kind {
+        GitKind::Commit => CommitRef::from_bytes(&object.data, object.id.kind()).ok(),
+        _ => None,
+    };
+    let facts = commit.and_then(|commit| trailers::facts(&commit));
+    (facts.is_some(), facts.map(|facts| facts.id))
 }
 
 /// The object `id`, if it is there: history may be shallow.

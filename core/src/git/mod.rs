@@ -34,11 +34,15 @@ mod plain;
 mod refs;
 mod repository;
 mod sections;
+mod tags;
 mod trailers;
 mod tree;
 
-pub use export::{ExportSelection, GitExport, GitExportOptions, GitRef, export};
+pub use export::{ExportSelection, GitExport, GitExportOptions, GitRef, GitRefChange, export};
 pub use import::{GitBranch, GitImport, GitImportOptions, check_repository, import};
+pub use tags::GitTag;
+
+use std::io;
 
 use crate::error::{Error, ErrorKind};
 
@@ -54,6 +58,11 @@ pub struct GitNote {
     pub what: String,
 }
 
+/// Whether the system says that nothing can have such a path: refs and lists in a repository name some.
+fn is_no_path(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename)
+}
+
 /// What gix reports while it did `action`.
 fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
     let kind = if error.is_conflict() {
@@ -66,6 +75,8 @@ fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
         ErrorKind::Unsupported
     } else if error.is_resource_exhausted() {
         ErrorKind::LimitExceeded
+    } else if error.downcast_any_ref().is_some_and(is_no_path) {
+        ErrorKind::InvalidInput
     } else {
         ErrorKind::Io
     };

@@ -9,7 +9,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::git_error;
+use super::{git_error, is_no_path};
 use crate::error::{Error, Result};
 
 /// Files that name something: `HEAD`, a ref, another folder.
@@ -145,6 +145,10 @@ fn found(path: &Path) -> Result<Option<Metadata>> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error) if is_nothing(&error) => Ok(None),
+        Err(error) if is_no_path(&error) => {
+            let message = format!("{}: no file can have such a path", path.display());
+            Err(Error::invalid(message))
+        }
         Err(error) => Err(Error::io(format!("look at {}", path.display()), error)),
     }
 }

@@ -28,6 +28,9 @@ const EMAIL: &str = "export@turntree.invalid";
 /// Who made a snapshot, where it does not say.
 const UNKNOWN: &str = "unknown";
 
+/// What stands between the message of a tag and who gave it.
+const TAGGER: &str = "\n\nTurntree-Tagger: ";
+
 /// Most minutes that a time zone of git has.
 const MAX_OFFSET_MINUTES: i16 = 5999;
 
@@ -122,6 +125,25 @@ pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
         micros: take("Time").parse().ok(),
         metadata,
     })
+}
+
+/// What a tag says that turntree wrote, and who gave it.
+pub(super) fn tag_message(message: &str, tagger: &str) -> String {
+    let message = message.replace('\0', "\u{fffd}");
+    let message = message.trim_end();
+    match tagger.is_empty() {
+        true => format!("{message}\n"),
+        false => format!("{message}{TAGGER}{}\n", one_line(tagger)),
+    }
+}
+
+/// The message and the tagger in what [`tag_message`] wrote.
+pub(super) fn tag_words(text: &str) -> (&str, String) {
+    let text = text.trim_end_matches('\n');
+    match text.rsplit_once(TAGGER).filter(|(_, tagger)| !tagger.contains('\n')) {
+        Some((message, tagger)) => (message, plain(tagger)),
+        None => (text, String::new()),
+    }
 }
 
 /// The moment as git has it: whole seconds from 1970 on, and an offset of four digits.

@@ -11,11 +11,11 @@ use gix::objs::tree::EntryKind;
 use gix::objs::{CommitRef, Kind as GitKind};
 
 use super::incoming::{
-    Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, follow, is_too_large,
+    Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, is_too_large, parse_commit,
 };
-use super::refs::original_name;
 use super::repository::open;
 use super::tags::{self, GitTag};
+use super::tips::{SHORT_DIGITS, Tip, tips};
 use super::trailers::{self, Facts};
 use super::{GitNote, MAX_NOTES, git_error};
 use crate::context::{Builder, Context, FileEntry, FileMode};
@@ -37,9 +37,6 @@ const FILES: &str = "files";
 
 /// Most parents of a commit.
 const MAX_PARENTS: usize = 1000;
-
-/// Digits of a git id in the name of a branch.
-const SHORT_DIGITS: usize = 8;
 
 /// How a history is imported.
 #[derive(Debug, Clone)]
@@ -92,8 +89,8 @@ pub fn check_repository(dir: &Path) -> Result<()> {
     open(dir).map(drop)
 }
 
-/// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into the same session
-/// brought in is not read again. `progress` is told how many commits of how many are done.
+/// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into
+/// the same session brought in is not read again. `progress` is told how many commits of how many are done.
 ///
 /// # Errors
 /// `InvalidInput` when `dir` is no repository that can be read or has no such revision; `Corrupt` or
@@ -129,15 +126,6 @@ pub fn import(
     run.finish(&tips, all)
 }
 
-/// A branch, tag or commit to import.
-struct Tip {
-    /// What it is called.
-    git_name: String,
-    /// What the branch is to be called.
-    name: String,
-    commit: GitId,
-}
-
 /// The snapshots of a session that were git commits.
 fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
     let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
@@ -151,109 +139,6 @@ fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>
         }
     }
     Ok(known)
-}
-
-/// What the revisions name.
-fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>> {
-    let git = &incoming.git;
-    let failed = |error| git_error("read the refs of the repository", error);
-    let mut tips = Vec::new();
-    if revisions.is_empty() {
-        let platform = git.references().map_err(failed)?;
-        for found in platform.local_branches().map_err(failed)? {
-            let found =
-                found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
-            tips.push(tip(incoming, found)?);
-        }
-        let head = git.find_reference(HEAD).ok();
-        let head = head.filter(|head| follow(head.clone()).is_ok());
-        if let (true, Some(head)) = (tips.is_empty(), head) {
-            tips.push(Tip { name: MAIN_BRANCH.to_owned(), ..tip(incoming, head)? });
-        }
-    }
-    for revision in revisions {
-        tips.push(named_tip(incoming, revision)?);
-    }
-    if tips.is_empty() {
-        return Err(Error::invalid("the repository has no branch with a commit"));
-    }
-    name_branches(incoming, &mut tips)?;
-    Ok(tips)
-}
-
-/// What one revision names: a full ref, a branch, a tag, a branch of a remote, or an id.
-fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
-    for folder in ["", "refs/heads/", "refs/tags/", "refs/remotes/"] {
-        let full = format!("{folder}{revision}");
-        let Ok(name) = gix::refs::FullName::try_from(full.as_str()) else { continue };
-        let found = incoming.git.try_find_reference(name.as_ref());
-        if let Some(found) = found.map_err(|error| git_error(format!("read {full}"), error))? {
-            return tip(incoming, found);
-        }
-    }
-    let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
-    let prefix = gix::hash::Prefix::from_hex(revision).map_err(|_| missing())?;
-    let found = incoming.git.objects.lookup_prefix(prefix, None);
-    let found = found.map_err(|error| git_error(format!("look for {revision}"), error))?;
-    let commit = match found {
-        Some(Ok(id)) => id,
-        Some(Err(())) => {
-            let message = format!("several objects there begin with {revision}");
-            return Err(Error::new(crate::ErrorKind::Ambiguous, message));
-        }
-        None => return Err(missing()),
-    };
-    let commit = incoming.peel(commit)?.commit;
-    let name = commit.to_hex_with_len(SHORT_DIGITS).to_string();
-    Ok(Tip { git_name: commit.to_string(), name, commit })
-}
-
-fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
-    let git_name = found.name().as_bstr().to_string();
-    let peeled = follow(found).and_then(|id| incoming.peel(id));
-    let commit = peeled.map_err(|error| error.at(&git_name))?.commit;
-    let name = git_name.splitn(3, '/').nth(2).unwrap_or(&git_name).to_owned();
-    Ok(Tip { git_name, name, commit })
-}
-
-/// Gives the branches names in the session. Those of an export lose the session they had, unless two
-/// would be one; of others the one that HEAD is at is the main one, unless another is called so.
-fn name_branches(incoming: &Incoming, tips: &mut [Tip]) -> Result<()> {
-    let (mut bare, mut exported) = (Vec::new(), HashSet::new());
-    for tip in tips.iter() {
-        let bytes = incoming.read(&tip.commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-        let facts = facts_of(&bytes, &tip.commit)?;
-        let name = facts.map(|facts| {
-            exported.insert(tip.git_name.clone());
-            let name = original_name(&tip.name);
-            name.strip_prefix(&format!("{}/", facts.session)).map_or(name.clone(), str::to_owned)
-        });
-        bare.push(name.unwrap_or_else(|| tip.name.clone()));
-    }
-    let all: HashSet<&String> = bare.iter().collect();
-    if all.len() == bare.len() {
-        for (tip, name) in tips.iter_mut().zip(bare) {
-            tip.name = name;
-        }
-    }
-    let head = incoming.git.head_name().ok().flatten().map(|name| name.as_bstr().to_string());
-    let head = head.filter(|head| !exported.contains(head));
-    if !tips.iter().any(|tip| tip.name == MAIN_BRANCH)
-        && let Some(tip) = tips.iter_mut().find(|tip| Some(&tip.git_name) == head.as_ref())
-    {
-        MAIN_BRANCH.clone_into(&mut tip.name);
-    }
-    tips.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(())
-}
-
-fn parse<'b>(bytes: &'b [u8], id: &GitId) -> Result<CommitRef<'b>> {
-    CommitRef::from_bytes(bytes, id.kind())
-        .map_err(|error| git_error(format!("decode git commit {id}"), error))
-}
-
-fn facts_of(bytes: &[u8], id: &GitId) -> Result<Option<Facts>> {
-    Ok(trailers::facts(&parse(bytes, id)?))
 }
 
 /// The commits to import, each behind its parents.
@@ -276,7 +161,7 @@ fn order(
         }
         left.push((id, true));
         let bytes = incoming.read(&id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-        let parents: Vec<GitId> = parse(&bytes, &id)?.parents().collect();
+        let parents: Vec<GitId> = parse_commit(&bytes, &id)?.parents().collect();
         for parent in parents.into_iter().rev() {
             if !seen.contains(&parent) && incoming.has(&parent)? {
                 left.push((parent, false));
@@ -305,7 +190,7 @@ struct Run<'r> {
 impl Run<'_> {
     fn commit(&mut self, id: &GitId) -> Result<()> {
         let bytes = self.incoming.read(id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-        let git = parse(&bytes, id)?;
+        let git = parse_commit(&bytes, id)?;
         let facts = trailers::facts(&git);
         let mut parents = Vec::new();
         for parent in git.parents() {
@@ -376,7 +261,7 @@ impl Run<'_> {
             Some(first) => {
                 let bytes = self.incoming.read(first, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
                 let is_exported = self.continues_export(Some(first))?;
-                self.incoming.files_of(parse(&bytes, first)?.tree(), is_exported)?
+                self.incoming.files_of(parse_commit(&bytes, first)?.tree(), is_exported)?
             }
             None => None,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gix::ObjectId as GitId;
 use gix::objs::tree::EntryKind;
-use gix::objs::{Kind as GitKind, TagRef, TreeRef};
+use gix::objs::{CommitRef, Kind as GitKind, TagRef, TreeRef};
 
 use super::git_error;
 use super::names::{BESIDE, original};
@@ -262,6 +262,15 @@ impl Walk<'_> {
         }
         Ok(parts.join("/"))
     }
+}
+
+/// The commit in `bytes`, which the object `id` has.
+///
+/// # Errors
+/// `Corrupt`, naming the object.
+pub(super) fn parse_commit<'b>(bytes: &'b [u8], id: &GitId) -> Result<CommitRef<'b>> {
+    CommitRef::from_bytes(bytes, id.kind())
+        .map_err(|error| git_error(format!("decode git commit {id}"), error))
 }
 
 /// The object that a ref is at, whatever it is.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use gix::ObjectId as GitId;
 use gix::bstr::ByteSlice;
-use gix::objs::{CommitRef, Kind as GitKind, TagRef};
+use gix::objs::{Kind as GitKind, TagRef};
 
 use super::git_error;
-use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow};
+use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_commit};
 use super::refs::original_name;
 use super::trailers;
 use crate::error::{ErrorKind, Result};
@@ -93,9 +93,7 @@ fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Said> {
     let id = follow(found)?;
     let Peeled { commit, tag } = incoming.peel(id)?;
     let bytes = incoming.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
-    let parsed = CommitRef::from_bytes(&bytes, commit.kind())
-        .map_err(|error| git_error(format!("decode git commit {commit}"), error))?;
-    let is_exported = trailers::facts(&parsed).is_some();
+    let is_exported = trailers::facts(&parse_commit(&bytes, &commit)?).is_some();
     let Some(bytes) = tag else { return Ok(Said { commit, words: None, is_exported }) };
     let tag = TagRef::from_bytes(&bytes, id.kind())
         .map_err(|error| git_error(format!("decode git tag {id}"), error))?;

@@ -74,8 +74,9 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Some turns with a conversation, notes and files, a second branch that begins before the last one,
-    /// and a payload; returns the URI of that. Turn `n` of `work/main` says `message n` and has `n` in the note and the file.
+    /// Some turns with a conversation, notes and files, a second branch that begins before the last
+    /// one, and a payload; returns the URI of that. Turn `n` of `work/main` says `message n` and has
+    /// `n` in the note and the file.
     ///
     /// # Panics
     /// When the program fails.

@@ -72,8 +72,8 @@ struct Export {
 
 /// Bring a git history in, one snapshot a commit
 ///
-/// Files, messages, authors and times come in; branches are branches, tags tags, and merges merges. Importing
-/// again adds what is new. Nothing of the repository is run, and none of its settings counts.
+/// Files, messages, authors and times come in; branches are branches, tags tags, and merges merges.
+/// Importing again adds what is new. Nothing of the repository is run, and none of its settings counts.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git import ../project

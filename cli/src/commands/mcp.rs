@@ -12,8 +12,8 @@ use crate::service::{Options, Service, end_on_signals};
 /// Serve the Model Context Protocol to an agent, over standard input and output
 ///
 /// Offers snapshot, log, show, diff, search, branch, merge, restore, read_vfs, spiral, lessons and
-/// status as tools, payloads and snapshots as resources. Any number of servers may be at work on one store. It
-/// ends when its input ends.
+/// status as tools, payloads and snapshots as resources. Any number of servers may be at work on one
+/// store. It ends when its input ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree mcp --workspace .

@@ -32,8 +32,9 @@ const REASON_WIDTH: usize = 72;
 /// Every command that changed a branch, a tag, a pin, a policy or HEAD is one operation, and this takes
 /// back the newest one of yours that is not taken back yet: each ref gets the value that it had. After
 /// a restore or a rollback, the files of the workspace become what they were before it, those that no
-/// snapshot has included; an undo that was interrupted is finished by the next. Nothing is lost: what is there now is saved, and 'turntree redo' brings it
-/// again. When a later operation has changed the same ref, nothing happens and the exit code is 3.
+/// snapshot has included; an undo that was interrupted is finished by the next. Nothing is lost: what
+/// is there now is saved, and 'turntree redo' brings it again. When a later operation has changed the
+/// same ref, nothing happens and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree undo

@@ -104,10 +104,10 @@ pub struct ImportNote {
 /// Memory: the largest record, and a few MiB; 8 MiB more to unpack it.
 ///
 /// # Errors
-/// `Io` for a compressed one that is damaged or grows beyond measure; `InvalidInput` for an empty file or an unknown format, naming what was looked for; `LimitExceeded`
-/// for a record over the limit, and for an input without another record for 2^18 pieces or 1 GiB,
-/// naming the line; `Conflict` when another process moved the branch
-/// meanwhile. The store is then as it was.
+/// `Io` for a compressed one that is damaged or grows beyond measure; `InvalidInput` for an empty file
+/// or an unknown format, naming what was looked for; `LimitExceeded` for a record over the limit, and
+/// for an input without another record for 2^18 pieces or 1 GiB, naming the line; `Conflict` when
+/// another process moved the branch meanwhile. The store is then as it was.
 pub fn import(
     repo: &Repository,
     input: impl BufRead,

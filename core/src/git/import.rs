@@ -90,7 +90,8 @@ pub fn check_repository(dir: &Path) -> Result<()> {
 }
 
 /// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into
-/// the same session brought in is not read again. `progress` is told how many commits of how many are done.
+/// the same session brought in is not read again. `progress` is told how many commits of how many are
+/// done.
 ///
 /// # Errors
 /// `InvalidInput` when `dir` is no repository that can be read or has no such revision; `Corrupt` or

@@ -1,9 +1,9 @@
 //! Names of sections, keys and list items as paths of a git tree, and back.
 //!
 //! A key may hold anything, and git refuses some names: those that are empty or `..`, whatever a file
-//! system may take for `.git`, a `.gitmodules` it cannot read, and a link in place of one of its files. Such a component is percent-coded as
-//! a restore writes it. A component that looks as if it had been coded is coded too, so every path
-//! leads back to one key.
+//! system may take for `.git`, a `.gitmodules` it cannot read, and a link in place of one of its files.
+//! Such a component is percent-coded as a restore writes it. A component that looks as if it had been
+//! coded is coded too, so every path leads back to one key.
 
 use crate::context::{MessageEntry, Role};
 use crate::error::Result;

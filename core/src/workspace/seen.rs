@@ -1,8 +1,9 @@
 //! Which transcripts were adopted as what, and how their files were then.
 //!
 //! A database holds many transcripts: each has its own entry, with how the database was and the log
-//! beside it, where new rows are first. One file among the caches of a store. It is a cache: without it every transcript is read again, and
-//! found to be known. It holds paths, stats and names of branches, and no content.
+//! beside it, where new rows are first. One file among the caches of a store. It is a cache: without it
+//! every transcript is read again, and found to be known. It holds paths, stats and names of branches,
+//! and no content.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -81,7 +81,8 @@ pub(super) struct Scanner {
     state: State,
     /// The string being read is a key.
     in_key: bool,
-    /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`] when it is too long to match.
+    /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`]
+    /// when it is too long to match.
     key: Vec<u8>,
     /// Rules that fit the path of the value that comes next or is open.
     mask: Mask,

@@ -66,8 +66,8 @@ pub fn folders_of(name: &str, has: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
 ///
 /// # Errors
 /// `NotFound` when nothing in it is of OLLM CLI, `InvalidInput` when no document of it can be read, or
-/// those of several sessions are to become one, `Conflict` when another process moved a branch meanwhile. The store is then as it
-/// was.
+/// those of several sessions are to become one, `Conflict` when another process moved a branch
+/// meanwhile. The store is then as it was.
 pub fn import_folder(
     repo: &Repository,
     name: &str,

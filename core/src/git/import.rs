@@ -17,11 +17,11 @@ use super::repository::open;
 use super::tags::{self, GitTag};
 use super::tips::{SHORT_DIGITS, Tip, tips};
 use super::trailers::{self, Facts};
-use super::{GitNote, MAX_NOTES, git_error};
+use super::{GitNote, MAX_NOTES};
 use crate::context::{Builder, Context, FileEntry, FileMode};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
-use crate::repo::{BranchName, HEAD, MAIN_BRANCH, Repository, Stamp, Transaction};
+use crate::repo::{BranchName, MAIN_BRANCH, Repository, Stamp, Transaction};
 
 /// The metadata of a snapshot with the id of the git commit that it was.
 const GIT_COMMIT: &str = "git-commit";

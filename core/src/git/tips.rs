@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use gix::ObjectId as GitId;
-use gix::bstr::ByteSlice;
 use gix::objs::Kind as GitKind;
 
 use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, follow, parse_commit};

@@ -97,7 +97,7 @@ pub(crate) struct Export {
 }
 
 /// What an export writes.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// The imported transcript, byte for byte
     Source,
@@ -147,6 +147,7 @@ struct Subject<'r> {
 
 impl Export {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        self.check_options()?;
         let repo = run.open()?;
         let subject = self.subject(&repo)?;
         let Some(path) = &self.output else {
@@ -171,6 +172,32 @@ impl Export {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }
         Ok(Answer::Yes)
+    }
+
+    /// That every option is for the format: one that does nothing would be taken for done.
+    fn check_options(&self) -> turntree::Result<()> {
+        use Format::{
+            Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, Openai,
+            SwarmSnapshot,
+        };
+        let options: [(&str, bool, &[Format]); 8] = [
+            ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
+            ("--role", self.role.is_some(), &[Jsonl]),
+            ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
+            ("--compat", self.compat.is_some(), &[SwarmSnapshot, OllmContext]),
+            ("--branches", self.branches, &[Codesign]),
+            ("--sweep", self.sweep, &[ContextChef]),
+            ("--no-content", self.no_content, &[Json]),
+            ("--intent", self.intent.is_some(), &[OllmIntent]),
+        ];
+        for (option, is_given, formats) in options {
+            if is_given && !formats.contains(&self.format) {
+                let values = formats.iter().filter_map(ValueEnum::to_possible_value);
+                let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+                return Err(Error::invalid(format!("{option} is for {} only", names.join(", "))));
+            }
+        }
+        Ok(())
     }
 
     fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {

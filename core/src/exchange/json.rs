@@ -96,7 +96,8 @@ pub(crate) fn time(value: &Value) -> Option<Time> {
 pub(crate) fn iso_time(text: &str) -> Option<Time> {
     let (date, rest) = text.trim().split_at_checked(10)?;
     let clock = rest.strip_prefix(['T', 't', ' '])?;
-    let (clock, offset_minutes) = match clock.find(['Z', 'z', '+', '-']) {
+    let offset = clock.bytes().position(|byte| matches!(byte, b'Z' | b'z' | b'+' | b'-'));
+    let (clock, offset_minutes) = match offset {
         Some(at) => {
             let (clock, offset) = clock.split_at_checked(at)?;
             (clock, offset_minutes(offset)?)

@@ -413,8 +413,7 @@ impl Reconstruction {
 
 /// Whether a line is nested deeper than an import takes it. Few lines have so many brackets at all.
 fn is_too_deep_for_import(line: &[u8]) -> bool {
-    let brackets = line.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
-    brackets > MAX_DEPTH && is_too_deep(line)
+    memchr::memchr2_iter(b'{', b'[', line).nth(MAX_DEPTH).is_some() && is_too_deep(line)
 }
 
 fn tracking(

@@ -14,6 +14,21 @@ use turntree_tests::ollm::{
 };
 use turntree_tests::{Sandbox, claude_code, stamp};
 
+/// The fields of a context snapshot, in the order in which they are written.
+const FIELDS: [&str; 11] = [
+    "version",
+    "id",
+    "sessionId",
+    "timestamp",
+    "tokenCount",
+    "summary",
+    "metadata",
+    "userMessages",
+    "archivedUserMessages",
+    "messages",
+    "checkpoints",
+];
+
 fn import(sandbox: &Sandbox, document: &str) -> ObjectId {
     sandbox.import("work", document.as_bytes()).unwrap().head
 }
@@ -298,23 +313,7 @@ fn an_edited_snapshot_has_the_documented_shape() {
     );
     let out = value(&exported(&sandbox.repo, &edited));
     let keys: Vec<&String> = out.as_object().unwrap().keys().collect();
-    assert_eq!(
-        keys,
-        [
-            "version",
-            "id",
-            "sessionId",
-            "timestamp",
-            "tokenCount",
-            "summary",
-            "metadata",
-            "userMessages",
-            "archivedUserMessages",
-            "messages",
-            "checkpoints",
-            "future"
-        ]
-    );
+    assert_eq!(keys, [&FIELDS[..], &["future"]].concat());
     assert_ne!(out["id"], document["id"], "a changed snapshot is another one");
     assert_eq!(out["id"].as_str().unwrap().len(), 36);
     assert_eq!((&out["summary"], &out["tokenCount"]), (&json!("Go on"), &json!(2 + 2 + 1)));
@@ -371,26 +370,13 @@ fn conversations() -> Vec<(Sandbox, ObjectId)> {
 fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-    let top = [
-        "version",
-        "id",
-        "sessionId",
-        "timestamp",
-        "tokenCount",
-        "summary",
-        "metadata",
-        "userMessages",
-        "archivedUserMessages",
-        "messages",
-        "checkpoints",
-    ];
     let known = ["id", "role", "content", "timestamp", "tokenCount"];
     let said = |m: &Value| json!([m["id"], m["role"], m["content"]]);
     for (sandbox, head) in conversations() {
         let sound = value(&exported_for(&sandbox.repo, &head, Compat::Sound));
         let text = exported_for(&sandbox.repo, &head, Compat::Upstream);
         let out = value(&text);
-        assert_eq!(keys(&out), top);
+        assert_eq!(keys(&out), FIELDS);
         for (list, more) in [("userMessages", "taskId"), ("messages", "metadata")] {
             for message in out[list].as_array().unwrap() {
                 let keys = keys(message);

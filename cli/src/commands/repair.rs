@@ -7,6 +7,7 @@ use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair
 use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
 use super::fsck::{finding_record, write_findings};
+use super::undo;
 use crate::error::{Answer, Result, read_or_not};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
@@ -102,6 +103,18 @@ impl Repair {
         for name in &plan.adopted {
             writeln!(out, "{} {name}", paint.paint(ADDED, format!("{:<10}", "list")))?;
         }
+        if plan.refs_behind {
+            let text = paint.paint(ADDED, format!("{:<10}", "include"));
+            writeln!(out, "{text} operations in files of the manifest that its refs lacked")?;
+        }
+        if !plan.rejoined.is_empty() {
+            let text = paint.paint(ADDED, format!("{:<10}", "rejoin"));
+            let operations = count(plan.rejoined.len() as u64, "operation");
+            writeln!(out, "{text} {operations} that the newest one did not follow")?;
+        }
+        for change in &plan.rejoined_refs {
+            writeln!(out, "{}", undo::line(paint, change))?;
+        }
         for RefRepair { name, old, new } in &plan.refs {
             let change = if self.accept_loss { "move" } else { "broken" };
             let change = paint.paint(REMOVED, format!("{change:<10}"));
@@ -167,6 +180,9 @@ impl Repair {
             dry_run: self.dry_run,
             files: superblock.into_iter().chain(files).collect(),
             listed: plan.adopted.clone(),
+            refs_behind: plan.refs_behind,
+            rejoined: plan.rejoined.iter().map(ToString::to_string).collect(),
+            rejoined_refs: plan.rejoined_refs.iter().map(json::Change::from).collect(),
             refs: refs.collect(),
             refs_moved: self.accept_loss && !self.dry_run,
             given_up: plan.given_up,

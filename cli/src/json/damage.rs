@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::Change;
+
 /// `fsck`.
 #[derive(Serialize)]
 pub(crate) struct Fsck {
@@ -39,6 +41,12 @@ pub(crate) struct Repair {
     pub(crate) files: Vec<RepairedFile>,
     /// Packs that no manifest listed and that are in use again.
     pub(crate) listed: Vec<String>,
+    /// Whether the refs of the manifest lacked operations in files that it lists.
+    pub(crate) refs_behind: bool,
+    /// Operations that the newest one did not follow.
+    pub(crate) rejoined: Vec<String>,
+    /// Refs that get back what these gave them.
+    pub(crate) rejoined_refs: Vec<Change>,
     pub(crate) refs: Vec<RepairedRef>,
     /// Whether the refs were moved.
     pub(crate) refs_moved: bool,

@@ -467,8 +467,8 @@ fn log_ends(
         })
     };
     let mut ends = Vec::new();
-    for id in inventory.operations().iter().filter(|id| stays(id)) {
-        let bytes = inventory.read_as(Kind::Operation, id)?;
+    for id in inventory.operations().filter(stays) {
+        let bytes = inventory.read_as(Kind::Operation, &id)?;
         let parents = Operation::decode(&bytes).map_err(|error| error.at(id))?.parents;
         ends.extend(parents.into_iter().filter(|parent| !stays(parent)));
     }

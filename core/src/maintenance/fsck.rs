@@ -19,10 +19,15 @@ use std::fmt;
 use super::reach::Reach;
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
-use crate::store::{Examination, Finding, FindingKind, Progress, Store, Thoroughness};
+use crate::store::{
+    Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness,
+};
 
 /// Times that a store is examined again because a collection took files away meanwhile.
 const MAX_ATTEMPTS: usize = 4;
+
+/// Refs that are named where an operation changed many.
+const MAX_NAMED: usize = 4;
 
 /// What `fsck` found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,7 +75,7 @@ pub enum FsckKind {
     Lost,
     /// An object that verifies is not what its kind says.
     Malformed,
-    /// The operations have a gap, or do not explain the refs.
+    /// The operations have a gap, do not explain the refs, or one is not followed by the newest.
     Operations,
     /// A ref holds what its name does not allow.
     Ref,
@@ -141,6 +146,7 @@ pub fn fsck(
 /// What an examination and the walk from its roots say together.
 pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckReport {
     let mut findings: Vec<FsckFinding> = examination.findings.iter().map(finding).collect();
+    findings.extend(examination.detached.iter().map(detached));
     findings.extend(reach.findings.iter().cloned());
     // Most readers stop at the first lines: the worst comes first.
     findings.sort_by_key(|finding| !finding.kind.is_damage());
@@ -164,4 +170,18 @@ fn finding(finding: &Finding) -> FsckFinding {
         FindingKind::Damage => FsckKind::Damaged,
     };
     FsckFinding { kind, place: place.trim_end().to_owned(), message: message.clone(), object: None }
+}
+
+fn detached(found: &Detached) -> FsckFinding {
+    let changes = found.operation.changes.iter();
+    let names: Vec<&str> = changes.map(|change| change.name.as_str()).take(MAX_NAMED).collect();
+    FsckFinding {
+        kind: FsckKind::Operations,
+        place: format!("operation {}", found.operation.sequence),
+        message: format!(
+            "it was committed ({}), and the newest operation does not follow it",
+            names.join(", ")
+        ),
+        object: Some(found.id),
+    }
 }

@@ -66,6 +66,7 @@ mod plan;
 mod policy;
 mod reach;
 mod redact;
+mod rejoin;
 mod repair;
 mod retention;
 mod roots;

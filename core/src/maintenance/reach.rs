@@ -206,6 +206,8 @@ impl<'a> Reach<'a> {
         let refs = self.inventory.refs();
         let mut values = refs.values.clone();
         let Some(mut id) = refs.operation else { return };
+        // Of an operation that joins others it is not that of its first parent and one.
+        let mut expected = Some(refs.sequence);
         let mut sequence = refs.sequence;
         // What is not kept may still lie in a file that was not rewritten, without what is before it.
         let mut is_kept = true;
@@ -233,7 +235,7 @@ impl<'a> Reach<'a> {
             };
             is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now);
             self.operations += 1;
-            if operation.sequence != sequence {
+            if expected.is_some_and(|expected| operation.sequence != expected) {
                 let message = format!("the operation with this number says {}", operation.sequence);
                 self.add(FsckKind::Operations, place.clone(), message, Some(id));
             }
@@ -250,6 +252,8 @@ impl<'a> Reach<'a> {
                     None => values.remove(&change.name),
                 };
             }
+            sequence = operation.sequence.saturating_sub(1);
+            expected = (operation.parents.len() == 1).then_some(sequence);
             match *operation.parents {
                 [] => {
                     for name in values.keys() {
@@ -258,9 +262,8 @@ impl<'a> Reach<'a> {
                     }
                     return;
                 }
-                [parent] => (id, sequence) = (parent, operation.sequence.saturating_sub(1)),
-                // Where stores were joined there are several lines, and none explains all.
-                [..] => return,
+                // The values of before are those of the first parent's line.
+                [parent, ..] => id = parent,
             }
         }
     }

@@ -5,6 +5,7 @@
 //! | a pack, or its index | what verifies goes into a new pack; ids follow from the frames |
 //! | a segment | what verifies goes into a pack |
 //! | the newest manifest | a new one from an older one, the packs that hold more, and the journal |
+//! | operations that the store lost sight of | the manifest's refs include them, or an operation follows them too |
 //! | what refs lead to | with [`Loss::Accept`], the newest value that is whole, as an operation |
 //! | what is lost all the same | with [`Loss::Accept`], it is written down, with what may belong to it |
 //!
@@ -17,8 +18,9 @@ use std::collections::{BTreeMap, HashSet};
 use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
 use super::give_up::give_up;
 use super::reach::Reach;
+use super::rejoin;
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefValue};
+use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::Stamp;
 use crate::store::{
     Examination, Expected, HOLES_REF, OperationDraft, Progress, RefUpdate, SalvagedFile, Store,
@@ -48,6 +50,12 @@ pub struct RepairPlan {
     pub files: Vec<SalvagedFile>,
     /// Packs that no manifest lists and that hold what is missing.
     pub adopted: Vec<String>,
+    /// Whether the refs of the manifest lack operations in files that it lists, and get them.
+    pub refs_behind: bool,
+    /// Operations that were committed and that the newest one does not follow: one follows them then.
+    pub rejoined: Vec<ObjectId>,
+    /// Refs that get back what these operations gave them.
+    pub rejoined_refs: Vec<RefChange>,
     /// Refs that lead to something that is lost. They change only with [`Loss::Accept`].
     pub refs: Vec<RefRepair>,
     /// Operations that are lost; with [`Loss::Accept`] the log begins after the newest of them.
@@ -84,7 +92,17 @@ impl RepairPlan {
     #[must_use]
     pub fn is_empty(&self, loss: Loss) -> bool {
         let refs = loss == Loss::Refuse || (self.refs.is_empty() && self.operations.is_empty());
-        self.files.is_empty() && self.adopted.is_empty() && refs && self.given_up.is_none()
+        let operations = !self.refs_behind && self.rejoined.is_empty();
+        let files = self.files.is_empty() && self.adopted.is_empty();
+        files && operations && refs && self.given_up.is_none()
+    }
+}
+
+impl RepairPlan {
+    /// Notes the operations that the store lost sight of, and what they gave refs.
+    fn rejoin(&mut self, examination: &Examination<'_>, reach: &Reach<'_>) {
+        self.rejoined = examination.detached.iter().map(|found| found.id).collect();
+        self.rejoined_refs = rejoin::plan(reach, &examination.detached);
     }
 }
 
@@ -103,6 +121,8 @@ pub fn plan_repair(
     let mut plan = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
     plan.files.clone_from(&salvage.files);
     plan.adopted.clone_from(&salvage.adopted);
+    plan.refs_behind = salvage.lists_unknown;
+    plan.rejoin(&mending.examination, &reach);
     Ok(plan)
 }
 
@@ -118,7 +138,7 @@ pub fn repair(
     progress: &mut Progress<'_>,
 ) -> Result<Repaired> {
     let mut done = RepairPlan::default();
-    let mut missing = BTreeMap::new();
+    let (mut missing, mut detached) = (BTreeMap::new(), Vec::new());
     for _ in 0..MAX_ROUNDS {
         let mending = store.mend(progress)?;
         let reach = Reach::find(&mending.examination, stamp.time.micros);
@@ -128,6 +148,8 @@ pub fn repair(
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
+            done.rejoin(&mending.examination, &reach);
+            detached.clone_from(&mending.examination.detached);
             let is_missing = |id: &ObjectId| mending.examination.inventory.find(id).is_none();
             missing = reach.lost.into_iter().filter(|(id, _)| is_missing(id)).collect();
             if loss == Loss::Accept && !done.operations.is_empty() {
@@ -140,6 +162,12 @@ pub fn repair(
         mending.apply(&salvage, &[])?;
         add_files(&mut done, &salvage.files);
         done.adopted.extend(salvage.adopted.iter().cloned());
+        done.refs_behind |= salvage.lists_unknown;
+    }
+    if !detached.is_empty() {
+        rejoin::apply(store, &detached, &done.rejoined_refs, stamp)?;
+        let changed = |name: &String| done.rejoined_refs.iter().any(|change| change.name == *name);
+        done.refs.retain(|lost| !changed(&lost.name));
     }
     if loss == Loss::Accept && !done.refs.is_empty() {
         move_refs(store, &done.refs, stamp)?;
@@ -179,7 +207,7 @@ fn accept(
     };
     let objects = if holes.is_empty() { Vec::new() } else { vec![(id, blob)] };
     let reason = "repair: what is lost was accepted";
-    commit(store, objects, vec![change], reason, stamp)?;
+    commit(store, objects, vec![change], Vec::new(), reason, stamp)?;
     Ok(Some(holes.lost.len() as u64))
 }
 
@@ -235,8 +263,7 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
     let inventory = &examination.inventory;
     let mut operations: Vec<Operation> = inventory
         .operations()
-        .iter()
-        .filter_map(|id| Operation::decode(&inventory.read_any(id).ok()??.bytes).ok())
+        .filter_map(|id| Operation::decode(&inventory.read_any(&id).ok()??.bytes).ok())
         .collect();
     operations.sort_by_key(|operation| Reverse(operation.sequence));
     operations
@@ -244,7 +271,7 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
 
 /// The first whole commit on the line that begins with `start`; or `start`, if that is something
 /// else and whole.
-fn newest_whole(reach: &Reach<'_>, start: ObjectId) -> Option<ObjectId> {
+pub(super) fn newest_whole(reach: &Reach<'_>, start: ObjectId) -> Option<ObjectId> {
     let mut tried = HashSet::new();
     let mut at = start;
     while tried.len() < MAX_TRIED && tried.insert(at) {
@@ -266,13 +293,14 @@ fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
         new: change.new.map(RefValue::Object),
     });
     let reason = "repair: what these refs held is lost";
-    commit(store, Vec::new(), changes.collect(), reason, stamp)
+    commit(store, Vec::new(), changes.collect(), Vec::new(), reason, stamp)
 }
 
-fn commit(
+pub(super) fn commit(
     store: &Store,
     objects: Vec<(ObjectId, Object)>,
     changes: Vec<RefUpdate>,
+    joins: Vec<ObjectId>,
     reason: &str,
     stamp: &Stamp,
 ) -> Result<()> {
@@ -282,6 +310,7 @@ fn commit(
         reason: reason.to_owned(),
         changes,
         undoes: None,
+        joins,
     };
     match store.commit(objects, &draft) {
         Err(error) if error.kind() == ErrorKind::Conflict => {

@@ -318,6 +318,7 @@ impl<'r> Transaction<'r> {
             reason: reason.to_owned(),
             changes: self.updates.values().cloned().collect(),
             undoes: self.undoes,
+            joins: Vec::new(),
         };
         let (repo, elided, lease) = (self.repo, &self.elided, &self.lease);
         let check = LinkCheck { repo, staged: &self.staged, refs: &self.updates, elided, lease };

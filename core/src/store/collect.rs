@@ -24,10 +24,13 @@ use std::time::Duration;
 
 use super::inventory::{Found, Inventory};
 use super::io::{Access, IoFile};
-use super::load::{holds_unknown, unlisted_packs};
+use super::load::{holds_unknown, restless, unlisted_packs};
 use super::manifest::Manifest;
+use super::operations::Operations;
 use super::ownership::Owned;
 use super::pack::{Gone, Item, PackDraft, PackId, Tier};
+use super::publish::{Change, Published};
+use super::refs::RefTable;
 use super::scan::Depth;
 use super::segment::SegmentId;
 use super::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
@@ -98,7 +101,11 @@ impl Store {
         self.make_packs_dir()?;
         self.check_trusted()?;
         let idle = self.lock_idle_segments()?;
-        self.durable_refs()?;
+        if self.complete_refs()?.is_none() {
+            // Only who holds the collector's lock takes files away.
+            self.check_collector(&*collector)?;
+            return Err(restless(&self.dir));
+        }
         let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
         let mut sealed_replaceable = Vec::new();
         let files = Arc::clone(&read(&self.view).files);
@@ -126,7 +133,9 @@ impl Store {
         };
         segments.extend(idle.into_iter().map(|owned| owned.file));
         let inventory = Inventory::new(self, found);
-        Ok(Collection { store: self, inventory, _segments: segments, collector })
+        let collection = Collection { store: self, inventory, _segments: segments, collector };
+        check_attached(&collection.inventory)?;
+        Ok(collection)
     }
 
     /// What there is now, to look at: takes no lock that lasts, writes nothing, and works while a
@@ -330,12 +339,22 @@ impl<'s> Collection<'s> {
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, &mut replaced)?);
             }
-            if let Some(needed) = self.publish(replacement, &packs, arrived)? {
-                if needed.is_empty() {
+            let mut change =
+                Replacing { collection: self, replacement, packs: &packs, arrived, needed: Vec::new() };
+            match store.publish(&mut change)? {
+                Published::Done | Published::Unchanged => {
                     self.remove_replaced(replacement)?;
                     return Ok(replaced);
                 }
-                packs.push(self.write(replacement, &needed, &mut replaced)?);
+                Published::Withheld => {
+                    let needed = change.needed;
+                    packs.push(self.write(replacement, &needed, &mut replaced)?);
+                }
+                Published::Stale => {
+                    // Announced, and then others were faster.
+                    store.check_collector(&*self.collector)?;
+                    store.reload()?;
+                }
             }
         }
         let message = format!("{}: too much is committed at once", store.dir.display());
@@ -379,53 +398,6 @@ impl<'s> Collection<'s> {
         replaced.written_bytes += written.bytes;
         replaced.objects += items.len() as u64;
         Ok(written.id)
-    }
-
-    /// Tries to publish; what arrived meanwhile and needs something that is dropped is given back,
-    /// and nothing is published then. `None` when others were faster to publish something else.
-    fn publish(
-        &self,
-        replacement: &Replacement,
-        packs: &[PackId],
-        arrived: &mut Arrived<'_>,
-    ) -> Result<Option<Vec<Item>>> {
-        let store = self.store;
-        let (io, id) = (&*store.io, store.superblock.store);
-        let refs = store.durable_refs()?;
-        let (mut manifest, _) = Manifest::load(io, &store.dir, id)?;
-        manifest.generation += 1;
-        self.change(&mut manifest, replacement, packs)?;
-        if manifest.refs.sequence < refs.sequence {
-            manifest.refs = (*refs).clone();
-        }
-        let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { return Ok(None) };
-        // Most of what came while the pack was written is looked at before anybody has to wait.
-        for _ in 0..MAX_ATTEMPTS {
-            let ids = store.arrivals()?;
-            let needed = arrived(&ids)?;
-            if !needed.is_empty() {
-                prepared.discard(io)?;
-                return Ok(Some(needed));
-            }
-            if ids.len() <= FEW_ARRIVALS {
-                break;
-            }
-        }
-        let published = {
-            let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
-            store.check_collector(&*self.collector)?;
-            let needed = arrived(&store.arrivals()?)?;
-            if !needed.is_empty() {
-                prepared.discard(io)?;
-                return Ok(Some(needed));
-            }
-            prepared.link_announced(io, &store.superblock)?
-        };
-        if !published {
-            return Ok(None);
-        }
-        manifest.settle(io, &store.dir)?;
-        Ok(Some(Vec::new()))
     }
 
     /// Takes the replaced files out of a manifest and puts the packs in.
@@ -474,6 +446,71 @@ impl<'s> Collection<'s> {
             }
         }
         Ok(())
+    }
+}
+
+/// Files that leave the list for packs.
+struct Replacing<'c, 'a, 'f> {
+    collection: &'c Collection<'a>,
+    replacement: &'c Replacement,
+    packs: &'c [PackId],
+    arrived: &'c mut Arrived<'f>,
+    /// What would be dropped and is needed by what arrived.
+    needed: Vec<Item>,
+}
+
+impl Replacing<'_, '_, '_> {
+    /// Looks at what was committed since the last time, and says how much that was.
+    fn look(&mut self) -> Result<usize> {
+        let ids = self.collection.store.arrivals()?;
+        self.needed = (self.arrived)(&ids)?;
+        Ok(ids.len())
+    }
+}
+
+impl Change for Replacing<'_, '_, '_> {
+    fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
+        self.collection.change(manifest, self.replacement, self.packs)?;
+        Ok(true)
+    }
+
+    /// Most of what came while the pack was written is looked at before anybody has to wait.
+    fn look_ahead(&mut self) -> Result<bool> {
+        for _ in 0..MAX_ATTEMPTS {
+            let arrived = self.look()?;
+            if !self.needed.is_empty() || arrived <= FEW_ARRIVALS {
+                break;
+            }
+        }
+        Ok(self.needed.is_empty())
+    }
+
+    fn may_hold(&mut self) -> Result<bool> {
+        self.look()?;
+        Ok(self.needed.is_empty())
+    }
+
+    fn collector(&self) -> Option<&dyn IoFile> {
+        Some(&*self.collection.collector)
+    }
+}
+
+/// Refuses when operations were committed that the refs do not follow: what they hold would pass for
+/// garbage.
+fn check_attached(inventory: &Inventory<'_>) -> Result<()> {
+    let operations = Operations::read(inventory, inventory.operations());
+    let detached = operations.detached(inventory.refs().operation);
+    match detached.first().and_then(|id| operations.get(id)) {
+        None => Ok(()),
+        Some(first) => {
+            let (count, sequence) = (detached.len(), first.sequence);
+            let message = format!(
+                "operation {sequence}: {count} operations from here on were committed, and the newest \
+                 one does not follow them: nothing is removed from a damaged store, run 'turntree \
+                 repair' first"
+            );
+            Err(Error::new(ErrorKind::Corrupt, message))
+        }
     }
 }
 

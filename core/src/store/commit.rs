@@ -25,7 +25,7 @@ use super::segment::{MAX_BATCH_OBJECTS, Record, RecordBuilder};
 use super::view::Location;
 use super::{Committed, Store, Written, lock, read};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, Object, ObjectId, Operation, check_size, verify};
+use crate::object::{Kind, Object, ObjectId, ObjectSource as _, Operation, check_size, verify};
 
 /// Most bytes of objects in one commit or append; a larger import comes in pieces.
 pub const MAX_COMMIT_BYTES: u64 = 3 << 30;
@@ -271,7 +271,7 @@ impl Store {
         let mut journal = lock(&self.journal);
         self.check_named(&journal, owned)?;
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-        journal.close_orphaned();
+        journal.settle(&self.view);
         let operation = draft.map(|draft| self.operation(draft)).transpose()?;
         if let Some((id, _, bytes)) = &operation {
             batch.push(*id, Kind::Operation, bytes, &mut writer.encoder);
@@ -280,6 +280,11 @@ impl Store {
         let Some(segment) = journal.segment(&owned.segment) else {
             return Err(Error::not_found(owned.segment.place(0)));
         };
+        if segment.closed {
+            // It ends in an operation that never took effect, and that must stay the last.
+            writer.owned = None;
+            return Ok(None);
+        }
         let Tail { offset, sequence, trailer, .. } = segment.tail;
         let record = batch.finish(owned.segment.id, sequence + 1, trailer, offset);
         let Record { bytes, entries, sequence, trailer } = record;
@@ -314,7 +319,12 @@ impl Store {
 
     /// The operation of a draft on the newest refs: its id, itself and its bytes.
     fn operation(&self, draft: &OperationDraft) -> Result<(ObjectId, Operation, Vec<u8>)> {
-        let operation = read(&self.view).refs.operation(draft)?;
+        let mut joined = 0;
+        for id in &draft.joins {
+            let bytes = self.read_as(Kind::Operation, id)?;
+            joined = joined.max(Operation::decode(&bytes).map_err(|e| e.at(id))?.sequence);
+        }
+        let operation = read(&self.view).refs.operation(draft, joined)?;
         let bytes = operation.encode();
         check_size(Kind::Operation, &bytes)?;
         Ok((ObjectId::of(Kind::Operation, &bytes), operation, bytes))

@@ -17,6 +17,7 @@ use super::inventory::{Found as Listed, Inventory};
 use super::io::{Access, is_passing};
 use super::load;
 use super::manifest::{self, Manifest};
+use super::operations::Operations;
 use super::pack::{BlockCache, Pack, PackId};
 use super::scan::{Depth, End, Found, Tail, scan};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, Stored, encode_segment_header};
@@ -27,7 +28,7 @@ use super::{
     collect,
 };
 use crate::error::{Error, Result};
-use crate::object::ObjectId;
+use crate::object::{ObjectId, Operation};
 
 /// Unpacked blocks that are kept while packs are read.
 const CACHE_BYTES: usize = 32 << 20;
@@ -60,8 +61,21 @@ pub struct Examination<'s> {
     pub unreadable: HashSet<ObjectId>,
     /// Bytes of the files, leftovers aside.
     pub bytes: u64,
+    /// Operations that were committed and that the newest one does not follow, oldest first.
+    pub detached: Vec<Detached>,
     epoch: u64,
     pub(super) damaged: Damaged,
+}
+
+/// An operation that was committed and that the newest one does not follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Its id.
+    pub id: ObjectId,
+    /// What it says.
+    pub operation: Operation,
+    /// Whether no other detached one follows it.
+    pub is_head: bool,
 }
 
 /// Files that are not what they should be.
@@ -78,6 +92,8 @@ pub(super) struct Damaged {
     pub(super) torn: Vec<SegmentId>,
     /// Generations of manifests.
     pub(super) manifests: Vec<u64>,
+    /// Whether the newest manifest lists files with operations that its refs lack.
+    pub(super) lists_unknown: bool,
 }
 
 impl Store {
@@ -116,6 +132,7 @@ impl Store {
             bad: HashSet::new(),
             damaged: Damaged::default(),
             newest: (view.refs.sequence, view.refs.operation),
+            listed: (0, 0),
             done: (0, bytes),
             progress,
         };
@@ -129,14 +146,29 @@ impl Store {
             examiner.pack(pack)?;
         }
         examiner.other_files(&journal.segments)?;
-        let Examiner { findings, bad, damaged, .. } = examiner;
+        let Examiner { mut findings, bad, mut damaged, listed: manifest, .. } = examiner;
         let sealed_replaceable = vec![false; files.sealed.len()];
         let listed =
             Listed { files, refs: view.refs, active: view.active, segments, sealed_replaceable };
         let inventory = Inventory::new(self, listed);
         let unreadable = bad.into_iter().filter(|id| inventory.read_any(id).is_err()).collect();
         let epoch = view.epoch;
-        Ok(Examination { store: self, inventory, findings, unreadable, bytes, epoch, damaged })
+        let operations = Operations::read(&inventory, inventory.operations());
+        if let Some(finding) = unknown_to_manifest(&inventory, &operations, manifest) {
+            damaged.lists_unknown = true;
+            findings.push(finding);
+        }
+        let detached = detached(&operations, &inventory);
+        Ok(Examination {
+            store: self,
+            inventory,
+            findings,
+            unreadable,
+            bytes,
+            detached,
+            epoch,
+            damaged,
+        })
     }
 }
 
@@ -161,6 +193,8 @@ struct Examiner<'a, 'p> {
     damaged: Damaged,
     /// The newest operation that the refs know.
     newest: (u64, Option<ObjectId>),
+    /// The generation of the newest manifest, and the sequence of its refs.
+    listed: (u64, u64),
     /// Bytes examined, and bytes there are.
     done: (u64, u64),
     progress: &'p mut Progress<'p>,
@@ -323,6 +357,7 @@ impl Examiner<'_, '_> {
         for finding in damage {
             self.damaged.manifests.extend(manifest::generation(&finding.place));
         }
+        self.listed = (manifest.generation, manifest.refs.sequence);
         for id in &manifest.packs {
             let place = id.file_name();
             if self.findings.iter().any(|f| f.place == place) {
@@ -424,6 +459,32 @@ impl Examiner<'_, '_> {
         self.done.0 = (self.done.0 + bytes).min(self.done.1);
         (self.progress)(self.done.0, self.done.1);
     }
+}
+
+/// Whether listed files hold operations that the refs of the manifest lack, by its generation and the
+/// sequence of its refs.
+fn unknown_to_manifest(
+    inventory: &Inventory<'_>,
+    operations: &Operations,
+    (generation, listed): (u64, u64),
+) -> Option<Finding> {
+    let sequences = inventory.listed_operations();
+    let sequences = sequences.filter_map(|id| operations.get(&id)).map(|found| found.sequence);
+    let newest = sequences.max().filter(|newest| *newest > listed)?;
+    Some(Finding {
+        kind: FindingKind::Damage,
+        place: manifest::file_name(generation),
+        message: format!(
+            "it lists files with operations up to {newest}, and its refs end at {listed}"
+        ),
+    })
+}
+
+fn detached(operations: &Operations, inventory: &Inventory<'_>) -> Vec<Detached> {
+    let ids = operations.detached(inventory.refs().operation);
+    let heads: HashSet<ObjectId> = operations.heads(&ids).into_iter().collect();
+    let found = ids.into_iter().filter_map(|id| Some((id, operations.get(&id)?.clone())));
+    found.map(|(id, operation)| Detached { id, operation, is_head: heads.contains(&id) }).collect()
 }
 
 fn list_error(dir: &Path, source: std::io::Error) -> Error {

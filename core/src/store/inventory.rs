@@ -236,16 +236,19 @@ impl<'s> Inventory<'s> {
     }
 
     /// Every operation in every file, those that never took effect included; one in two files twice.
-    #[must_use]
-    pub fn operations(&self) -> Vec<ObjectId> {
-        let active = self.active.iter().map(|(id, at)| (*id, at.stored.kind));
+    pub fn operations(&self) -> impl Iterator<Item = ObjectId> {
+        let active = self.active.iter().filter(|(_, at)| at.stored.kind == Kind::Operation);
+        active.map(|(id, _)| *id).chain(self.listed_operations())
+    }
+
+    /// Those in files that the manifest lists.
+    pub(super) fn listed_operations(&self) -> impl Iterator<Item = ObjectId> {
         let sealed = self.files.sealed.iter().flat_map(|sealed| {
             let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            entries.map(|(id, stored)| (id, stored.kind))
+            entries.filter(|(_, stored)| stored.kind == Kind::Operation).map(|(id, _)| id)
         });
-        let in_segments = active.chain(sealed).filter(|(_, kind)| *kind == Kind::Operation);
         let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
-        in_segments.map(|(id, _)| id).chain(packed.map(|(_, id)| id)).collect()
+        sealed.chain(packed.map(|(_, id)| id))
     }
 
     /// Number of segments that are not sealed.

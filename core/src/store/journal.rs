@@ -10,13 +10,17 @@ use std::sync::{Arc, RwLock};
 
 use super::io::{Access, Io};
 use super::load::LOCK_TIMEOUT;
+use super::pack::BlockCache;
 use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
 use super::segment::{SegmentFile, SegmentId};
 use super::superblock::Superblock;
 use super::view::View;
 use super::{Finding, FindingKind, write};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::ObjectId;
+use crate::object::{ObjectId, Operation};
+
+/// Unpacked blocks that are kept while missing operations are looked for.
+const CACHE_BYTES: usize = 8 << 20;
 
 /// The active segments, and how far each has been read.
 #[derive(Debug)]
@@ -131,9 +135,7 @@ impl Journal {
         if objects.is_empty() && findings.is_empty() && self.waiting.is_empty() {
             return;
         }
-        if let Some(arrivals) = &mut self.arrivals {
-            arrivals.extend(objects.iter().map(|(id, _)| *id));
-        }
+        self.note_arrivals(|| objects.iter().map(|(id, _)| *id));
         let mut view = write(view);
         view.add_active(objects);
         for finding in findings {
@@ -147,6 +149,13 @@ impl Journal {
         self.arrivals = Some(Vec::new());
     }
 
+    /// Notes objects that arrived, while a collection goes on.
+    pub(super) fn note_arrivals<I: IntoIterator<Item = ObjectId>>(&mut self, ids: impl FnOnce() -> I) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.extend(ids());
+        }
+    }
+
     /// What has arrived since the last time.
     pub(super) fn take_arrivals(&mut self) -> Vec<ObjectId> {
         self.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
@@ -158,11 +167,13 @@ impl Journal {
     }
 
     /// Closes segments that end in an operation whose parent is not there, so that it stays the
-    /// last. Only right while the ref lock is held and everything is read, or at opening.
-    pub(super) fn close_orphaned(&mut self) {
+    /// last, also one that this handle has taken over.
+    fn close_orphaned(&mut self) {
         for orphan in &self.waiting {
             for segment in &mut self.segments {
-                segment.closed |= Arc::ptr_eq(&segment.file, &orphan.segment) && !segment.owned;
+                if Arc::ptr_eq(&segment.file, &orphan.segment) {
+                    (segment.closed, segment.owned) = (true, false);
+                }
             }
         }
     }
@@ -272,7 +283,7 @@ impl Journal {
         self.waiting.retain(|found| {
             let next = view.refs.precedes(&found.operation);
             if next {
-                view.apply(found);
+                view.apply(found.id, &found.operation);
             }
             !next
         });
@@ -283,14 +294,25 @@ impl Journal {
 
     /// Decides about operations whose parent is missing.
     ///
-    /// A process writes nothing after an operation before that one is acknowledged, and
+    /// The parent may lie in a file that the manifest lists, whose operations nobody reads because the
+    /// refs of the manifest have them. Where they do not, that is damage, and they are applied.
+    /// Else a process writes nothing after an operation before that one is acknowledged, and
     /// acknowledges none before all its ancestors are durable. So if anything follows, the missing
     /// ancestor was lost later: damage, and the refs still move on to the newest values known. If
     /// nothing follows, the operation was never acknowledged: it is ignored.
-    fn settle(&mut self, view: &RwLock<View>) {
+    ///
+    /// Only right while the ref lock is held and everything is read, by a view of the newest epoch:
+    /// otherwise the parent may be what was not read.
+    pub(super) fn settle(&mut self, view: &RwLock<View>) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let mut view = write(view);
         loop {
             self.attach(&mut view);
+            if self.apply_listed(&mut view) {
+                continue;
+            }
             let acknowledged = self.waiting.iter().enumerate().filter(|(_, found)| {
                 self.segments.iter().any(|segment| {
                     Arc::ptr_eq(&segment.file, &found.segment)
@@ -306,9 +328,48 @@ impl Journal {
                 place: format!("operation {}", found.id),
                 message: format!("the operations between {from} and {to} are missing"),
             });
-            view.apply(&found);
+            view.apply(found.id, &found.operation);
         }
         drop(view);
         self.close_orphaned();
     }
+
+    /// Applies operations in files of the manifest, if they lead from its refs to one that waits.
+    fn apply_listed(&self, view: &mut View) -> bool {
+        let Some(missing) = self.waiting.iter().find_map(|found| listed_before(view, found)) else {
+            return false;
+        };
+        let (from, to) = (view.refs.sequence, missing.len());
+        view.add_finding(Finding {
+            kind: FindingKind::Damage,
+            place: format!("operation {}", from + 1),
+            message: format!(
+                "{to} operations from here on are in files of the manifest, and not in its refs"
+            ),
+        });
+        for (id, operation) in missing.iter().rev() {
+            view.apply(*id, operation);
+        }
+        true
+    }
+}
+
+/// The operations between the refs and one that waits, newest first, if all of them are in files that
+/// the manifest lists.
+fn listed_before(view: &View, found: &FoundOperation) -> Option<Vec<(ObjectId, Operation)>> {
+    let blocks = BlockCache::new(CACHE_BYTES);
+    let mut missing: Vec<(ObjectId, Operation)> = Vec::new();
+    let mut next = *found.operation.parents.first()?;
+    while Some(next) != view.refs.operation {
+        let object = view.files.place(&next)?.read(&next, &blocks).ok()?;
+        let operation = Operation::decode(&object.bytes).ok()?;
+        let child = missing.last().map_or(&found.operation, |(_, child)| child);
+        if operation.sequence <= view.refs.sequence || operation.sequence >= child.sequence {
+            return None;
+        }
+        let parent = operation.parents.first().copied();
+        missing.push((next, operation));
+        next = parent?;
+    }
+    (!missing.is_empty()).then_some(missing)
 }

@@ -129,6 +129,14 @@ impl Store {
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
+        // Nobody reads these as segments any more, so this is when their objects arrive.
+        let is_new = |sealed: &&Arc<Sealed>| {
+            let id = sealed.segment().id;
+            !view.files.sealed.iter().any(|known| known.segment().id == id)
+        };
+        for sealed in files.sealed.iter().filter(is_new) {
+            journal.note_arrivals(|| (0..sealed.len()).filter_map(|at| sealed.entry(at)).map(|e| e.0));
+        }
         // Sealed by another thread since the manifest was read.
         for sealed in &view.files.sealed {
             let id = sealed.segment().id;
@@ -243,7 +251,7 @@ pub(super) fn holds_unknown(
     pack.operations(&cache).any(|(sequence, id)| !is_known(sequence, &id))
 }
 
-fn restless(dir: &Path) -> Error {
+pub(super) fn restless(dir: &Path) -> Error {
     let message = format!("{}: files are replaced faster than they can be opened", dir.display());
     Error::new(ErrorKind::Locked, message)
 }

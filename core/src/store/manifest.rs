@@ -40,7 +40,8 @@ const MAX_ATTEMPTS: usize = 16;
 pub(super) struct Manifest {
     /// 0 stands for a store that has none yet.
     pub(super) generation: u64,
-    /// The refs after every operation in a file that is listed, or at a later time.
+    /// The refs after every operation in a file that is listed, or at a later time; see
+    /// [`publish`](super::publish).
     pub(super) refs: RefTable,
     /// Sealed segments with the offset of their index, oldest first.
     pub(super) sealed: Vec<(SegmentId, u64)>,
@@ -59,16 +60,6 @@ impl Manifest {
             }
         }
         Err(Error::not_found(format!("the manifests in {} vanish while read", dir.display())))
-    }
-
-    /// Writes this generation, durable; `false` when somebody else has taken its number.
-    pub(super) fn publish(&self, io: &dyn Io, dir: &Path, store: StoreId) -> Result<bool> {
-        let Some(prepared) = self.prepare(io, dir, store)? else { return Ok(false) };
-        let linked = prepared.link(io)?;
-        if linked {
-            self.settle(io, dir)?;
-        }
-        Ok(linked)
     }
 
     /// Writes this generation under a temporary name, durable; `None` when others do so all the time.
@@ -93,22 +84,20 @@ impl Manifest {
         };
         file.write_at(&self.encode(store), 0).map_err(failed)?;
         file.sync_data().map_err(failed)?;
-        let prepared = Prepared { temporary, path: path.clone() };
-        // Others may have come so far that the name is free again: this generation would count for
-        // nobody. From here on whoever frees the name takes the temporary one away before.
-        let names = io.list(dir).map_err(failed)?;
-        if names.iter().any(|name| generation(name) >= Some(self.generation)) {
-            prepared.discard(io)?;
-            return Ok(None);
-        }
-        Ok(Some(prepared))
+        Ok(Some(Prepared { temporary, path }))
     }
 
-    /// Makes the name of this generation durable. Keeps it and the one before: a reader that listed
-    /// older ones lists again.
-    pub(super) fn settle(&self, io: &dyn Io, dir: &Path) -> Result<()> {
-        let failed = |source| Error::io(format!("sync {}", dir.display()), source);
-        io.sync_dir(dir).map_err(failed)?;
+    /// The refs of a complete view, unless there are newer ones already: they never go back.
+    pub(super) fn advance(&mut self, refs: &RefTable) {
+        if self.refs.sequence < refs.sequence {
+            self.refs = refs.clone();
+        }
+    }
+
+    /// Removes older generations, but for the one before: a reader that listed more lists again. Only
+    /// when the name of this one is durable.
+    pub(super) fn sweep(&self, io: &dyn Io, dir: &Path) -> Result<()> {
+        let failed = |source| Error::io(format!("list {}", dir.display()), source);
         let is_old = |name: &String| {
             let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
             generation.is_some_and(|generation| generation + 1 < self.generation)
@@ -265,6 +254,12 @@ pub(super) fn generation(name: &str) -> Option<u64> {
     (file_name(value) == name).then_some(value)
 }
 
+/// The highest generation that has a name, valid or not; 0 when there is none.
+pub(super) fn newest_generation(io: &dyn Io, dir: &Path) -> Result<u64> {
+    let names = io.list(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+    Ok(names.iter().filter_map(|name| generation(name)).max().unwrap_or_default())
+}
+
 /// The bytes of a manifest, or `None` when it is gone.
 pub(super) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
     let failed = |source| Error::io(format!("read {}", path.display()), source);
@@ -290,14 +285,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (io, dir, store) = (RealIo, dir.path(), StoreId([9; 16]));
         let at = |generation| Manifest { generation, ..Manifest::default() };
-        let slow = [at(7).prepare(&io, dir, store), at(7).prepare(&io, dir, store)];
+        let slow = at(7).prepare(&io, dir, store).unwrap().unwrap();
         for generation in 7..10 {
-            assert!(at(generation).publish(&io, dir, store).unwrap());
+            let prepared = at(generation).prepare(&io, dir, store).unwrap().unwrap();
+            assert!(prepared.link(&io).unwrap());
+            at(generation).sweep(&io, dir).unwrap();
         }
-        let [linked, discarded] = slow.map(|prepared| prepared.unwrap().unwrap());
-        assert!(!linked.link(&io).unwrap());
-        discarded.discard(&io).unwrap();
-        assert!(at(7).prepare(&io, dir, store).unwrap().is_none(), "the name is free again");
+        assert_eq!(newest_generation(&io, dir).unwrap(), 9);
+        assert!(!slow.link(&io).unwrap(), "its temporary name was swept away");
+        slow.discard(&io).unwrap();
         let names: Vec<String> = io.list(dir).unwrap();
         assert_eq!(names.len(), 2, "{names:?}");
     }

@@ -13,23 +13,23 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::examine::{Damaged, Examination, Progress, Thoroughness};
 use super::io::{Access, IoFile};
 use super::manifest::{self, Manifest};
+use super::operations::Operations;
 use super::pack::{
     BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier,
 };
+use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
 use super::segment::{SegmentFile, SegmentId};
 use super::view::{Location, Place};
-use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, quarantine};
+use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, quarantine, read};
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, verify};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
 
-/// Times that publishing is tried while others publish.
+/// Times that publishing is tried while others commit.
 const MAX_ATTEMPTS: usize = 64;
 
 /// Unpacked blocks that are kept.
@@ -51,6 +51,8 @@ pub struct Salvage {
     pub files: Vec<SalvagedFile>,
     /// Packs that no manifest lists and that hold what is missing, by their names: they are listed.
     pub adopted: Vec<String>,
+    /// Whether files are listed that hold operations which the refs of the manifest lack.
+    pub lists_unknown: bool,
     /// Objects that can be read from the damaged files.
     sources: HashMap<ObjectId, Source>,
     gone: Vec<(ObjectId, Kind, Gone)>,
@@ -114,6 +116,8 @@ impl Store {
     pub fn mend(&self, progress: &mut Progress<'_>) -> Result<Mending<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
+        // What a view of another epoch misses would be missing from the refs that are published.
+        self.refresh()?;
         let mut writer = lock(&self.writer);
         if !self.is_leased()
             && let Some(owned) = writer.owned.take()
@@ -136,6 +140,7 @@ impl Mending<'_> {
     pub fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
         let mut salvage = Salvage::new();
         let damaged = &self.examination.damaged;
+        salvage.lists_unknown = damaged.lists_unknown;
         for generation in &damaged.manifests {
             salvage.files.push(SalvagedFile::new(manifest::file_name(*generation)));
             salvage.moved.manifests.push(*generation);
@@ -187,14 +192,12 @@ impl Mending<'_> {
             };
             packs.push(draft.write(&*store.io, &store.dir.join(PACKS_DIR))?.id);
         }
-        if !packs.is_empty() || !salvage.moved.manifests.is_empty() {
-            let refs = self.refs_with(salvage)?;
-            self.publish(&mut |manifest| {
+        if !packs.is_empty() || !salvage.moved.manifests.is_empty() || salvage.lists_unknown {
+            self.publish(&mut |manifest, refs| {
                 let new = packs.iter().filter(|id| !manifest.packs.contains(id)).copied();
                 manifest.packs.extend(new.collect::<Vec<_>>());
-                if manifest.refs.sequence < refs.sequence {
-                    manifest.refs = refs.clone();
-                }
+                manifest.advance(&self.refs_with(salvage, &manifest.refs, refs)?);
+                Ok(())
             })?;
         }
         let moved = salvage.files.iter().filter(|file| file.fate == SalvageFate::Quarantined);
@@ -202,16 +205,18 @@ impl Mending<'_> {
         quarantine::move_files(&*store.io, &store.dir, &moved)?;
         let moved = &salvage.moved;
         if !moved.packs.is_empty() || !moved.segments.is_empty() {
-            self.publish(&mut |manifest| {
+            self.publish(&mut |manifest, refs| {
                 manifest.packs.retain(|id| !moved.packs.contains(id));
                 manifest.sealed.retain(|(id, _)| !moved.segments.contains(id));
                 // Whoever has one open forgets it, so that nothing new relies on it.
                 manifest.retired.extend(&moved.segments);
                 manifest.retired.sort_unstable();
                 manifest.retired.dedup();
+                manifest.advance(&self.refs_with(salvage, &manifest.refs, refs)?);
+                Ok(())
             })?;
         }
-        store.reload()
+        Ok(())
     }
 
     /// Whether the torn batch of a segment has something that is lost: then it was acknowledged, and
@@ -344,73 +349,117 @@ impl Mending<'_> {
         Ok(Pack::open(&file, id, self.store.superblock.store).ok())
     }
 
-    /// The refs after every operation that is known, those that were found just now included.
+    /// The refs after every operation that is known, those that were found just now included: in
+    /// damaged files, in packs that no manifest listed, and in listed files whose operations the
+    /// manifest's refs lack. `listed` are the manifest's, and `refs` those of a complete view.
     ///
-    /// Begins with what the newest valid manifest says, since a journal that begins late says only
-    /// what changed.
-    fn refs_with(&self, salvage: &Salvage) -> Result<RefTable> {
+    /// Begins with the manifest's, since a journal that begins late says only what changed.
+    fn refs_with(&self, salvage: &Salvage, listed: &RefTable, refs: &RefTable) -> Result<RefTable> {
         let (store, inventory) = (self.store, &self.examination.inventory);
-        let durable = store.durable_refs()?;
-        let (manifest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
-        let known = durable.sequence.max(inventory.refs().sequence);
-        let mut found = BTreeMap::new();
-        let mut add = |id: ObjectId, read: Result<Bytes>, newest: u64| {
-            if let Ok(bytes) = read
-                && verify(Kind::Operation, &bytes, &id).is_ok()
-                && let Ok(operation) = Operation::decode(&bytes)
-                && operation.sequence <= newest
-            {
-                found.insert(operation.sequence, (id, operation));
-            }
-        };
-        // What of the journal counts was decided when it was read; a pack has nothing else.
-        for id in inventory.operations() {
-            add(id, inventory.read_as(Kind::Operation, &id), known);
-        }
-        for (id, source) in &salvage.sources {
-            if source.kind() == Kind::Operation {
-                let newest = if source.is_packed() { u64::MAX } else { known };
-                add(*id, salvage.read_as(Kind::Operation, id), newest);
-            }
+        let mut operations = Operations::read(inventory, inventory.operations());
+        let packed = salvage.sources.iter().filter(|(_, source)| source.kind() == Kind::Operation);
+        for (id, _) in packed {
+            operations.add(salvage, *id);
         }
         for pack in &salvage.adopted_packs {
-            for (ordinal, id) in pack.of_kind(Kind::Operation) {
-                add(id, pack.read(ordinal, &salvage.blocks), u64::MAX);
+            let source = Packed(pack, &salvage.blocks);
+            for (_, id) in pack.of_kind(Kind::Operation) {
+                operations.add(&source, id);
             }
         }
+        // What was committed since the examination.
+        let mut next = refs.operation;
+        while let Some(id) = next.filter(|id| operations.get(id).is_none()) {
+            let known = operations.add(store, id).then(|| operations.get(&id)).flatten();
+            next = known.and_then(|operation| operation.parents.first().copied());
+        }
+        // Whether an operation of the journal counts was decided when it was read, unless it follows
+        // what counts; in a pack there are no others.
+        let is_packed = |id: &ObjectId| {
+            salvage.sources.get(id).is_some_and(Source::is_packed)
+                || salvage.adopted_packs.iter().any(|pack| pack.find(id).is_some())
+        };
+        let newer = operations.iter().filter(|(id, operation)| {
+            operation.sequence > refs.sequence && is_packed(id)
+        });
+        let newest = newer.max_by_key(|(id, operation)| (operation.sequence, **id)).map(|(id, _)| *id);
+        let Some(tip) = newest.or(refs.operation).map(|tip| operations.newest_after(tip)) else {
+            return Ok(refs.clone());
+        };
         // What is missing in between cannot be known; the newest values are.
-        let mut refs = manifest.refs;
-        for (sequence, (id, operation)) in found {
-            if sequence > refs.sequence {
-                refs.apply(id, &operation);
-            }
+        let mut found = listed.clone();
+        for (id, operation) in operations.line(tip, listed.sequence) {
+            found.apply(id, operation);
         }
-        Ok(if refs.sequence < known { (*durable).clone() } else { refs })
+        Ok(if found.sequence < refs.sequence { refs.clone() } else { found })
     }
 
-    /// Publishes the newest manifest with a change.
-    fn publish(&self, change: &mut dyn FnMut(&mut Manifest)) -> Result<()> {
+    /// Publishes the newest manifest with a change, and sees it.
+    fn publish(&self, edit: &mut Edit<'_>) -> Result<()> {
         let store = self.store;
-        let (io, id) = (&*store.io, store.superblock.store);
         for _ in 0..MAX_ATTEMPTS {
-            let (mut manifest, invalid) = Manifest::load(io, &store.dir, id)?;
-            let taken = invalid.iter().filter_map(|finding| manifest::generation(&finding.place));
-            manifest.generation = taken.max().unwrap_or(0).max(manifest.generation) + 1;
-            change(&mut manifest);
-            let Some(prepared) = manifest.prepare(io, &store.dir, id)? else { continue };
-            let published = {
-                let _ref_lock = store.superblock.lock(io, store.lock_timeout)?;
-                store.check_collector(&*self.collector)?;
-                prepared.link_announced(io, &store.superblock)?
-            };
-            if published {
-                return io
-                    .sync_dir(&store.dir)
-                    .map_err(|e| Error::io(format!("sync {}", store.dir.display()), e));
+            let mut change = Listing { mending: self, edit, ahead_of: None };
+            match store.publish(&mut change)? {
+                Published::Done | Published::Unchanged => return store.reload(),
+                Published::Withheld => {}
+                Published::Stale => {
+                    store.check_collector(&*self.collector)?;
+                    store.reload()?;
+                }
             }
         }
-        let message = format!("{}: others keep publishing manifests", store.dir.display());
+        let message = format!("{}: others keep committing", store.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
+    }
+}
+
+/// Changes a manifest, given the refs of a complete view.
+type Edit<'a> = dyn FnMut(&mut Manifest, &RefTable) -> Result<()> + 'a;
+
+/// Files that come on the list or leave it, with refs that may be ahead of what the journal says.
+struct Listing<'m, 'e, 'f> {
+    mending: &'m Mending<'m>,
+    edit: &'e mut Edit<'f>,
+    /// The newest operation that everybody knows, when the refs are ahead of it.
+    ahead_of: Option<Option<ObjectId>>,
+}
+
+impl Change for Listing<'_, '_, '_> {
+    fn edit(&mut self, manifest: &mut Manifest, refs: &RefTable) -> Result<bool> {
+        (self.edit)(manifest, refs)?;
+        self.ahead_of = (manifest.refs.sequence > refs.sequence).then_some(refs.operation);
+        Ok(true)
+    }
+
+    /// Refs that are ahead of what everybody knows would hide what was committed meanwhile.
+    fn may_hold(&mut self) -> Result<bool> {
+        let (store, Some(newest)) = (self.mending.store, self.ahead_of) else { return Ok(true) };
+        lock(&store.journal).catch_up(&*store.io, &store.view, Depth::Next)?;
+        Ok(read(&store.view).refs.operation == newest)
+    }
+
+    fn collector(&self) -> Option<&dyn IoFile> {
+        Some(&*self.mending.collector)
+    }
+
+    fn replaces_damaged(&self) -> bool {
+        true
+    }
+}
+
+/// The objects of one pack.
+struct Packed<'a>(&'a Pack, &'a BlockCache);
+
+impl ObjectSource for Packed<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let Some(InPack::Object { ordinal, kind }) = self.0.find(id) else { return Ok(None) };
+        let bytes = self.0.read(ordinal, self.1)?;
+        verify(kind, &bytes, id)?;
+        Ok(Some(Object { kind, bytes }))
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(matches!(self.0.find(id), Some(InPack::Object { .. })))
     }
 }
 
@@ -418,7 +467,9 @@ impl Salvage {
     /// Whether there is nothing that could be done.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.adopted.is_empty() && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
+        self.adopted.is_empty()
+            && !self.lists_unknown
+            && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
     }
 
     /// Whether an object can be read again afterwards.
@@ -443,6 +494,7 @@ impl Salvage {
         Self {
             files: Vec::new(),
             adopted: Vec::new(),
+            lists_unknown: false,
             sources: HashMap::new(),
             gone: Vec::new(),
             tier: None,

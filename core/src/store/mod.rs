@@ -49,6 +49,7 @@
 //!     reason: "an example".into(),
 //!     changes: vec![update],
 //!     undoes: None,
+//!     joins: Vec::new(),
 //! };
 //! store.commit(vec![(id, hello)], &draft)?;
 //!
@@ -74,9 +75,11 @@ mod load;
 mod manifest;
 mod many;
 mod mend;
+mod operations;
 mod orphan;
 mod ownership;
 mod pack;
+mod publish;
 mod quarantine;
 mod refs;
 mod scan;
@@ -95,7 +98,7 @@ use bytes::Bytes;
 
 pub use collect::{Arrived, Collection, Replaced, Replacement};
 pub use commit::{Check, MAX_COMMIT_BYTES};
-pub use examine::{Examination, Progress, Thoroughness};
+pub use examine::{Detached, Examination, Progress, Thoroughness};
 pub use holes::{HOLES_REF, Holes};
 pub use inventory::{Entry, Inventory, StoredFile};
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};

@@ -58,6 +58,9 @@ pub struct OperationDraft {
     pub changes: Vec<RefUpdate>,
     /// The operation that it takes back, if it does.
     pub undoes: Option<ObjectId>,
+    /// Operations beside the line of the newest one, which it follows too: lines that diverged are
+    /// joined by it.
+    pub joins: Vec<ObjectId>,
 }
 
 impl RefTable {
@@ -67,12 +70,12 @@ impl RefTable {
         self.values.get(name)
     }
 
-    /// The operation of `draft` on top of these refs.
+    /// The operation of `draft` on top of these refs; `joined` is the highest sequence of what it joins.
     ///
     /// # Errors
     /// `Conflict` when a ref does not hold what is expected, `InvalidInput` for a ref named twice
     /// or a bad name, `LimitExceeded` for too many refs, `Corrupt` when the last number is taken.
-    pub(super) fn operation(&self, draft: &OperationDraft) -> Result<Operation> {
+    pub(super) fn operation(&self, draft: &OperationDraft, joined: u64) -> Result<Operation> {
         let mut changes =
             draft.changes.iter().map(|update| self.change(update)).collect::<Result<Vec<_>>>()?;
         changes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -88,11 +91,11 @@ impl RefTable {
         if refs > MAX_REFS && changes.iter().any(|change| change.new.is_some()) {
             return Err(Error::limit("refs", MAX_REFS as u64, refs as u64));
         }
-        let sequence = self.sequence.checked_add(1).ok_or_else(|| {
+        let sequence = self.sequence.max(joined).checked_add(1).ok_or_else(|| {
             Error::corrupt("the newest operation", "a number that has a next one", self.sequence)
         })?;
         Ok(Operation {
-            parents: self.operation.into_iter().collect(),
+            parents: self.operation.into_iter().chain(draft.joins.iter().copied()).collect(),
             sequence,
             time_micros: draft.time_micros,
             actor: draft.actor.clone(),
@@ -196,7 +199,7 @@ mod tests {
 
     fn draft(changes: Vec<RefUpdate>) -> OperationDraft {
         let (actor, reason) = (String::new(), String::new());
-        OperationDraft { time_micros: 0, actor, reason, changes, undoes: None }
+        OperationDraft { time_micros: 0, actor, reason, changes, undoes: None, joins: Vec::new() }
     }
 
     fn update(name: &str, expected: Expected, new: Option<RefValue>) -> RefUpdate {
@@ -208,15 +211,15 @@ mod tests {
         let mut table = RefTable::default();
         let value = RefValue::Object(ObjectId::of(Kind::Commit, b"x"));
         let create = draft(vec![update("a", Expected::Absent, Some(value.clone()))]);
-        let operation = table.operation(&create).unwrap();
+        let operation = table.operation(&create, 0).unwrap();
         table.apply(ObjectId::of(Kind::Operation, &operation.encode()), &operation);
         assert_eq!((table.value("a"), table.sequence), (Some(&value), 1));
 
-        let error = table.operation(&create).unwrap_err();
+        let error = table.operation(&create, 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert!(error.to_string().starts_with("ref 'a': expected no such ref, found "));
         let delete = draft(vec![update("a", Expected::Value(value), None)]);
-        let operation = table.operation(&delete).unwrap();
+        let operation = table.operation(&delete, 0).unwrap();
         table.apply(ObjectId::of(Kind::Operation, &operation.encode()), &operation);
         assert_eq!((table.value("a"), table.sequence), (None, 2));
     }
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn a_ref_is_changed_once_in_an_operation() {
         let twice = vec![update("a", Expected::Any, None), update("a", Expected::Any, None)];
-        let error = RefTable::default().operation(&draft(twice)).unwrap_err();
+        let error = RefTable::default().operation(&draft(twice), 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 

@@ -6,33 +6,30 @@
 
 use std::sync::Arc;
 
+use super::Store;
 use super::index::{Sealed, build};
 use super::journal::Undurable;
 use super::manifest::Manifest;
 use super::ownership::Owned;
+use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan};
-use super::{Store, lock, read, write};
-use crate::error::{Error, ErrorKind, Result};
-
-/// Times that a manifest is tried before giving way to the others that publish.
-const MAX_ATTEMPTS: usize = 16;
+use super::segment::SegmentId;
+use super::{lock, write};
+use crate::error::{Error, Result};
 
 impl Store {
-    /// Seals a segment this handle owns, and gives it up, also when sealing fails.
+    /// Seals a segment this handle owns, and gives it up, also when it cannot be sealed.
     ///
-    /// Its lock ends here, unless a transaction is open that may have put objects into it to which
-    /// no ref leads yet.
+    /// It stays as it is when this handle does not know the newest state, and when it ends in an
+    /// operation that never took effect. Its lock ends here, unless a transaction is open that may have
+    /// put objects into it to which no ref leads yet.
     pub(super) fn seal(&self, owned: Owned) -> Result<()> {
-        let index = self.write_index(&owned);
+        let sealing = self.try_seal(&owned);
         if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
             segment.owned = false;
         }
-        let index = index?;
-        let refs = self.durable_refs()?;
-        if !self.publish(&owned, index, &refs)? {
-            return Ok(());
-        }
+        let Some(index) = sealing? else { return Ok(()) };
         let sealed = Arc::new(Sealed::open(Arc::clone(&owned.segment), index)?);
         {
             let mut journal = lock(&self.journal);
@@ -47,6 +44,20 @@ impl Store {
         }
         self.keep_locked(owned);
         Ok(())
+    }
+
+    /// Writes the index and publishes it; `None` when the segment is not sealed afterwards.
+    fn try_seal(&self, owned: &Owned) -> Result<Option<u64>> {
+        // Nothing may follow an operation that did not take effect, not even an index. Only a complete
+        // view knows that.
+        if self.complete_refs()?.is_none() || !lock(&self.journal).is_usable(&owned.segment) {
+            return Ok(None);
+        }
+        let index = self.write_index(owned)?;
+        let mut sealing = Sealing { segment: owned.segment.id, index, is_retired: false };
+        let published = self.publish(&mut sealing)?;
+        let is_listed = matches!(published, Published::Done | Published::Unchanged);
+        Ok((is_listed && !sealing.is_retired).then_some(index))
     }
 
     /// Appends the index, unless it is there, and returns its offset.
@@ -71,42 +82,23 @@ impl Store {
         self.sync(&Undurable { segment, offset, sequence }, &*owned.file)?;
         Ok(offset)
     }
+}
 
-    /// The refs after everything that is in the journal now, all of it durable.
-    pub(super) fn durable_refs(&self) -> Result<Arc<RefTable>> {
-        let (refs, others) = {
-            let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
-            let mut journal = lock(&self.journal);
-            journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-            (Arc::clone(&read(&self.view).refs), journal.all_not_durable())
-        };
-        for other in others {
-            self.sync(&other, &*other.segment.file)?;
-        }
-        Ok(refs)
-    }
+/// A segment that goes on the list, with the offset of its index.
+struct Sealing {
+    segment: SegmentId,
+    index: u64,
+    /// Packs have replaced it.
+    is_retired: bool,
+}
 
-    /// Publishes a manifest that names the segment; `false` when packs have replaced it.
-    fn publish(&self, owned: &Owned, index: u64, refs: &RefTable) -> Result<bool> {
-        let store = self.superblock.store;
-        for _ in 0..MAX_ATTEMPTS {
-            let (mut manifest, _) = Manifest::load(&*self.io, &self.dir, store)?;
-            if manifest.retired.contains(&owned.segment.id) {
-                return Ok(false);
-            }
-            if manifest.sealed.iter().any(|(id, _)| *id == owned.segment.id) {
-                return Ok(true);
-            }
-            manifest.generation += 1;
-            manifest.sealed.push((owned.segment.id, index));
-            if manifest.refs.sequence < refs.sequence {
-                manifest.refs = refs.clone();
-            }
-            if manifest.publish(&*self.io, &self.dir, store)? {
-                return Ok(true);
-            }
+impl Change for Sealing {
+    fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
+        self.is_retired = manifest.retired.contains(&self.segment);
+        if self.is_retired || manifest.sealed.iter().any(|(id, _)| *id == self.segment) {
+            return Ok(false);
         }
-        let message = format!("{}: others keep publishing manifests", self.dir.display());
-        Err(Error::new(ErrorKind::Locked, message))
+        manifest.sealed.push((self.segment, self.index));
+        Ok(true)
     }
 }

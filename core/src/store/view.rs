@@ -9,11 +9,10 @@ use bytes::Bytes;
 use super::index::Sealed;
 use super::pack::{BlockCache, Found as InPack, Gone, Pack, PackId};
 use super::refs::RefTable;
-use super::scan::FoundOperation;
 use super::segment::{SegmentFile, SegmentId, Stored};
 use super::{Finding, codec};
 use crate::error::{Error, Result};
-use crate::object::{IdPrefix, Kind, Object, ObjectId, verify};
+use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
 
 /// Where an object lies in a segment that is not sealed.
 #[derive(Debug, Clone)]
@@ -179,8 +178,8 @@ impl View {
         }
     }
 
-    pub(super) fn apply(&mut self, found: &FoundOperation) {
-        Arc::make_mut(&mut self.refs).apply(found.id, &found.operation);
+    pub(super) fn apply(&mut self, id: ObjectId, operation: &Operation) {
+        Arc::make_mut(&mut self.refs).apply(id, operation);
     }
 }
 

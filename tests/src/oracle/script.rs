@@ -114,6 +114,7 @@ pub fn set(name: &str, expected: Expected, value: ObjectId) -> OperationDraft {
         reason: "test".into(),
         changes: vec![RefUpdate { name: name.into(), expected, new }],
         undoes: None,
+        joins: Vec::new(),
     }
 }
 

@@ -80,6 +80,7 @@ fn change(store: &Store, random: &mut Random) -> Event {
         reason: "race".into(),
         changes: changes.clone(),
         undoes: None,
+        joins: Vec::new(),
     };
     let began = now();
     let done = store.commit(objects, &draft);

@@ -313,6 +313,7 @@ impl Actor<'_> {
             reason: "test".into(),
             changes: changes.clone(),
             undoes: None,
+            joins: Vec::new(),
         };
         let began = self.processes.tick();
         let done = commit(&draft);

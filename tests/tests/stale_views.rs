@@ -1,7 +1,7 @@
 //! A handle that was opened before a collection and commits after it hides nothing that others
 //! committed; and a store in which an earlier version did so gets it all back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use turntree::context::Builder;
 use turntree::maintenance::{
     FsckReport, Loss, Purpose, collect, fsck, plan_collection, plan_repair, repair,
 };
-use turntree::object::ObjectId;
+use turntree::object::{Commit, Kind, ObjectId, ObjectSource as _};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree_tests::stamp;
@@ -95,4 +95,111 @@ fn a_handle_from_before_a_collection_hides_nothing_of_others() {
         collect(&open(&dir, 72), Purpose::Gc, &stamp(50), &mut |_| {}).unwrap();
         assert_all_there(&dir, &acknowledged);
     }
+}
+
+/// Stores in which version 0.1.0 hid operations of others, with what was acknowledged: `silent`, where
+/// nothing showed it; `gap`, where commits follow the hidden ones; and `forked`, where more was
+/// committed on what could still be seen.
+fn damaged(name: &str) -> (tempfile::TempDir, PathBuf, Vec<(String, ObjectId)>) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let golden = golden.join("../format-spec/vectors/hidden-operations").join(name);
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("store");
+    copy(&golden.join("store"), &dir);
+    let text = fs::read_to_string(golden.join("acknowledged")).unwrap();
+    let lines = text.lines().map(|line| line.split_once(' ').unwrap());
+    let acknowledged = lines.map(|(name, id)| (name.to_owned(), id.parse().unwrap()));
+    let acknowledged = acknowledged.collect();
+    (folder, dir, acknowledged)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, name) = {
+            let entry = entry.unwrap();
+            (entry.path(), entry.file_name())
+        };
+        match path.is_dir() {
+            true => copy(&path, &to.join(name)),
+            false => fs::copy(&path, to.join(name)).map(drop).unwrap(),
+        }
+    }
+}
+
+/// The snapshots that some branch leads to, each read whole.
+fn reached(dir: &Path) -> BTreeSet<ObjectId> {
+    let repo = open(dir, 73);
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<ObjectId> = repo.branches().into_iter().map(|(_, id)| id).collect();
+    while let Some(id) = open.pop().filter(|id| !reached.contains(id)) {
+        let commit = repo.store().read_as(Kind::Commit, &id).unwrap();
+        open.extend(Commit::decode(&commit).unwrap().parents);
+        let notes = repo.context(&id).unwrap().map(repo.store(), "scratchpad").unwrap();
+        assert!(notes.iter(repo.store()).all(|entry| entry.is_ok()));
+        reached.insert(id);
+    }
+    reached
+}
+
+fn missing(dir: &Path, acknowledged: &[(String, ObjectId)]) -> Vec<String> {
+    let reached = reached(dir);
+    let missing = acknowledged.iter().filter(|(_, id)| !reached.contains(id));
+    missing.map(|(name, _)| name.clone()).collect()
+}
+
+const DAMAGED: [&str; 3] = ["silent", "gap", "forked"];
+
+#[test]
+fn hidden_operations_are_named_and_nothing_is_collected_before_they_are_back() {
+    for name in DAMAGED {
+        let (_folder, dir, _) = damaged(name);
+        assert!(!check(&dir).is_ok(), "{name}");
+        let repo = open(&dir, 74);
+        let refused = plan_collection(&repo, Purpose::Gc, stamp(60).time).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{name}: {refused}");
+        assert!(refused.to_string().contains("turntree repair"), "{refused}");
+    }
+}
+
+#[test]
+fn repair_brings_hidden_operations_back() {
+    for name in DAMAGED {
+        let (_folder, dir, acknowledged) = damaged(name);
+        // It can be gone on with before.
+        note(&open(&dir, 75), &mut Acknowledged::new(), "new/before", 61);
+        let planned = plan_repair(open(&dir, 76).store(), &stamp(62), &mut |_, _| {}).unwrap();
+        assert!(!planned.is_empty(Loss::Refuse) && planned.lost.is_empty(), "{name}");
+        let repaired =
+            repair(open(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+        assert!(repaired.report.is_ok(), "{name}: {:?}", repaired.report.findings);
+        assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
+        let again =
+            repair(open(&dir, 77).store(), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
+        assert!(again.plan.is_empty(Loss::Refuse), "{name}: {:?}", again.plan);
+        // And after: with a commit, and when everything is packed.
+        note(&open(&dir, 78), &mut Acknowledged::new(), "new/after", 64);
+        collect(&open(&dir, 79), Purpose::Gc, &stamp(65), &mut |_| {}).unwrap();
+        assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
+        let report = check(&dir);
+        assert!(report.is_ok(), "{name}: {:?}", report.findings);
+    }
+}
+
+#[test]
+fn a_branch_that_went_on_stays_and_its_hidden_line_stands_beside_it() {
+    let (_folder, dir, acknowledged) = damaged("forked");
+    let tip = |dir: &Path, branch: &str| {
+        let branch: BranchName = branch.parse().unwrap();
+        open(dir, 80).branches().into_iter().find(|(name, _)| *name == branch).map(|(_, id)| id)
+    };
+    let before = tip(&dir, "late/3");
+    repair(open(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+    assert_eq!(tip(&dir, "late/3"), before);
+    let hidden = acknowledged.iter().find(|(name, _)| name == "late/3").unwrap().1;
+    assert_eq!(tip(&dir, "late/3-recovered"), Some(hidden));
+    // What a person does next can be taken back, and so can this.
+    let repo = open(&dir, 81);
+    let newest = repo.operations().next().unwrap().unwrap().operation;
+    assert!(newest.reason.starts_with("repair: "), "{}", newest.reason);
 }

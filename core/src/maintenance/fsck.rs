@@ -19,9 +19,7 @@ use std::fmt;
 use super::reach::Reach;
 use crate::error::Result;
 use crate::object::{ObjectId, Time};
-use crate::store::{
-    Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness,
-};
+use crate::store::{Detached, Examination, Finding, FindingKind, Progress, Store, Thoroughness};
 
 /// Times that a store is examined again because a collection took files away meanwhile.
 const MAX_ATTEMPTS: usize = 4;

@@ -23,11 +23,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::Stamp;
 use crate::store::{
-    Examination, Expected, HOLES_REF, OperationDraft, Progress, RefUpdate, SalvagedFile, Store,
+    Detached, Examination, Expected, HOLES_REF, OperationDraft, Progress, RefUpdate, SalvagedFile,
+    Store,
 };
 
-/// Rounds of mending: a file that is brought back may be damaged itself.
-const MAX_ROUNDS: usize = 4;
+/// Rounds of mending: a file that is brought back may be damaged itself, or hold operations that have
+/// to be joined.
+const MAX_ROUNDS: usize = 6;
 
 /// Commits that are tried on one line before a ref is given up.
 const MAX_TRIED: usize = 10_000;
@@ -100,9 +102,9 @@ impl RepairPlan {
 
 impl RepairPlan {
     /// Notes the operations that the store lost sight of, and what they gave refs.
-    fn rejoin(&mut self, examination: &Examination<'_>, reach: &Reach<'_>) {
-        self.rejoined = examination.detached.iter().map(|found| found.id).collect();
-        self.rejoined_refs = rejoin::plan(reach, &examination.detached);
+    fn rejoin(&mut self, detached: &[Detached], reach: &Reach<'_>) {
+        self.rejoined = detached.iter().map(|found| found.id).collect();
+        self.rejoined_refs = rejoin::plan(reach, detached);
     }
 }
 
@@ -122,7 +124,7 @@ pub fn plan_repair(
     plan.files.clone_from(&salvage.files);
     plan.adopted.clone_from(&salvage.adopted);
     plan.refs_behind = salvage.lists_unknown;
-    plan.rejoin(&mending.examination, &reach);
+    plan.rejoin(&mending.examination.detached, &reach);
     Ok(plan)
 }
 
@@ -138,18 +140,24 @@ pub fn repair(
     progress: &mut Progress<'_>,
 ) -> Result<Repaired> {
     let mut done = RepairPlan::default();
-    let (mut missing, mut detached) = (BTreeMap::new(), Vec::new());
+    let mut missing = BTreeMap::new();
     for _ in 0..MAX_ROUNDS {
         let mending = store.mend(progress)?;
         let reach = Reach::find(&mending.examination, stamp.time.micros);
         let salvage = mending.salvage(&reach.lost)?;
+        let detached = &mending.examination.detached;
+        if done.rejoined.is_empty() {
+            done.rejoin(detached, &reach);
+        }
+        if salvage.is_empty() && !detached.is_empty() {
+            rejoin::apply(store, detached, &rejoin::plan(&reach, detached), stamp)?;
+            continue;
+        }
         let planned = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
         if salvage.is_empty() {
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
-            done.rejoin(&mending.examination, &reach);
-            detached.clone_from(&mending.examination.detached);
             let is_missing = |id: &ObjectId| mending.examination.inventory.find(id).is_none();
             missing = reach.lost.into_iter().filter(|(id, _)| is_missing(id)).collect();
             if loss == Loss::Accept && !done.operations.is_empty() {
@@ -163,11 +171,6 @@ pub fn repair(
         add_files(&mut done, &salvage.files);
         done.adopted.extend(salvage.adopted.iter().cloned());
         done.refs_behind |= salvage.lists_unknown;
-    }
-    if !detached.is_empty() {
-        rejoin::apply(store, &detached, &done.rejoined_refs, stamp)?;
-        let changed = |name: &String| done.rejoined_refs.iter().any(|change| change.name == *name);
-        done.refs.retain(|lost| !changed(&lost.name));
     }
     if loss == Loss::Accept && !done.refs.is_empty() {
         move_refs(store, &done.refs, stamp)?;

@@ -339,8 +339,13 @@ impl<'s> Collection<'s> {
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, &mut replaced)?);
             }
-            let mut change =
-                Replacing { collection: self, replacement, packs: &packs, arrived, needed: Vec::new() };
+            let mut change = Replacing {
+                collection: self,
+                replacement,
+                packs: &packs,
+                arrived,
+                needed: Vec::new(),
+            };
             match store.publish(&mut change)? {
                 Published::Done | Published::Unchanged => {
                     self.remove_replaced(replacement)?;

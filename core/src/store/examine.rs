@@ -462,14 +462,16 @@ impl Examiner<'_, '_> {
 }
 
 /// Whether listed files hold operations that the refs of the manifest lack, by its generation and the
-/// sequence of its refs.
+/// sequence of its refs. Those of a line that diverged no manifest can include before it is joined.
 fn unknown_to_manifest(
     inventory: &Inventory<'_>,
     operations: &Operations,
     (generation, listed): (u64, u64),
 ) -> Option<Finding> {
-    let sequences = inventory.listed_operations();
-    let sequences = sequences.filter_map(|id| operations.get(&id)).map(|found| found.sequence);
+    let newest = inventory.refs().operation.map(|id| operations.newest_after(id));
+    let included = operations.followed_by(newest);
+    let ids = inventory.listed_operations().filter(|id| included.contains(id));
+    let sequences = ids.filter_map(|id| operations.get(&id)).map(|found| found.sequence);
     let newest = sequences.max().filter(|newest| *newest > listed)?;
     Some(Finding {
         kind: FindingKind::Damage,

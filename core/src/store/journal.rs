@@ -150,7 +150,10 @@ impl Journal {
     }
 
     /// Notes objects that arrived, while a collection goes on.
-    pub(super) fn note_arrivals<I: IntoIterator<Item = ObjectId>>(&mut self, ids: impl FnOnce() -> I) {
+    pub(super) fn note_arrivals<I: IntoIterator<Item = ObjectId>>(
+        &mut self,
+        ids: impl FnOnce() -> I,
+    ) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.extend(ids());
         }

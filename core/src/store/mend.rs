@@ -379,10 +379,11 @@ impl Mending<'_> {
             salvage.sources.get(id).is_some_and(Source::is_packed)
                 || salvage.adopted_packs.iter().any(|pack| pack.find(id).is_some())
         };
-        let newer = operations.iter().filter(|(id, operation)| {
-            operation.sequence > refs.sequence && is_packed(id)
-        });
-        let newest = newer.max_by_key(|(id, operation)| (operation.sequence, **id)).map(|(id, _)| *id);
+        let newer = operations
+            .iter()
+            .filter(|(id, operation)| operation.sequence > refs.sequence && is_packed(id));
+        let newest =
+            newer.max_by_key(|(id, operation)| (operation.sequence, **id)).map(|(id, _)| *id);
         let Some(tip) = newest.or(refs.operation).map(|tip| operations.newest_after(tip)) else {
             return Ok(refs.clone());
         };

@@ -86,17 +86,23 @@ impl Operations {
         line
     }
 
-    /// Operations that were committed and that `newest` does not follow, oldest first.
-    pub(super) fn detached(&self, newest: Option<ObjectId>) -> Vec<ObjectId> {
-        let mut included: HashSet<ObjectId> = HashSet::new();
+    /// An operation and all that it follows, through every parent.
+    pub(super) fn followed_by(&self, newest: Option<ObjectId>) -> HashSet<ObjectId> {
+        let mut followed = HashSet::new();
         let mut open: Vec<ObjectId> = newest.into_iter().collect();
         while let Some(id) = open.pop() {
             if let Some(operation) = self.0.get(&id)
-                && included.insert(id)
+                && followed.insert(id)
             {
                 open.extend(&operation.parents);
             }
         }
+        followed
+    }
+
+    /// Operations that were committed and that `newest` does not follow, oldest first.
+    pub(super) fn detached(&self, newest: Option<ObjectId>) -> Vec<ObjectId> {
+        let mut included = self.followed_by(newest);
         let mut others: Vec<_> = self.0.iter().filter(|(id, _)| !included.contains(id)).collect();
         // A parent comes before its children.
         others.sort_unstable_by_key(|(id, operation)| (operation.sequence, **id));
@@ -184,7 +190,8 @@ mod tests {
 
     #[test]
     fn a_line_goes_on_behind_a_gap_with_the_newest_that_is_known() {
-        let lines = operations(&[(1, &[], 1), (2, &[1], 2), (4, &[3], 4), (5, &[4], 5), (7, &[2], 3)]);
+        let lines =
+            operations(&[(1, &[], 1), (2, &[1], 2), (4, &[3], 4), (5, &[4], 5), (7, &[2], 3)]);
         let numbers = |tip, after| {
             let line = lines.line(id(tip), after);
             line.iter().map(|(_, operation)| operation.sequence).collect::<Vec<_>>()

@@ -97,7 +97,7 @@ fn a_handle_from_before_a_collection_hides_nothing_of_others() {
     }
 }
 
-/// Stores in which version 0.1.0 hid operations of others, with what was acknowledged: `silent`, where
+/// Stores in which an earlier build hid operations of others, with what was acknowledged: `silent`, where
 /// nothing showed it; `gap`, where commits follow the hidden ones; and `forked`, where more was
 /// committed on what could still be seen.
 fn damaged(name: &str) -> (tempfile::TempDir, PathBuf, Vec<(String, ObjectId)>) {

@@ -367,16 +367,26 @@ class Store:
     def apply(self, operations: list[tuple[Operation, bytes, bool]]) -> None:
         """Brings the refs up to date with operations, each with whether a record follows it."""
         after = {found[0].parents[:32] or bytes(32): found for found in operations}
-        followed = iter(sorted(filter(lambda it: it[2], operations), key=lambda it: it[0].sequence))
+        waiting = sorted(operations, key=lambda it: it[0].sequence)
         while True:
             sequence, found = self.newest[0], after.get(self.newest[1])
             if found is None or found[0].sequence <= sequence:
-                found = next((it for it in followed if it[0].sequence > sequence), None)
+                waiting = [it for it in waiting if it[0].sequence > sequence]
+                hidden = filter(None, (self.attempt("journal", self.hidden, it) for it in waiting))
+                found = next(hidden, None) or next((it for it in waiting if it[2]), None)
                 if found is None:
                     return
-                self.damage.append(f"operation {found[1].hex()}: those before it are missing")
+                self.damage.append(f"operation {found[1].hex()}: no refs lead to it")
             self.newest = found[0].sequence, found[1]
             self.refs |= {name: new for name, _old, new in in_turn(found[0].changes, 3)}
+
+    def hidden(self, found: tuple[Operation, bytes, bool]) -> tuple | None:
+        """The operation in a listed file that comes next, if it leads to one that waits."""
+        operation, id_, _followed = found
+        while (parent := operation.parents[:32]) in self.known and operation.sequence > self.newest[0]:
+            if parent == self.newest[1]:
+                return operation, id_, True
+            operation, id_ = decode(*self.read(parent)), parent
 
     def read(self, id_: bytes) -> tuple[int, bytes]:
         """The kind and the bytes of an object, verified."""

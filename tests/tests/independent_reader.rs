@@ -425,6 +425,20 @@ fn the_reader_says_what_is_redacted() {
     );
 }
 
+#[test]
+fn operations_that_only_listed_files_have_are_found_by_both() {
+    if !reader_runs() {
+        return;
+    }
+    for name in ["silent", "gap", "forked"] {
+        let store = format_spec().join("vectors/hidden-operations").join(name).join("store");
+        let options = OpenOptions::new([9; 16]);
+        let repo = Repository::open(Arc::new(RealIo), &store, options).unwrap();
+        let printed = String::from_utf8(reader(&store, &["refs"]).stdout).unwrap();
+        assert_eq!(printed, refs(&repo), "{name}");
+    }
+}
+
 /// The reader prints nothing, ends with status 1, and says why.
 fn assert_refused(store: &Path, arguments: &[&str], why: &str) {
     let Output { status, stdout, stderr } = reader(store, arguments);

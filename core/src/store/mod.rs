@@ -80,6 +80,8 @@ mod ownership;
 mod pack;
 mod quarantine;
 mod refs;
+#[cfg(test)]
+mod salvaging;
 mod scan;
 mod seal;
 mod segment;

@@ -375,7 +375,9 @@ pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
             let name = name.to_string_lossy();
             let is_empty =
                 || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-            name.starts_with("superblock-") || matches!(&*name, "journal" | "packs") && is_empty()
+            name.starts_with("superblock-")
+                || matches!(&*name, "journal" | "packs") && is_empty()
+                || name == ".gitignore" && entry.metadata().is_ok_and(|found| found.len() <= 2)
         })
     };
     match fs::read_dir(dir) {

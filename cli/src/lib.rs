@@ -24,6 +24,7 @@
 //! | `commands/` | one file a verb |
 
 mod args;
+mod breadth;
 mod clock;
 mod commands;
 mod complete;

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::render::harmless;
+use crate::render::{harmless, visible};
 
 /// Colour of ids.
 pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
@@ -164,7 +164,7 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let style = self.style;
         write!(f, "{style}")?;
-        self.text.fmt(f)?;
+        f.pad(&visible(&self.text.to_string()))?;
         write!(f, "{style:#}")
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) workspace: Option<PathBuf>,
     /// Take even the home directory, a directory above it, or / for a workspace
     #[arg(long)]
-    allow_broad: bool,
+    pub(crate) allow_broad: bool,
     /// Go on on a branch of this session; main by default
     #[arg(long, value_name = "NAME")]
     session: Option<String>,

@@ -1,21 +1,20 @@
 //! The capture of a directory as commands do it: refused where it would be too much, timed, shown
 //! while it goes on, and told of at the end.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use turntree::Error;
 use turntree::context::{Builder, Context};
 use turntree::object::ObjectId;
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{
     CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, StatCache, capture,
 };
-use turntree::{Error, ErrorKind};
 
-use crate::error::{Hint, Result};
+use crate::breadth::expect_narrow;
+use crate::error::Result;
 use crate::json;
 use crate::output::warn;
 use crate::progress::Working;
@@ -69,24 +68,11 @@ impl Limits {
     /// Refuses a directory that is not there, or holds more than anybody means to put into a
     /// snapshot.
     pub(crate) fn check(&self, dir: &Path) -> Result<()> {
-        let Some(found) = identity(dir).filter(|_| dir.is_dir()) else {
+        if !dir.is_dir() {
             let missing = format!("{} is not a directory", dir.display());
             return Err(Error::not_found(missing).into());
-        };
-        let home = etcetera::home_dir().ok().and_then(|home| home.canonicalize().ok());
-        let homes = home.iter().flat_map(|home| home.ancestors());
-        let broad = homes.chain([Path::new("/")]).find(|broad| identity(broad) == Some(found));
-        let Some(broad) = broad.filter(|_| !self.allow_broad) else { return Ok(()) };
-        let what = if Some(broad) == home.as_deref() {
-            "the home directory"
-        } else if broad == Path::new("/") {
-            "the root of all files"
-        } else {
-            "a directory above the home directory"
-        };
-        let refused = format!("{} is {what}, which is more than a workspace", dir.display());
-        Err(Error::invalid(refused))
-            .hint(ErrorKind::InvalidInput, "name the directory of a project, or say --allow-broad")
+        }
+        expect_narrow(dir, self.allow_broad)
     }
 
     /// Makes the section `files` of `builder`, which continues `parent`, what `dir` holds, and warns
@@ -173,9 +159,4 @@ fn warn_of(captured: &Captured) {
     if captured.unfinished {
         warn("the time was up: the snapshot has what is known, and the next one goes on");
     }
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    let found: io::Result<_> = std::fs::metadata(path);
-    found.ok().map(|found| (found.dev(), found.ino()))
 }

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use turntree::context::FileEntry;
+use turntree::maintenance::{Pattern, plan_redaction, redact};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::Repository;
 use turntree::store::{OpenOptions, RealIo};
-use turntree_tests::{Sandbox, claude_code};
+use turntree_tests::{Sandbox, claude_code, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -589,4 +590,24 @@ fn long_outputs_are_put_away_and_circles_and_lessons_are_told() {
     let answer = client.event(&["--lessons"], "UserPromptSubmit", json!({"prompt": "p"})).unwrap();
     let told = answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
     assert!(told.contains("the tests hang"), "{told}");
+}
+
+#[test]
+fn what_was_redacted_does_not_come_back_with_the_next_event() {
+    let client = Client::new("s-1.jsonl");
+    let text = claude_code(20);
+    let (begin, _) = text.match_indices('\n').nth(11).unwrap();
+    fs::write(&client.transcript, &text[..=begin]).unwrap();
+    client.event(OFF, "Stop", json!({}));
+    let secret = Pattern::literal("part 4 of the parser", "[redacted]").unwrap();
+    redact(&client.repo(), &secret, &stamp(9)).unwrap();
+    let before = client.commits();
+    client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"}));
+    assert_eq!(client.commits(), before);
+    fs::write(&client.transcript, &text).unwrap();
+    client.event(OFF, "Stop", json!({}));
+    let commits = client.commits();
+    assert_eq!(commits.len(), imported(&text).1.len());
+    assert!(commits.starts_with(&before[..before.len() - 1]));
+    assert_eq!(plan_redaction(&client.repo(), &secret).unwrap().matches, 0);
 }

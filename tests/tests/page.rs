@@ -245,6 +245,26 @@ fn a_hostile_session_runs_nothing_and_reads_as_it_was_written() {
     }
 }
 
+#[test]
+fn text_that_runs_backwards_shows_why_and_is_kept_as_it_is() {
+    let sandbox = Sandbox::new();
+    let said = "live \u{202e}edirrevo\u{2069}";
+    let line = json!({"role": "user", "content": said}).to_string();
+    let tip = sandbox.import_as("s", "openai-chat", format!("[{line}]").as_bytes()).unwrap().head;
+    let page = page_of(&sandbox.repo, "s \u{200f}", &[("main \u{2066}", tip)]);
+    assert_eq!(lines(&page, 'm')[0]["text"], said, "the data is what was said");
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&saved(&sandbox, &page), "#turn-1");
+    let shown = browser.ask("document.title + document.body.innerText");
+    let shown = shown.as_str().unwrap();
+    for mark in ["<U+202E>edirrevo<U+2069>", "s <U+200F>"] {
+        assert!(shown.contains(mark), "{mark} in {shown}");
+    }
+    let odd = r"/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(document.title + document.body.innerText)";
+    assert_eq!(browser.ask(odd), json!(false));
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
 /// A session with a branch: files change in every turn, and the branch goes another way.
 fn strategies() -> (Sandbox, ObjectId, ObjectId) {
     let mut tangle = Tangle::new(&[]);

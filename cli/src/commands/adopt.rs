@@ -31,7 +31,8 @@ const MAX_SHOWN: usize = 10;
 /// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
 /// sessions, or in PATHs, and imports all of them, several at once. Again and again: only new turns
 /// are added, and what sessions and agents have in common is stored once. Nothing outside the store
-/// is written to, also while an agent has its database open.
+/// is written to, also while an agent has its database open. The report names the store: in a project
+/// with one it is that, and not the user's.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
@@ -96,13 +97,15 @@ impl Adopt {
         if let Some(more) = failures.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
             warn(&format!("{} more could not be read", count(more as u64, "file")));
         }
+        let store = run.locate()?.dir.display().to_string();
         let answer = if failures.is_empty() { Answer::Yes } else { Answer::No };
         if run.out.json {
             let agents = rows.into_iter().map(|(agent, row)| row.record(agent)).collect();
             let failures = failures.into_iter().map(json::AdoptionFailure::from).collect();
-            run.out.record(&json::Adoption { dry_run: self.dry_run, agents, others, failures })?;
+            let dry_run = self.dry_run;
+            run.out.record(&json::Adoption { dry_run, store, agents, others, failures })?;
         } else {
-            self.print(&mut run.out, &rows, others, &places)?;
+            self.print(&mut run.out, &store, &rows, others, &places)?;
         }
         Ok(answer)
     }
@@ -124,6 +127,7 @@ impl Adopt {
     fn print(
         &self,
         out: &mut Output,
+        store: &str,
         rows: &BTreeMap<String, Row>,
         others: u64,
         places: &[Place],
@@ -158,11 +162,15 @@ impl Adopt {
             writeln!(out, "{} no session: left alone", hold(others))?;
         }
         match self.dry_run {
-            true => writeln!(out, "nothing was done; 'turntree adopt' imports what is new")?,
+            true => {
+                let would = "nothing was done; 'turntree adopt' imports what is new";
+                writeln!(out, "{would} into {store}")?;
+            }
             false if total.bytes_here > 0 => {
+                writeln!(out, "imported into {store}")?;
                 writeln!(out, "'turntree repack' makes what was written several times smaller")?;
             }
-            false => {}
+            false => writeln!(out, "nothing is new to {store}")?,
         }
         Ok(())
     }

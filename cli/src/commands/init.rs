@@ -12,7 +12,7 @@ use crate::json;
 /// Make a store
 ///
 /// Makes the directory .turntree in DIR, or what --store names. Commands that run in DIR, or below
-/// it, find it there.
+/// it, find it there. A git repository around it does not take it: it ignores itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init

@@ -27,8 +27,12 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 /// that they were redacted. Then all files of the store are replaced, so that none has it any more.
 /// The operation log begins anew: nothing from before can be undone. Without matches it ends with 1.
 ///
+/// The transcripts of agents are not touched. Imported again, by 'adopt' or a hook, they come in as the
+/// store has them now; a file of a workspace that has it is left out of snapshots.
+///
 /// What it cannot do: other encodings such as base64; copies of the store, its archives and exports;
-/// and what the file system has not overwritten yet. A secret that was stored is best changed too.
+/// records that have it in other words than before; and what the file system has not overwritten yet.
+/// A secret that was stored is best changed too.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redact - --dry-run < secret.txt
@@ -177,6 +181,7 @@ fn write_done(out: &mut Output, redacted: &Redacted) -> Result<()> {
     let (before, after) = (size(redacted.replaced_bytes), size(redacted.written_bytes));
     writeln!(out, "wrote {again} again; {ids} answer that they were redacted")?;
     writeln!(out, "replaced every file of the store: {before} before, {after} now")?;
+    writeln!(out, "transcripts and other files outside of the store are as they were")?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use turntree::repo::Repository;
 use turntree::workspace::{Action, Restore as Wanted, RestorePlan, Restored, plan};
 
 use super::restore_for::RestoreFor;
+use crate::breadth::expect_narrow;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -35,6 +36,8 @@ use crate::revision::resolve;
 /// on. Nothing that is there is overwritten without --overwrite. A name as .git or .. is not written:
 /// its first character is percent-coded (%2Egit).
 ///
+/// The home directory, what is above it, and / are refused without --allow-broad.
+///
 /// Either way a directory, pipe, socket or device is never replaced, no link is followed below the
 /// directory, and nothing is written into a store. Permissions are as the umask says.
 #[derive(Debug, Args)]
@@ -54,7 +57,7 @@ pub(crate) struct Restore {
         long,
         value_name = "DIR",
         value_hint = clap::ValueHint::DirPath,
-        conflicts_with_all = ["workspace", "session", "branch", "allow_broad"]
+        conflicts_with_all = ["workspace", "session", "branch"]
     )]
     to: Option<PathBuf>,
     /// Only this: files, conversation, another section, or a path; may be given several times
@@ -128,6 +131,7 @@ impl Restore {
         id: ObjectId,
         to: &Path,
     ) -> Result<Answer> {
+        expect_narrow(to, self.place.allow_broad)?;
         let plan = plan(repo.store(), &repo.context(&id)?, to, &self.only)?;
         let restored = if self.dry_run { Restored::default() } else { self.apply(repo, &plan)? };
         if run.out.json {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use turntree::Result;
 use turntree::agents::hook::{Effect, Event, Moment, TouchedFile};
 use turntree::context::{Builder, Context, FileMode};
-use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
 
@@ -187,6 +187,7 @@ fn put_named(
 ) -> Result<()> {
     let Some(key) = key(root, path) else { return Ok(()) };
     match read_named(path) {
+        Ok(Some((_, bytes))) if change.is_redacted(&bytes)? => Ok(()),
         Ok(Some(content)) => builder.set_file(change, &key, Some(content)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && may_be_gone => {
             builder.set_file(change, &key, None)

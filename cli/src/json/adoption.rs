@@ -6,6 +6,8 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub(crate) struct Adoption {
     pub(crate) dry_run: bool,
+    /// The directory of the store that they go into.
+    pub(crate) store: String,
     /// Each agent with sessions, by name.
     pub(crate) agents: Vec<AdoptedAgent>,
     /// Files that could be transcripts by their names and are none.

@@ -9,6 +9,9 @@ pub(crate) mod message;
 pub(crate) mod restoration;
 pub(crate) mod table;
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 /// Hex digits of an id that people see.
 pub(crate) const ID_DIGITS: usize = 12;
 
@@ -46,7 +49,8 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 /// Text on one line of at most `width` characters, without anything a terminal would obey.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let mut line = String::new();
-    let mut chars = text.trim_start().chars().map(|c| if c.is_control() { ' ' } else { c });
+    let text = visible(text.trim_start());
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     line.extend(chars.by_ref().take(width));
     if chars.next().is_some() {
         line.pop();
@@ -59,7 +63,36 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
 /// Text without anything a terminal would obey; tabs and line ends stay.
 pub(crate) fn harmless(text: &str) -> String {
     let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+    visible(text).chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// Text with the numbers of characters that only turn the direction of others: a terminal obeys them
+/// without a sign, and then what is read is not what is there.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(turns_direction) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if turns_direction(c) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "<U+{:04X}>", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The marks, embeddings, overrides and isolates of the bidirectional algorithm.
+fn turns_direction(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+    )
 }
 
 #[cfg(test)]
@@ -94,5 +127,14 @@ mod tests {
         assert_eq!(one_line("a\u{1b}[2Jb\nc", 80), "a [2Jb c");
         assert_eq!(one_line("abcdef", 4), "abc…");
         assert_eq!(harmless("a\u{1b}[2J\tb\n"), "a\u{fffd}[2J\tb\n");
+    }
+
+    #[test]
+    fn text_that_runs_backwards_shows_why() {
+        assert_eq!(harmless("live \u{202e}edirrevo"), "live <U+202E>edirrevo");
+        assert_eq!(one_line("\u{2066}ab\u{2069}cd", 11), "<U+2066>ab…");
+        assert_eq!(harmless("\u{61c}\u{200e}\u{200f}"), "<U+061C><U+200E><U+200F>");
+        // What joins letters and pictures stays.
+        assert_eq!(harmless("\u{5d0}\u{200d}\u{1f469}"), "\u{5d0}\u{200d}\u{1f469}");
     }
 }

@@ -10,6 +10,9 @@
 //! | a longer version of a branch | its new turns go on top of the branch |
 //! | rewritten after some point | a new branch from the last common turn; the old one stays |
 //!
+//! What was redacted from the store comes in as what stands for it there (`redacted.rs`), so a file that
+//! still has it is no rewritten one.
+//!
 //! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
 //! knows what it would have known. Everything becomes visible in one operation at the end.
 
@@ -22,6 +25,7 @@ use super::detect::detect;
 use super::event::{Event, Parser};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
+use super::redacted::redacted;
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
@@ -129,7 +133,8 @@ pub fn import(
     }
     let mut input_bytes = 0;
     let mut between = Between::default();
-    let mut pieces = (format.cut)(Box::new(Cursor::new(head).chain(input))).map(|piece| {
+    let file = redacted(repo, format, Box::new(Cursor::new(head).chain(input)))?;
+    let mut pieces = (format.cut)(file).map(|piece| {
         let piece = piece?;
         between.pass(format, &piece)?;
         input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;

@@ -26,6 +26,7 @@ pub mod lines;
 mod offload;
 mod picture;
 mod piece;
+mod redacted;
 mod rejoin;
 pub mod render;
 mod search;

@@ -230,7 +230,8 @@ impl<'r> TurnWriter<'r> {
         content: Bytes,
     ) -> Result<()> {
         let files = known.map(&self.transaction, FILES)?;
-        if files.get(&self.transaction, path.as_bytes())?.is_some() {
+        let is_known = files.get(&self.transaction, path.as_bytes())?.is_some();
+        if is_known || self.transaction.is_redacted(&content)? {
             return Ok(());
         }
         let file = Some((FileMode::Regular, content));

@@ -15,6 +15,7 @@ use super::event::{Event, Parser};
 use super::format::Format;
 use super::import::{BASE, ImportNote, ImportOptions, ImportReport};
 use super::piece::Piece;
+use super::redacted::redacted_document;
 use super::source::SOURCE;
 use super::unpack::read_error;
 use crate::context::{Builder, Context, SourceEntry, SourceKind};
@@ -75,7 +76,7 @@ pub(super) fn import_whole(
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
-    let document = Checked::new(format, read_all(input)?)?;
+    let document = Checked::new(format, read_all(input)?)?.redacted(repo)?;
     let branch = document.branch(&options.session)?;
     let mut change = repo.begin();
     let tip = change.tip(&branch);
@@ -126,6 +127,19 @@ impl Checked {
         let source = Context::open(&sink, &tree)?.section(&sink, SOURCE)?;
         let source = source.ok_or_else(|| Error::invalid("the document is empty"))?.id;
         Ok(Self { format, read, bytes, told, source })
+    }
+
+    /// The same without what was redacted from the store, where it has that.
+    ///
+    /// # Errors
+    /// As for [`Checked::new`], and when what stands for something cannot be read.
+    fn redacted(self, repo: &Repository) -> Result<Self> {
+        let pieces = pieces(self.bytes.len(), &self.told.records).into_iter();
+        let redacted = redacted_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
+        match redacted {
+            Some(bytes) => Self::new(self.format, bytes),
+            None => Ok(self),
+        }
     }
 
     /// The branch it goes to in `session`.
@@ -221,9 +235,20 @@ pub(super) fn write_source(
     document: &Bytes,
     records: &[Range<usize>],
 ) -> Result<()> {
+    let pieces = pieces(document.len(), records);
+    let mut items = Vec::with_capacity(pieces.len());
+    for (kind, range) in pieces {
+        let blob = sink.write(Kind::Blob, document.slice(range))?;
+        items.push(SourceEntry { blob, kind, suffix: Bytes::new() }.to_item()?);
+    }
+    builder.set_list(sink, SOURCE, items)
+}
+
+/// A document of `len` bytes, cut at its records.
+fn pieces(len: usize, records: &[Range<usize>]) -> Vec<(SourceKind, Range<usize>)> {
     let mut pieces = Vec::new();
     let mut at = 0;
-    let end = document.len()..document.len();
+    let end = len..len;
     for record in records.iter().chain([&end]) {
         while at < record.start {
             let stop = record.start.min(at + MAX_PIECE_BYTES);
@@ -235,12 +260,7 @@ pub(super) fn write_source(
             at = record.end;
         }
     }
-    let mut items = Vec::with_capacity(pieces.len());
-    for (kind, range) in pieces {
-        let blob = sink.write(Kind::Blob, document.slice(range))?;
-        items.push(SourceEntry { blob, kind, suffix: Bytes::new() }.to_item()?);
-    }
-    builder.set_list(sink, SOURCE, items)
+    pieces
 }
 
 /// The roots of the sources on the line of `tip`: sections of equal content have equal ids.

@@ -75,6 +75,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod wholeness;
 
 pub use collect::{
     Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose, collect,

@@ -14,7 +14,7 @@ use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, links, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, pin_name};
 use crate::store::{Examination, Gone, Holes, Inventory};
 use crate::tree::{Child, Link, children};
 
@@ -142,34 +142,14 @@ impl<'a> Reach<'a> {
         self.inventory
     }
 
-    /// Whether an object can be used as the value of a ref: it is there, and so is all of its own
-    /// content. What was before it may be lost.
-    pub(super) fn is_whole(&self, id: &ObjectId) -> bool {
-        let mut open = vec![*id];
-        let mut seen = Bits::new(self.inventory.positions());
-        while let Some(id) = open.pop() {
-            let Some(position) = self.inventory.find(&id) else {
-                if self.inventory.gone(&id) == Some(Gone::Redacted) {
-                    continue;
-                }
-                return false;
-            };
-            if !seen.insert(position) {
-                continue;
-            }
-            if self.unreadable.contains(&id) {
-                return false;
-            }
-            let Ok(Some(object)) = self.inventory.read_any(&id) else { return false };
-            let Ok(links) = links(&object) else { return false };
-            match object.kind {
-                Kind::Commit => open.extend(links.first().map(|tree| tree.id)),
-                Kind::Tag
-                    if Tag::decode(&object.bytes).is_ok_and(|tag| tag.has_expired(self.now)) => {}
-                _ => open.extend(links.iter().map(|link| link.id)),
-            }
-        }
-        true
+    /// Whether it is there, and no copy of it verifies.
+    pub(super) fn is_unreadable(&self, id: &ObjectId) -> bool {
+        self.unreadable.contains(id)
+    }
+
+    /// The moment it was followed at.
+    pub(super) fn now(&self) -> i64 {
+        self.now
     }
 
     /// What each ref holds, against what its name allows.

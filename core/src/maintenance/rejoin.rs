@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::reach::Reach;
 use super::repair::{commit, newest_whole};
+use super::wholeness::Wholeness;
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Stamp};
@@ -32,8 +33,12 @@ const SEEN: [&str; 3] = ["refs/heads/", "refs/tags/", "refs/pins/"];
 
 /// The refs that change when `detached` operations are joined, by their names.
 pub(super) fn plan(reach: &Reach<'_>, detached: &[Detached]) -> Vec<RefChange> {
+    if detached.is_empty() {
+        return Vec::new();
+    }
     let before = &reach.inventory().refs().values;
-    let mut plan = Plan { reach, values: before.clone(), beside: BTreeMap::new() };
+    let whole = Wholeness::find(reach);
+    let mut plan = Plan { reach, whole, values: before.clone(), beside: BTreeMap::new() };
     for change in detached.iter().flat_map(|found| &found.operation.changes) {
         plan.make(change);
     }
@@ -75,6 +80,7 @@ pub(super) fn apply(
 /// What refs hold after the changes so far.
 struct Plan<'r, 'a> {
     reach: &'r Reach<'a>,
+    whole: Wholeness<'a>,
     values: BTreeMap<String, RefValue>,
     /// The refs beside those that could not get their values.
     beside: BTreeMap<String, String>,
@@ -110,7 +116,9 @@ impl Plan<'_, '_> {
     /// The value as far as it is whole: itself, or the newest commit before it that is.
     fn whole(&self, value: &RefValue) -> Option<RefValue> {
         match value {
-            RefValue::Object(id) => newest_whole(self.reach, *id).map(RefValue::Object),
+            RefValue::Object(id) => {
+                newest_whole(self.reach, &self.whole, *id).map(RefValue::Object)
+            }
             RefValue::Symbolic(_) => Some(value.clone()),
         }
     }

@@ -19,6 +19,7 @@ use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
 use super::give_up::give_up;
 use super::reach::Reach;
 use super::rejoin;
+use super::wholeness::Wholeness;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::Stamp;
@@ -153,8 +154,8 @@ pub fn repair(
             rejoin::apply(store, detached, &rejoin::plan(&reach, detached), stamp)?;
             continue;
         }
-        let planned = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
         if salvage.is_empty() {
+            let planned = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
@@ -242,10 +243,10 @@ fn plan_refs(
     let gone = reach.lost.iter().filter(|(id, _)| !is_saved(id));
     plan.operations =
         gone.filter(|(_, kind)| **kind == Kind::Operation).map(|(id, _)| *id).collect();
-    let history = history(examination);
+    let (history, whole) = (history(examination), Wholeness::find(reach));
     for (name, value) in &examination.inventory.refs().values {
         let RefValue::Object(old) = value else { continue };
-        if is_saved(old) || reach.is_whole(old) {
+        if is_saved(old) || whole.contains(old) {
             continue;
         }
         let earlier = history.iter().flat_map(|operation| &operation.changes);
@@ -255,7 +256,8 @@ fn plan_refs(
             Some(RefValue::Object(id)) => Some(*id),
             _ => None,
         });
-        let new = [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, start));
+        let new =
+            [*old].into_iter().chain(earlier).find_map(|start| newest_whole(reach, &whole, start));
         plan.refs.push(RefRepair { name: name.clone(), old: *old, new });
     }
     plan
@@ -274,11 +276,15 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
 
 /// The first whole commit on the line that begins with `start`; or `start`, if that is something
 /// else and whole.
-pub(super) fn newest_whole(reach: &Reach<'_>, start: ObjectId) -> Option<ObjectId> {
+pub(super) fn newest_whole(
+    reach: &Reach<'_>,
+    whole: &Wholeness<'_>,
+    start: ObjectId,
+) -> Option<ObjectId> {
     let mut tried = HashSet::new();
     let mut at = start;
     while tried.len() < MAX_TRIED && tried.insert(at) {
-        if reach.is_whole(&at) {
+        if whole.contains(&at) {
             return Some(at);
         }
         let object = reach.inventory().read_any(&at).ok()??;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, WentBack, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, WentBack, pin_name};
 use crate::store::{Holes, RefTable};
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
@@ -177,6 +177,9 @@ impl Finder<'_> {
             {
                 self.protect(&back.to, &Reason::WentBack(branch.to_string()))?;
             }
+        }
+        for id in Redactions::load(self.source, refs)?.replacements() {
+            self.protect(id, &Reason::Ref(REDACTIONS_REF.to_owned()))?;
         }
         if let Some(RefValue::Symbolic(branch)) = refs.value(HEAD)
             && let Some(RefValue::Object(id)) = refs.value(branch)

@@ -177,6 +177,15 @@ pub trait ObjectSink: ObjectSource {
     /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
 
+    /// Whether a blob of these bytes was taken out for good: then it is not to be written, and who writes
+    /// it all the same is refused in the end. Hashes them only where anything was. Never by default.
+    ///
+    /// # Errors
+    /// When that cannot be told.
+    fn is_redacted(&self, _blob: &[u8]) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Called now and then by whoever writes more than memory should hold: a sink that keeps objects
     /// in memory may put them where they belong. Does nothing by default.
     ///

@@ -41,6 +41,7 @@ mod merge_base;
 mod operations;
 mod pick;
 mod pin;
+mod redactions;
 mod resolve;
 mod revision;
 mod rollback;
@@ -67,6 +68,7 @@ pub use links::links;
 pub use merge::{Merge, MergeKind, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
+pub use redactions::{REDACTIONS_REF, Redactions};
 pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub(crate) use rollback::audit_record;
@@ -106,6 +108,7 @@ pub struct Stamp {
 pub struct Repository {
     store: Store,
     known: Mutex<Known>,
+    redactions: Mutex<redactions::Loaded>,
     /// The refs of a moment in the past, when it is looked at as it was then.
     past: Option<Arc<RefTable>>,
     /// The branch that this handle acts on, whatever HEAD says.
@@ -138,8 +141,9 @@ impl Repository {
     /// `NotFound` when there is none, `Unsupported` for a newer format, `Corrupt` when it cannot be
     /// read at all.
     pub fn open(io: Arc<dyn Io>, dir: &Path, options: OpenOptions) -> Result<Self> {
-        let (store, known) = (Store::open(io, dir, options)?, Mutex::default());
-        Ok(Self { store, known, past: None, acting_on: None })
+        let (known, redactions) = (Mutex::default(), Mutex::default());
+        let store = Store::open(io, dir, options)?;
+        Ok(Self { store, known, redactions, past: None, acting_on: None })
     }
 
     /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each of

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
+use super::redactions::refused;
 use super::{BranchName, Repository, Stamp, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
@@ -304,7 +305,8 @@ impl<'r> Transaction<'r> {
     /// nowhere. Such a commit is refused: after a failed change, build on the branch as it is now.
     ///
     /// # Errors
-    /// `NotFound` when a staged object refers to one that is not there: nothing has changed.
+    /// `NotFound` when a staged object refers to one that is not there, `Redacted` when one was redacted:
+    /// nothing has changed.
     /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
     /// made again on the new value. `InvalidInput` at [`Repository::at_operation`]. `Io` when it cannot
     /// be written: nothing has changed.
@@ -349,6 +351,10 @@ impl LinkCheck<'_> {
         let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.prepare(self.repo.store.epoch());
         let mut rescued = Vec::new();
+        let redactions = self.repo.redactions()?;
+        if let Some((id, _)) = self.staged.iter().find(|(id, _)| redactions.contains(id)) {
+            return Err(refused(id));
+        }
         for update in self.refs.values() {
             if let Some(RefValue::Object(target)) = &update.new {
                 self.rely_on(target, &update.name, &mut known, &mut rescued)?;
@@ -422,6 +428,11 @@ impl ObjectSource for Transaction<'_> {
 impl ObjectSink for Transaction<'_> {
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
         self.staged.write(kind, bytes)
+    }
+
+    fn is_redacted(&self, blob: &[u8]) -> Result<bool> {
+        let redactions = self.repo.redactions()?;
+        Ok(!redactions.is_empty() && redactions.contains(&ObjectId::of(Kind::Blob, blob)))
     }
 
     fn make_room(&mut self) -> Result<()> {

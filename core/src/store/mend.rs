@@ -24,7 +24,7 @@ use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
 use super::segment::{SegmentFile, SegmentId};
-use super::view::{Location, Place};
+use super::view::{FileId, Location, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, quarantine, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
@@ -32,8 +32,8 @@ use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
 /// Times that publishing is tried while others commit.
 const MAX_ATTEMPTS: usize = 64;
 
-/// Unpacked blocks that are kept.
-const CACHE_BYTES: usize = 32 << 20;
+/// Unpacked blocks that are kept; few where tests count how often one is unpacked.
+const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// The right to mend a store, and what there is to mend. No collection goes on meanwhile.
 #[derive(Debug)]
@@ -308,24 +308,20 @@ impl Mending<'_> {
             opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
         };
         let store = self.store.superblock.store;
-        let cache = BlockCache::new(CACHE_BYTES);
         if let Ok(pack) = Pack::open(&opened, id, store) {
             salvage.tier = salvage.tier.max(Some(pack.tier()));
             let pack = Arc::new(pack);
-            for ordinal in 0..pack.len() {
-                let Some((id, kind)) = pack.id_at(ordinal).zip(pack.kind_at(ordinal)) else {
-                    continue;
-                };
-                let place = Place::Packed(Arc::clone(&pack), kind, ordinal);
-                if place.read(&id, &cache).is_ok() {
+            for (ordinal, id, kind, is_good) in pack.try_objects(&salvage.blocks) {
+                if is_good {
                     file.saved += 1;
+                    let place = Place::Packed(Arc::clone(&pack), kind, ordinal);
                     salvage.sources.insert(id, Source::Place(place));
                 } else {
                     file.damaged += 1;
                 }
             }
             salvage.gone.extend(pack.gone());
-        } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &cache) {
+        } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &salvage.blocks) {
             let number = salvage.rebuilt.len();
             for (ordinal, id, kind) in rebuilt.objects() {
                 file.saved += 1;
@@ -357,8 +353,7 @@ impl Mending<'_> {
     fn refs_with(&self, salvage: &Salvage, listed: &RefTable, refs: &RefTable) -> Result<RefTable> {
         let (store, inventory) = (self.store, &self.examination.inventory);
         let mut operations = Operations::read(inventory, inventory.operations());
-        let packed = salvage.sources.iter().filter(|(_, source)| source.kind() == Kind::Operation);
-        for (id, _) in packed {
+        for Item { id, .. } in salvage.items().iter().filter(|item| item.kind == Kind::Operation) {
             operations.add(salvage, *id);
         }
         for pack in &salvage.adopted_packs {
@@ -480,15 +475,18 @@ impl Salvage {
         self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
     }
 
-    /// What goes into the new pack: kind by kind, since kinds share no blocks.
+    /// What goes into the new pack: kind by kind, since kinds share no blocks, and each in the order in
+    /// which it lies, so that a block is unpacked once and what resembles each other stays together.
     fn items(&self) -> Vec<Item> {
-        let mut items: Vec<Item> = self
-            .sources
-            .iter()
-            .map(|(id, source)| Item { id: *id, kind: source.kind(), lane: 0 })
-            .collect();
-        items.sort_unstable_by_key(|item| (item.kind, item.id));
-        items
+        let mut found: Vec<_> = self.sources.iter().collect();
+        found.sort_unstable_by_key(|(id, source)| (source.kind(), source.position(), **id));
+        found.iter().map(|(id, source)| Item { id: **id, kind: source.kind(), lane: 0 }).collect()
+    }
+
+    /// How many blocks were unpacked so far.
+    #[cfg(test)]
+    pub(super) fn decoded_blocks(&self) -> u64 {
+        self.blocks.decoded()
     }
 
     fn new() -> Self {
@@ -511,6 +509,17 @@ impl Salvage {
 impl Source {
     fn is_packed(&self) -> bool {
         matches!(self, Self::Place(Place::Packed(..)) | Self::Rebuilt(..))
+    }
+
+    /// Which rebuilt pack or file it lies in, and where.
+    fn position(&self) -> (Option<usize>, Option<FileId>, u64) {
+        match self {
+            Self::Place(place) => {
+                let (file, at) = place.position();
+                (None, Some(file), at)
+            }
+            Self::Rebuilt(number, _, ordinal) => (Some(*number), None, (*ordinal).into()),
+        }
     }
 
     fn kind(&self) -> Kind {

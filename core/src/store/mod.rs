@@ -64,6 +64,7 @@ pub(crate) mod codec;
 mod collect;
 mod commit;
 mod examine;
+mod gitignore;
 mod holes;
 mod index;
 mod inventory;
@@ -82,6 +83,8 @@ mod pack;
 mod publish;
 mod quarantine;
 mod refs;
+#[cfg(test)]
+mod salvaging;
 mod scan;
 mod seal;
 mod segment;
@@ -274,6 +277,7 @@ impl Store {
                 _ => {}
             }
         }
+        gitignore::create(io, dir)?;
         // The names are durable before the superblock, which makes them a store.
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         for dir in [parent.unwrap_or(Path::new(".")), dir] {

@@ -25,6 +25,9 @@ use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
 /// Largest file that is captured unless the options say otherwise, in bytes.
 pub const MAX_FILE_BYTES: u64 = 100 << 20;
 
+/// Why a file is left out that has what was taken out of the store.
+const REDACTED: &str = "its content was redacted from the store";
+
 /// The section that a directory becomes.
 pub(super) const SECTION: &str = "files";
 
@@ -266,6 +269,9 @@ impl Capture<'_> {
             Outcome::Same(stat) => {
                 self.found.read += 1;
                 (Fate::Keep, Some(stat))
+            }
+            Outcome::Changed(_, _, content) if sink.is_redacted(&content)? => {
+                skip(REDACTED.to_owned())
             }
             Outcome::Changed(stat, mode, content) => {
                 self.found.read += 1;

@@ -13,11 +13,17 @@
 //! The operation log holds old ids and the words of those who acted, so it begins anew: nothing can
 //! be undone beyond a redaction, and turns that only an undo could reach go with it.
 //!
+//! What was redacted comes again from whoever has it still, as the transcript of an agent. So the ids of
+//! contents with a match are written down, with what stands for each ([`Redactions`]): an import takes
+//! that instead, a snapshot of a directory leaves the file out, and any other change is refused.
+//!
+//! [`Redactions`]: crate::repo::Redactions
+//!
 //! Every step can be the last one before a crash. Until the refs move, nothing has happened; from
 //! then on the matches are in what nothing leads to, where the next run finds them and removes them.
 //!
 //! What this cannot do: find other encodings (base64, percent signs), or a string of which two
-//! records have a half each; empty the blocks that the file system has set free, or copies of the
+//! records have a half each; keep the string out when it comes in other surroundings than before; empty the blocks that the file system has set free, or copies of the
 //! store; keep somebody who remembers an old id from testing a guess of the whole blob against it.
 //!
 //! ```
@@ -188,7 +194,9 @@ pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Red
             return Ok(redacted);
         }
         let names_match = names_match(collection.inventory().refs(), pattern);
-        if !search.reached().is_empty() || names_match {
+        let is_unrecorded = |id| !search.redactions.contains(&id);
+        let begins = log_begin.is_none() && search.blobs().any(is_unrecorded);
+        if begins || !search.reached().is_empty() || names_match {
             rewrite::rewrite(repo, &search, pattern, &stamp)?;
             redacted.rewritten.add(Rewritten::of(&search));
             log_begin = Some(begin_log(repo, pattern, &stamp)?);

@@ -15,8 +15,8 @@ use crate::context::FileEntry;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::repo::{
-    BranchName, GRAFTS_REF, Grafts, RESTORED_FROM, ROLLED_BACK_TO, Repository, Stamp, Transaction,
-    check_full_name,
+    BranchName, GRAFTS_REF, Grafts, REDACTIONS_REF, RESTORED_FROM, ROLLED_BACK_TO, Repository,
+    Stamp, Transaction, check_full_name,
 };
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
@@ -61,6 +61,7 @@ pub(super) fn rewrite(
         }
     }
     rewriter.move_refs()?;
+    rewriter.record()?;
     rewriter.change.finish(stamp, &pattern.hide("redact: move refs"))?;
     Ok(())
 }
@@ -92,7 +93,11 @@ impl Rewriter<'_, '_> {
         let new = match kind {
             Kind::Blob => {
                 let bytes = self.pattern.replace(&bytes)?;
-                self.change.write(kind, bytes.into())?
+                // What is left of it may have been redacted before.
+                match self.search.redactions.get(&ObjectId::of(kind, &bytes)) {
+                    Some(known) => known,
+                    None => self.change.write(kind, bytes.into())?,
+                }
             }
             Kind::Node => self.tree(id, tree)?,
             Kind::Commit => self.commit(Commit::decode(&bytes)?)?,
@@ -253,6 +258,7 @@ impl Rewriter<'_, '_> {
         for (name, value) in &refs.values {
             let new_value = match value {
                 RefValue::Object(_) if name == GRAFTS_REF => RefValue::Object(self.grafts()?),
+                RefValue::Object(_) if name == REDACTIONS_REF => continue,
                 RefValue::Object(id) => RefValue::Object(self.object(id)?),
                 RefValue::Symbolic(target) => RefValue::Symbolic(self.ref_name(target)?),
             };
@@ -272,6 +278,25 @@ impl Rewriter<'_, '_> {
                 return Err(Error::invalid(message));
             }
             self.change.set_ref(&new_name, Expected::Absent, Some(new_value));
+        }
+        Ok(())
+    }
+
+    /// Writes down what stands for each content that matches, so that it does not come back. That
+    /// includes what nothing leads to any more: a session that was deleted may be imported again.
+    fn record(&mut self) -> Result<()> {
+        let mut redactions = self.search.redactions.clone();
+        for id in self.search.blobs() {
+            let new = self.object(&id)?;
+            redactions.add(id, new);
+        }
+        if redactions != self.search.redactions {
+            let blob = self.change.write(Kind::Blob, redactions.encode().into())?;
+            let expected = match self.search.inventory.refs().value(REDACTIONS_REF) {
+                Some(value) => Expected::Value(value.clone()),
+                None => Expected::Absent,
+            };
+            self.change.set_ref(REDACTIONS_REF, expected, Some(RefValue::Object(blob)));
         }
         Ok(())
     }

@@ -12,12 +12,15 @@ use rayon::prelude::*;
 use super::pattern::{Pattern, Spot};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{GRAFTS_REF, Grafts, links};
+use crate::repo::{GRAFTS_REF, Grafts, REDACTIONS_REF, Redactions, links};
 use crate::store::{HOLES_REF, Inventory};
 use crate::tree::{Item, Link, items};
 
 /// Positions that are shown of the matches in one object.
 const MAX_SPOTS: usize = 3;
+
+/// Refs that maintenance names.
+const MAINTENANCE: &str = "refs/maintenance/";
 
 /// Objects that one thread takes at a time.
 const OBJECTS_PER_TASK: usize = 64;
@@ -101,6 +104,8 @@ pub(super) struct Search<'a> {
     reached: BTreeMap<ObjectId, Kind>,
     /// Where history goes on behind what was forgotten.
     pub(super) grafts: Grafts,
+    /// What was redacted before.
+    pub(super) redactions: Redactions,
 }
 
 impl<'a> Search<'a> {
@@ -119,7 +124,7 @@ impl<'a> Search<'a> {
             .collect::<Result<_>>()?;
         let mut hits: BTreeMap<_, _> = found.into_iter().collect();
         let grafts = Grafts::load(inventory, inventory.refs())?;
-        for name in [GRAFTS_REF, HOLES_REF] {
+        for name in [GRAFTS_REF, HOLES_REF, REDACTIONS_REF] {
             if let Some(RefValue::Object(id)) = inventory.refs().value(name)
                 && let Some(position) = inventory.find(id)
             {
@@ -129,7 +134,8 @@ impl<'a> Search<'a> {
         }
         let states = vec![State::Unknown; inventory.positions()];
         let (commits, reached) = (Vec::new(), BTreeMap::new());
-        let mut search = Self { inventory, hits, states, commits, reached, grafts };
+        let redactions = Redactions::load(inventory, inventory.refs())?;
+        let mut search = Self { inventory, hits, states, commits, reached, grafts, redactions };
         search.taint()?;
         search.reach()?;
         Ok(search)
@@ -161,6 +167,12 @@ impl<'a> Search<'a> {
         let positions = self.states.iter().enumerate();
         let tainted = positions.filter(|(_, state)| **state == State::Tainted);
         tainted.filter_map(|(at, _)| self.inventory.entry(at)).map(|entry| (entry.id, entry.kind))
+    }
+
+    /// The blobs that match, whether refs lead to them or not.
+    pub(super) fn blobs(&self) -> impl Iterator<Item = ObjectId> {
+        let entries = self.hits.keys().filter_map(|at| self.inventory.entry(*at));
+        entries.filter(|entry| entry.kind == Kind::Blob).map(|entry| entry.id)
     }
 
     /// What in the object `id` matches.
@@ -309,7 +321,7 @@ pub(super) fn text_of_meta(item: &Item) -> &[u8] {
 
 /// The name of a ref, and before it what people do not choose.
 fn chosen_part(full: &str) -> Option<(&str, &str)> {
-    if full == GRAFTS_REF {
+    if full.starts_with(MAINTENANCE) {
         return None;
     }
     let name_at = full.strip_prefix("refs/")?.find('/')? + "refs/".len() + 1;

@@ -18,6 +18,8 @@ pub(in crate::store) struct BlockCache {
     max_bytes: usize,
     // Few enough to look at each.
     slots: Mutex<Vec<Slot>>,
+    #[cfg(test)]
+    decoded: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Debug)]
@@ -30,7 +32,18 @@ struct Slot {
 impl BlockCache {
     /// A cache of at most `max_bytes`, and always the block that was asked for last.
     pub(in crate::store) fn new(max_bytes: usize) -> Self {
-        Self { max_bytes, slots: Mutex::default() }
+        Self {
+            max_bytes,
+            slots: Mutex::default(),
+            #[cfg(test)]
+            decoded: std::sync::atomic::AtomicU64::new(0),
+        }
+    }
+
+    /// How many blocks were decoded for it.
+    #[cfg(test)]
+    pub(in crate::store) fn decoded(&self) -> u64 {
+        self.decoded.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// The block `number` of a pack, from here or from `decode`.
@@ -48,6 +61,8 @@ impl BlockCache {
             return Ok(Arc::clone(block));
         }
         let decoded = decode().inspect_err(|_| self.forget(key))?;
+        #[cfg(test)]
+        self.decoded.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let decoded = Arc::new(decoded);
         *block = Some(Arc::clone(&decoded));
         drop(block);

@@ -35,6 +35,25 @@ impl Pack {
         bad.collect()
     }
 
+    /// Tries every object, block by block: ordinal, id, kind, and whether it verifies. A block is held
+    /// while its objects are read, and one that cannot be unpacked is not tried again.
+    pub(in crate::store) fn try_objects(
+        &self,
+        cache: &BlockCache,
+    ) -> impl Iterator<Item = (u32, ObjectId, Kind, bool)> {
+        let blocks = self.frames.blocks().map(|(number, block)| (number, *block));
+        let blocks = blocks.filter(|(_, b)| matches!(b.kind, BlockKind::Objects(_)));
+        blocks.flat_map(move |(number, block)| {
+            let open = self.block(number, cache).ok();
+            (block.first..block.first + block.objects).filter_map(move |ordinal| {
+                let (id, kind) = self.id_at(ordinal).zip(self.kind_at(ordinal))?;
+                let read = open.as_ref().and_then(|open| open.read(ordinal, cache).ok());
+                let is_good = read.is_some_and(|bytes| verify(kind, &bytes, &id).is_ok());
+                Some((ordinal, id, kind, is_good))
+            })
+        })
+    }
+
     /// The objects of a kind, by ordinal.
     pub(in crate::store) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (u32, ObjectId)> {
         let blocks = self.frames.blocks().map(|(_, block)| *block);

@@ -220,7 +220,7 @@ window.addEventListener("beforeprint", () => {
 
 const theme = remembered((store) => store.getItem("turntree-theme"));
 if (theme === "light" || theme === "dark") root.dataset.theme = theme;
-byId("title").textContent = header.title;
+document.title = byId("title").textContent = visible(header.title);
 byId("about").textContent = [branches.length > 1 && plural(branches.length, "branch", "branches"), plural(turns.length, "turn"), plural(raw.m.length, "message")].filter(Boolean).join(" \u00b7 ");
 drawMap();
 drawBranches();

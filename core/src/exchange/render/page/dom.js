@@ -2,6 +2,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
+/** A text with the numbers of characters that only turn the direction of others. */
+const visible = (text) =>
+  text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (mark) => `<U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null || value === false) continue;
@@ -10,12 +14,12 @@ function fill(node, attributes, children) {
     } else if (name === "width%") {
       node.style.width = `${value}%`;
     } else {
-      node.setAttribute(name, value === true ? "" : String(value));
+      node.setAttribute(name, value === true ? "" : visible(String(value)));
     }
   }
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    node.append(child instanceof Node ? child : document.createTextNode(visible(String(child))));
   }
   return node;
 }

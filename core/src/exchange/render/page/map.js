@@ -102,5 +102,5 @@ function markMap(branch, turn) {
   map.cursor.setAttribute("cy", y);
   map.cursor.setAttribute("class", `cursor ${color(branches[owner.get(turn)])}`);
   map.picture.setAttribute("aria-valuenow", turns[turn].turn);
-  map.picture.setAttribute("aria-valuetext", `turn ${turns[turn].turn} on ${branch.name}: ${firstLine(turns[turn].message)}`);
+  map.picture.setAttribute("aria-valuetext", visible(`turn ${turns[turn].turn} on ${branch.name}: ${firstLine(turns[turn].message)}`));
 }

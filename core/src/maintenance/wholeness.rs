@@ -1,0 +1,88 @@
+//! What of a damaged store is whole: there, and so is all of its own content.
+//!
+//! A repair asks this of one commit after another, which share most of what they hold, and an archive
+//! unpacks a large block for any object. So everything that has links is read once, front to back,
+//! and what is missing is followed backwards.
+
+use super::mark::Bits;
+use super::reach::Reach;
+use crate::error::Result;
+use crate::object::{Kind, ObjectId, Tag};
+use crate::repo::links;
+use crate::store::{Gone, Inventory};
+use crate::tree::Link;
+
+/// What is whole, as a repair at the moment of a [`Reach`] sees it.
+#[derive(Debug)]
+pub(super) struct Wholeness<'a> {
+    inventory: &'a Inventory<'a>,
+    /// Positions of what is not.
+    broken: Bits,
+}
+
+impl<'a> Wholeness<'a> {
+    /// Reads every object with links. Memory: eight bytes for each link.
+    pub(super) fn find(reach: &Reach<'a>) -> Self {
+        let inventory = reach.inventory();
+        let mut whole = Self { inventory, broken: Bits::new(inventory.positions()) };
+        let (mut needs, mut open) = (Vec::new(), Vec::new());
+        for position in 0..inventory.positions() {
+            let Some(entry) = inventory.entry(position) else { continue };
+            if inventory.find(&entry.id) != Some(position) {
+                continue;
+            }
+            let linked = match entry.kind {
+                _ if reach.is_unreadable(&entry.id) => None,
+                Kind::Blob | Kind::Operation => Some(Vec::new()),
+                kind => whole.content(kind, &entry.id, reach.now()).ok(),
+            };
+            let targets = linked.and_then(|links| whole.targets(&links));
+            match (targets, u32::try_from(position)) {
+                (Some(targets), Ok(position)) => {
+                    needs.extend(targets.into_iter().map(|target| (target, position)));
+                }
+                _ => open.push(position),
+            }
+        }
+        needs.sort_unstable();
+        while let Some(position) = open.pop() {
+            if !whole.broken.insert(position) {
+                continue;
+            }
+            let from = needs.partition_point(|(target, _)| (*target as usize) < position);
+            let needing = needs.get(from..).unwrap_or_default().iter();
+            let needing = needing.take_while(|(target, _)| *target as usize == position);
+            open.extend(needing.map(|(_, at)| *at as usize));
+        }
+        whole
+    }
+
+    /// Whether an object can be used as the value of a ref. What was before it may be lost.
+    pub(super) fn contains(&self, id: &ObjectId) -> bool {
+        match self.inventory.find(id) {
+            Some(position) => !self.broken.contains(position),
+            None => self.inventory.gone(id) == Some(Gone::Redacted),
+        }
+    }
+
+    /// What belongs to an object: to a commit its context, and to a tag that has expired nothing.
+    fn content(&self, kind: Kind, id: &ObjectId, now: i64) -> Result<Vec<Link>> {
+        let Some(object) = self.inventory.read_any(id)? else { return Ok(Vec::new()) };
+        let mut links = links(&object)?;
+        match kind {
+            Kind::Commit => links.truncate(1),
+            Kind::Tag if Tag::decode(&object.bytes)?.has_expired(now) => links.clear(),
+            _ => {}
+        }
+        Ok(links)
+    }
+
+    /// Where these lie; nothing when one is missing that was not redacted.
+    fn targets(&self, links: &[Link]) -> Option<Vec<u32>> {
+        let is_redacted = |id| self.inventory.gone(id) == Some(Gone::Redacted);
+        let links = links.iter().map(|link| &link.id);
+        let links = links.map(|id| (id, self.inventory.find(id)));
+        let wanted = links.filter(|(id, found)| found.is_some() || !is_redacted(id));
+        wanted.map(|(_, found)| found.and_then(|at| u32::try_from(at).ok())).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! The file that keeps a store out of the git repository around it: sessions hold whatever an agent
+//! has seen, and `git add -A` must not publish them.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+
+use super::io::{Access, Io};
+use crate::error::{Error, Result};
+
+/// The name of the file.
+pub(super) const FILE_NAME: &str = ".gitignore";
+
+/// Every name in the directory, its own too.
+const EVERYTHING: &[u8] = b"*\n";
+
+/// Makes the file in a new store, durable but for its name. One that says something else is left as
+/// it is; an empty one is that of a process that ended before it was done.
+///
+/// # Errors
+/// `Io`, naming it.
+pub(super) fn create(io: &dyn Io, dir: &Path) -> Result<()> {
+    let path = dir.join(FILE_NAME);
+    let failed = |source| Error::io(format!("create {}", path.display()), source);
+    let file = match io.create(&path) {
+        Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+            io.open(&path, Access::Write).map_err(failed)?
+        }
+        created => created.map_err(failed)?,
+    };
+    let mut begin = [0; EVERYTHING.len()];
+    let read = file.read_at(&mut begin, 0).map_err(failed)?;
+    if begin.get(..read).is_some_and(|found| EVERYTHING.starts_with(found)) {
+        file.write_at(EVERYTHING, 0).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+    }
+    Ok(())
+}

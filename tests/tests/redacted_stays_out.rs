@@ -1,0 +1,272 @@
+//! What was redacted from a store does not come back from whoever has it still.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Cursor;
+
+use turntree::ErrorKind;
+use turntree::context::{Builder, FileMode, Selection};
+use turntree::exchange::{FollowOptions, Followed, follow};
+use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, redact};
+use turntree::object::{Kind, ObjectId, ObjectSink};
+use turntree::repo::{BranchName, Snapshot};
+use turntree::store::{Thoroughness, Tier};
+use turntree::workspace::{CaptureOptions, Restore, prepare};
+use turntree_tests::desk::{Desk, reasons};
+use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
+
+/// In a prompt, so also in the words of its turn.
+const SECRET: &str = "part 8 of the parser";
+
+fn hide(text: &str) -> Pattern {
+    Pattern::literal(text, "[redacted]").unwrap()
+}
+
+fn take_out(sandbox: &Sandbox, secret: &str) {
+    let redacted = redact(&sandbox.repo, &hide(secret), &stamp(9)).unwrap();
+    assert!(redacted.redacted_ids > 0, "{secret} was never there");
+}
+
+/// Nothing has it, and the store is whole.
+fn assert_out(sandbox: &Sandbox, secret: &str) {
+    let repo = sandbox.reopened();
+    assert_eq!(plan_redaction(&repo, &hide(secret)).unwrap().matches, 0, "{secret} is back");
+    let report = fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap();
+    assert_eq!(report.findings, []);
+}
+
+fn branches(sandbox: &Sandbox) -> Vec<String> {
+    sandbox.reopened().branches().into_iter().map(|(name, _)| name.to_string()).collect()
+}
+
+#[test]
+fn a_transcript_that_comes_again_is_unchanged() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    sandbox.import("task", text.as_bytes()).unwrap();
+    take_out(&sandbox, SECRET);
+    let again = sandbox.import("task", text.as_bytes()).unwrap();
+    assert_eq!((again.turns, again.branch.to_string().as_str()), (0, "task/main"));
+    assert_out(&sandbox, SECRET);
+
+    // And goes on where it was, with a second one that came since.
+    let longer = claude_code(40);
+    let report = sandbox.import("task", longer.as_bytes()).unwrap();
+    assert!(report.turns > 0);
+    assert_eq!(branches(&sandbox), ["task/main"]);
+    assert_out(&sandbox, SECRET);
+    let source = String::from_utf8(sandbox.source(&report.head)).unwrap();
+    assert_eq!(source, longer.replace(SECRET, "[redacted]"));
+    let late = "part 28 of the parser";
+    take_out(&sandbox, late);
+    assert_eq!(sandbox.import("task", longer.as_bytes()).unwrap().turns, 0);
+    assert_eq!(branches(&sandbox), ["task/main"]);
+    for secret in [SECRET, late] {
+        assert_out(&sandbox, secret);
+    }
+}
+
+#[test]
+fn collections_do_not_forget_it() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    sandbox.import("task", text.as_bytes()).unwrap();
+    take_out(&sandbox, SECRET);
+    for purpose in [Purpose::Repack(Tier::Archive), Purpose::Gc, Purpose::Repack(Tier::Compacted)] {
+        collect(&sandbox.repo, purpose, &stamp(10), &mut |_| {}).unwrap();
+        assert_eq!(sandbox.import("task", text.as_bytes()).unwrap().turns, 0);
+        assert_out(&sandbox, SECRET);
+    }
+}
+
+#[test]
+fn a_session_that_was_deleted_comes_back_without_it() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    for deleted_first in [true, false] {
+        sandbox.import("task", text.as_bytes()).unwrap();
+        let delete = || {
+            let mut change = sandbox.repo.begin();
+            change.delete_branch(&BranchName::main("task").unwrap());
+            change.finish(&stamp(5), "delete").unwrap();
+        };
+        if deleted_first {
+            delete();
+        }
+        let secret = if deleted_first { SECRET } else { "part 4 of the parser" };
+        take_out(&sandbox, secret);
+        if !deleted_first {
+            delete();
+        }
+        let back = sandbox.import("task", text.as_bytes()).unwrap();
+        assert!(back.turns > 0);
+        assert_out(&sandbox, secret);
+        let other = sandbox.import(&secret.replace(' ', "-"), text.as_bytes()).unwrap();
+        assert!(other.turns > 0);
+        assert_out(&sandbox, secret);
+    }
+}
+
+#[test]
+fn what_stands_for_it_may_be_redacted_too() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(20);
+    sandbox.import("task", text.as_bytes()).unwrap();
+    take_out(&sandbox, SECRET);
+    take_out(&sandbox, "Please look at [redacted]");
+    assert_eq!(sandbox.import("task", text.as_bytes()).unwrap().turns, 0);
+    assert_eq!(branches(&sandbox), ["task/main"]);
+    assert_out(&sandbox, SECRET);
+}
+
+#[test]
+fn a_pattern_that_is_in_every_id_ends_too() {
+    let sandbox = Sandbox::new();
+    let text = claude_code(12);
+    sandbox.import("task", text.as_bytes()).unwrap();
+    let digit = Pattern::regex("[0-9a-f]{4}", "REST").unwrap();
+    for _ in 0..2 {
+        redact(&sandbox.repo, &digit, &stamp(9)).unwrap();
+        assert!(plan_redaction(&sandbox.reopened(), &digit).unwrap().is_empty());
+    }
+    take_out(&sandbox, "parser");
+    assert_out(&sandbox, "parser");
+}
+
+/// One event of a hook.
+fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
+    let options = FollowOptions {
+        session: "task".to_owned(),
+        stamp: stamp(1),
+        files: &mut |_, _, _| Ok(BTreeMap::new()),
+        before: vec![("src/before.rs".to_owned(), "before".into())],
+    };
+    follow(&sandbox.repo, Cursor::new(text.as_bytes()), notes, options).unwrap().unwrap()
+}
+
+#[test]
+fn a_transcript_that_is_followed_goes_on_and_is_quick_again() {
+    let sandbox = Sandbox::new();
+    let mut text = claude_code(9);
+    let notes = step(&sandbox, &text, None).notes;
+    take_out(&sandbox, SECRET);
+    let (mut notes, mut was_quick) = (notes, false);
+    for turn in 9..60 {
+        for record in claude_code_turn(turn) {
+            text += &record;
+            text.push('\n');
+            let followed = step(&sandbox, &text, notes.as_deref());
+            assert_eq!(followed.branch.to_string(), "task/main");
+            (notes, was_quick) = (followed.notes, followed.was_quick);
+        }
+        if turn % 10 == 0 {
+            assert_out(&sandbox, SECRET);
+        }
+    }
+    assert!(was_quick, "once it lies far behind");
+    assert_eq!(branches(&sandbox), ["task/main"]);
+    let head = sandbox.repo.tip(&BranchName::main("task").unwrap()).unwrap();
+    let source = String::from_utf8(sandbox.source(&head)).unwrap();
+    assert_eq!(source, text.replace(SECRET, "[redacted]"));
+    assert_out(&sandbox, SECRET);
+}
+
+#[test]
+fn documents_come_in_without_it_too() {
+    let chat = r#"{"model": "m", "messages": [{"role": "user", "content": "the key is k-1234"},
+        {"role": "assistant", "content": "thanks"}], "note": "k-1234 again"}"#;
+    let list = r#"[{"role": "user", "content": "the key is k-1234"}, {"role": "assistant", "content": "thanks"}]"#;
+    let swarm = include_str!("../vectors/swarmsdk/snapshot-2.1.0-swarm.json");
+    let is_plain =
+        |word: &&str| word.len() > 12 && word.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let word = swarm.split('"').find(|word| is_plain(word) && word.contains(' ')).unwrap();
+    for (document, format, secret) in [
+        (chat, Some("openai-chat"), "k-1234"),
+        (list, Some("openai-chat"), "k-1234"),
+        (swarm, None, word),
+    ] {
+        let sandbox = Sandbox::new();
+        let import = || match format {
+            Some(format) => sandbox.import_as("task", format, document.as_bytes()),
+            None => sandbox.import("task", document.as_bytes()),
+        };
+        import().unwrap();
+        take_out(&sandbox, secret);
+        let again = import().unwrap();
+        assert_eq!(again.turns, 0, "{format:?}");
+        assert_out(&sandbox, secret);
+        assert_eq!(branches(&sandbox).len(), 1);
+    }
+}
+
+#[test]
+fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
+    let desk = Desk::new();
+    desk.write("key.env", "KEY=k-1234\n");
+    desk.write("a.rs", "fn a() {}\n");
+    desk.snapshot();
+    take_out(&desk.sandbox, "k-1234");
+    desk.write("a.rs", "fn b() {}\n");
+    let captured = desk.snapshot_with(&CaptureOptions::default());
+    assert_eq!(reasons(&captured)["key.env"], "its content was redacted from the store");
+    assert_eq!(desk.files()["key.env"].1, "KEY=[redacted]\n", "what is known of it stays");
+    assert_eq!(fs::read_to_string(desk.path("key.env")).unwrap(), "KEY=k-1234\n");
+    assert_out(&desk.sandbox, "k-1234");
+    // Nor by what goes back, which could not bring it back again.
+    let repo = &desk.sandbox.repo;
+    let branch = BranchName::new("desk", "main").unwrap();
+    let restore = Restore {
+        from: repo.commit(&repo.tip(&branch).unwrap()).unwrap().parents[0],
+        branch,
+        only: Selection::default(),
+        workspace: Some(desk.work.clone()),
+        is_rollback: false,
+        keep_lessons: false,
+        audit: false,
+        message: "back".into(),
+    };
+    let prepared = prepare(repo, &restore, &CaptureOptions::default(), &stamp(2)).unwrap();
+    prepared.apply(&stamp(3), "back").unwrap();
+    assert_eq!(fs::read_to_string(desk.path("a.rs")).unwrap(), "fn a() {}\n");
+    assert_eq!(fs::read_to_string(desk.path("key.env")).unwrap(), "KEY=k-1234\n");
+    // Another content is another file.
+    desk.write("key.env", "KEY=from the environment\n");
+    desk.snapshot();
+    assert_eq!(desk.files()["key.env"].1, "KEY=from the environment\n");
+}
+
+#[test]
+fn any_other_change_that_has_it_is_refused() {
+    let sandbox = Sandbox::new();
+    let branch = BranchName::main("task").unwrap();
+    let take = |content: &str| {
+        let mut change = sandbox.repo.begin();
+        let mut builder = Builder::new();
+        let file = Some((FileMode::Regular, content.to_owned().into()));
+        builder.set_file(&mut change, "key.env", file).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        change.snapshot(&branch, Snapshot::new(tree, "a turn", &stamp(1))).unwrap();
+        change.finish(&stamp(1), "snapshot")
+    };
+    take("KEY=k-1234").unwrap();
+    take_out(&sandbox, "k-1234");
+    let tip = sandbox.repo.tip(&branch);
+    let error = take("KEY=k-1234").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Redacted);
+    assert!(!error.to_string().contains("k-1234"), "{error}");
+    assert_eq!(sandbox.repo.tip(&branch), tip);
+    let mut change = sandbox.repo.begin();
+    change.write(Kind::Blob, "KEY=k-1234".into()).unwrap();
+    assert_eq!(change.flush().unwrap_err().kind(), ErrorKind::Redacted);
+    take("KEY=other").unwrap();
+    assert_out(&sandbox, "k-1234");
+    let id = ObjectId::of(Kind::Blob, b"KEY=k-1234");
+    assert!(
+        !sandbox
+            .reopened()
+            .store()
+            .find(&id.to_string().parse().unwrap(), 1)
+            .iter()
+            .any(|(found, _)| *found == id)
+    );
+}

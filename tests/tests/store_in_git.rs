@@ -1,0 +1,58 @@
+//! A store inside a git repository stays out of it: sessions hold whatever an agent has seen.
+
+use std::fs;
+use std::sync::Arc;
+
+use turntree::maintenance::{Pattern, fsck, redact};
+use turntree::repo::Repository;
+use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree_tests::git::{Git, is_installed};
+use turntree_tests::{Sandbox, claude_code, stamp};
+
+#[test]
+fn git_adds_nothing_of_a_store() {
+    if !is_installed() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.import("task", claude_code(12).as_bytes()).unwrap();
+    let git = Git::init(sandbox.folder());
+    assert_eq!(git.run(&["status", "--porcelain", "--untracked-files=all"]), "");
+    git.run(&["add", "-A"]);
+    assert_eq!(git.run(&["ls-files"]), "");
+    // What is written later is no more git's than what was there.
+    sandbox.import("other", claude_code(20).as_bytes()).unwrap();
+    redact(&sandbox.repo, &Pattern::literal("parser", "[gone]").unwrap(), &stamp(3)).unwrap();
+    git.run(&["add", "-A"]);
+    assert_eq!(git.run(&["ls-files"]), "");
+}
+
+#[test]
+fn the_file_is_one_of_the_store_and_an_old_store_does_without() {
+    let sandbox = Sandbox::new();
+    sandbox.import("task", claude_code(12).as_bytes()).unwrap();
+    let file = sandbox.store().join(".gitignore");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "*\n");
+    let findings = |repo: &Repository| {
+        let (depth, now) = (Thoroughness::Full, stamp(60).time);
+        fsck(repo.store(), depth, now, &mut |_, _| {}).unwrap().findings
+    };
+    assert_eq!(findings(&sandbox.reopened()), []);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(findings(&sandbox.reopened()), []);
+    sandbox.import("task", claude_code(20).as_bytes()).unwrap();
+    assert!(!file.exists(), "nobody but who makes a store makes it");
+}
+
+#[test]
+fn one_that_was_begun_is_finished_and_what_somebody_wrote_stays() {
+    for (there, expected) in [("", "*\n"), ("*", "*\n"), ("!kept\n", "!kept\n")] {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("store");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(".gitignore"), there).unwrap();
+        let new = NewStore { id: [1; 16] };
+        Repository::init(Arc::new(RealIo), &dir, &new, OpenOptions::new([1; 16])).unwrap();
+        assert_eq!(fs::read_to_string(dir.join(".gitignore")).unwrap(), expected);
+    }
+}

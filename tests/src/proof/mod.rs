@@ -16,6 +16,7 @@ pub mod full_disk;
 pub mod linear;
 pub mod manifests;
 pub mod meddling;
+mod overtaken;
 #[cfg(target_os = "linux")]
 pub mod power;
 mod processes;

@@ -12,6 +12,7 @@
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
 //! | [`browser`] | a headless Chromium to look at pages with |
+//! | [`model`] | manifests, segments, sealing and collection in a few bits, looked at whole |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`git`] | git itself, as a judge |
 //! | [`talk`] | servers that are talked to in lines |
@@ -26,6 +27,7 @@ pub mod counting;
 pub mod desk;
 pub mod every_command;
 pub mod git;
+pub mod model;
 pub mod mutants;
 pub mod ollm;
 pub mod oracle;

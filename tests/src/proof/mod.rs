@@ -14,7 +14,9 @@ pub mod damage;
 pub mod failures;
 pub mod full_disk;
 pub mod linear;
+pub mod manifests;
 pub mod meddling;
+mod overtaken;
 #[cfg(target_os = "linux")]
 pub mod power;
 mod processes;
@@ -114,6 +116,11 @@ pub fn work(arguments: &[String]) -> Option<ExitCode> {
 
 /// Every layer, from the disk up.
 pub const LAYERS: &[Layer] = &[
+    Layer {
+        name: "manifests",
+        about: "every order of openings, commits, sealings and collections, in a model",
+        run: manifests::run,
+    },
     Layer {
         name: "crashes",
         about: "the machine crashes in any call, keeps any part of what was not synced, and again",

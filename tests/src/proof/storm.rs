@@ -1,5 +1,6 @@
 //! A kill storm: waves of processes that write, read and tidy up one store, most of them killed at a
-//! random instant, some before they have begun, some all at once.
+//! random instant, some before they have begun, some all at once; and long captures that are stopped
+//! while others collect, see [`super::overtaken`].
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +16,7 @@ use super::content::{prove, state};
 use super::processes::{Ended, PATIENCE, Started, field, turntree, worker};
 use super::promise::{Promise, check_restored};
 use super::worker::{Acknowledged, IMPORTED, SECRETS};
-use super::{Effort, Figures};
+use super::{Effort, Figures, overtaken};
 use crate::claude_code;
 use crate::sim::Random;
 
@@ -117,11 +118,12 @@ struct Storm<'e> {
 /// When a promise is broken.
 #[must_use]
 pub fn run(effort: &Effort) -> Figures {
+    let mut figures = Figures::default();
+    overtaken::run(effort, &mut figures);
     let mut sum = Tally::default();
     for round in 0..effort.scale {
         Storm::new(effort, effort.seed.wrapping_add(round)).run(&mut sum);
     }
-    let mut figures = Figures::default();
     figures.add("processes started", sum.processes);
     figures.add("of them killed", sum.kills);
     figures.add("commits acknowledged", sum.acknowledged);

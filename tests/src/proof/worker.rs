@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `commits SEED COUNT BRANCH...` | commits turns as fast as it can | each turn, after its commit was acknowledged |
 //! | `reads SEED COUNT` | reads what branches lead to | nothing |
+//! | `stays SEED BRANCH` | commits one turn, and stops itself before it ends | the turn |
 //! | `stops SEED CALL commit\|gc\|repack` | commits a turn or collects, and stops itself in a call | the turn |
 //!
 //! A job ends with 0 when it is done, with 5 when it met a lock, and with 1 and a word on stderr for
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use rustix::process::{Signal, getpid, kill_process};
 use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::ObjectId;
@@ -96,6 +98,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
             commits(Path::new(store), number(seed), number(count), branches)
         }
         ["reads", store, seed, count] => reads(Path::new(store), number(seed), number(count)),
+        ["stays", store, seed, branch] => stays(Path::new(store), number(seed), branch),
         ["stops", store, seed, call, job] => {
             stops(Path::new(store), number(seed), number(call), job)
         }
@@ -162,6 +165,16 @@ fn reads(store: &Path, seed: u64, count: u64) -> Result<(), Stopped> {
             prover.turn(&entry.id, &entry.commit).map_err(Stopped::Wrong)?;
         }
     }
+    Ok(())
+}
+
+/// Commits a turn and keeps its segment until somebody lets it go on.
+fn stays(store: &Path, seed: u64, name: &str) -> Result<(), Stopped> {
+    let repo = open(store, seed)?;
+    let number = seed * TURNS;
+    let id = commit(&repo, &branch(name)?, number)?;
+    println!("{}", Acknowledged { branch: name.to_owned(), id, number });
+    kill_process(getpid(), Signal::STOP).expect("a process may stop itself");
     Ok(())
 }
 

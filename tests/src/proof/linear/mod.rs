@@ -2,7 +2,8 @@
 //!
 //! Threads that share a handle, threads with handles of their own and processes change a few refs of
 //! one store on a real disk, at random and without waiting for each other, while everything is
-//! packed again and again. Each notes when every call began and ended, on the monotonic clock of the
+//! packed again and again. Now and then many handles come at once and go, and leave more idle segments
+//! than stay idle; then one goes on that has been open from the beginning and asleep. Each notes when every call began and ended, on the monotonic clock of the
 //! system, which all processes share. Afterwards the [`history`] is checked.
 
 pub mod history;
@@ -11,8 +12,8 @@ mod worker;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use turntree::ErrorKind;
@@ -35,6 +36,14 @@ const PROCESSES: u64 = 3;
 /// Calls of each in a history. All together stay under the number of operations that are kept.
 const CALLS: u64 = 60;
 
+/// Handles that are asleep until a crowd of others has come and gone behind a collection: more than
+/// leave segments that stay idle.
+const SLEEPERS: u64 = 3;
+const CROWD: u64 = 11;
+
+/// Two in so many histories have them, since the collector shares its handle in every second one: every collection and commit in it is one that the disk syncs.
+const CROWDED_ONE_IN: u64 = 20;
+
 /// Histories at scale 1.
 const HISTORIES: u64 = 100;
 
@@ -54,7 +63,7 @@ pub fn run(effort: &Effort) -> Figures {
         let seed = random.draw();
         let _repeat =
             Repeat(format!("history {number}, seed {seed}, as far as the system plays along"));
-        let (history, witness, collected) = record(&effort.programs.prove, seed, number % 2 == 0);
+        let (history, witness, collected) = record(&effort.programs.prove, seed, number);
         let calls = witness.check(&history);
         let unclaimed = witness.unclaimed(&history);
         assert!(unclaimed.is_empty(), "nobody did {unclaimed:?}");
@@ -67,6 +76,10 @@ pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();
     figures.add("histories", HISTORIES * effort.scale);
     figures.add("threads and processes in each", SHARING + ALONE + PROCESSES);
+    figures.add(
+        "handles that slept in each, and that came and went",
+        format!("{SLEEPERS}, {}", SLEEPERS * CROWD),
+    );
     figures.add("commits", sum.committed);
     figures.add("lost races", sum.refused);
     figures.add("reads", sum.reads);
@@ -77,7 +90,8 @@ pub fn run(effort: &Effort) -> Figures {
 
 /// One history of a new store, the order it recorded, and how many collections there were: by the
 /// handle that threads share, or by one of its own.
-fn record(prove: &Path, seed: u64, shares: bool) -> (Vec<Event>, Witness, u64) {
+fn record(prove: &Path, seed: u64, history: u64) -> (Vec<Event>, Witness, u64) {
+    let (shares, is_crowded) = (history % 2 == 0, history % CROWDED_ONE_IN < 2);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path().join("store");
     Store::create(&RealIo, &dir, &NewStore { id: [4; 16] }).expect("a new store");
@@ -90,11 +104,12 @@ fn record(prove: &Path, seed: u64, shares: bool) -> (Vec<Event>, Witness, u64) {
     let handles = (0..SHARING).map(|_| &shared).chain(&others);
     let mut children: Vec<Child> =
         (0..PROCESSES).map(|n| start(prove, &dir, seed ^ (100 + n))).collect();
-    let done = AtomicBool::new(false);
-    let (history, collections) = thread::scope(|threads| {
-        let collector = threads.spawn(|| match shares {
-            true => collect_until(&shared, &done),
-            false => collect_until(&open(2000), &done),
+    let sleepers: Vec<Repository> = (300..300 + SLEEPERS).map(open).collect();
+    let collector = Collector::default();
+    let history = thread::scope(|threads| {
+        let collects = threads.spawn(|| match shares {
+            true => collector.work(&shared),
+            false => collector.work(&open(2000)),
         });
         // They have the store open by now, and wait for this line.
         for child in &mut children {
@@ -106,15 +121,19 @@ fn record(prove: &Path, seed: u64, shares: bool) -> (Vec<Event>, Witness, u64) {
             let store = handle.store();
             workers.push(threads.spawn(move || worker::work(store, seed ^ number, CALLS)));
         }
+        if is_crowded {
+            workers.push(threads.spawn(|| visit(&collector, &sleepers, seed, &open)));
+        }
         let mut history: Vec<Event> = Vec::new();
         for worker in workers {
             history.extend(worker.join().expect("a thread that ends"));
         }
         history.extend(children.into_iter().flat_map(results));
-        done.store(true, Ordering::Relaxed);
-        (history, collector.join().expect("a thread that ends"))
+        collector.done.store(true, Ordering::Relaxed);
+        collects.join().expect("a thread that ends");
+        history
     });
-    (history, Witness::of(open(1000).store()), collections)
+    (history, Witness::of(open(1000).store()), collector.collections())
 }
 
 fn start(prove: &Path, dir: &Path, seed: u64) -> Child {
@@ -132,21 +151,87 @@ fn results(mut child: Child) -> Vec<Event> {
     events
 }
 
-/// Packs everything again and again, and says how often.
-fn collect_until(repo: &Repository, done: &AtomicBool) -> u64 {
-    let mut collections = 0;
-    let purposes = [Purpose::Repack(Tier::Hot), Purpose::Gc];
-    for purpose in purposes.into_iter().cycle() {
-        if done.load(Ordering::Relaxed) {
-            break;
+/// Wakes one handle after the other, each behind a collection and a crowd that came and went.
+fn visit(
+    collector: &Collector,
+    sleepers: &[Repository],
+    seed: u64,
+    open: &dyn Fn(u64) -> Repository,
+) -> Vec<Event> {
+    let mut history = Vec::new();
+    for (sleeper, number) in sleepers.iter().zip(400..) {
+        let _still = collector.hold_after_another();
+        let first = number << 8;
+        // All of them before the first one goes: each has a segment of its own.
+        let crowd: Vec<Repository> = (first..first + CROWD).map(open).collect();
+        for (passer, number) in crowd.iter().zip(first..) {
+            history.extend(worker::work(passer.store(), seed ^ number, 1));
         }
-        match collect(repo, purpose, &stamp(2), &mut |_| {}) {
-            Ok(_) => collections += 1,
-            // More is committed all the time than it can look at.
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+        drop(crowd);
+        history.push(worker::change(sleeper.store(), &mut Random(seed ^ number)));
+        // Whoever comes now knows only what is on the disk.
+        history.push(worker::read(open(number).store()));
+    }
+    history
+}
+
+/// Somebody who packs everything again and again, and can be held.
+#[derive(Debug, Default)]
+struct Collector {
+    done: AtomicBool,
+    is_wanted: AtomicBool,
+    collections: Mutex<u64>,
+}
+
+impl Collector {
+    fn work(&self, repo: &Repository) {
+        // Also when it panics: somebody may wait for it.
+        let _ends = Ends(&self.done);
+        let purposes = [Purpose::Repack(Tier::Hot), Purpose::Gc];
+        for purpose in purposes.into_iter().cycle() {
+            if self.done.load(Ordering::Relaxed) {
+                break;
+            }
+            while self.is_wanted.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            let mut collections = self.lock();
+            match collect(repo, purpose, &stamp(2), &mut |_| {}) {
+                Ok(_) => *collections += 1,
+                // More is committed all the time than it can look at.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+            }
         }
     }
-    collections
+
+    /// Waits for a collection that begins after this, and lets none begin until the guard goes.
+    fn hold_after_another(&self) -> MutexGuard<'_, u64> {
+        let before = self.collections();
+        while self.collections() == before && !self.done.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        self.is_wanted.store(true, Ordering::Relaxed);
+        let held = self.lock();
+        self.is_wanted.store(false, Ordering::Relaxed);
+        held
+    }
+
+    fn collections(&self) -> u64 {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.collections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says that something is done, however it ends.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Calls that began before one ended that had begun before.

@@ -50,22 +50,27 @@ pub(super) fn work(store: &Store, seed: u64, calls: u64) -> Vec<Event> {
 
 fn act(store: &Store, random: &mut Random) -> Event {
     match random.below(4) {
-        0 => {
-            let began = now();
-            store.refresh().expect("readers wait for nobody");
-            let refs = store.refs();
-            let call = Call::Read(refs.sequence, refs.values.clone());
-            Event { began, ended: now(), call }
+        0 => read(store),
+        _ => {
+            if random.below(2) == 0 {
+                store.refresh().expect("readers wait for nobody");
+            }
+            change(store, random)
         }
-        _ => change(store, random),
     }
 }
 
-fn change(store: &Store, random: &mut Random) -> Event {
-    if random.below(2) == 0 {
-        // Otherwise it expects what this handle saw last.
-        store.refresh().expect("readers wait for nobody");
-    }
+/// Reads the refs.
+pub(super) fn read(store: &Store) -> Event {
+    let began = now();
+    store.refresh().expect("readers wait for nobody");
+    let refs = store.refs();
+    let call = Call::Read(refs.sequence, refs.values.clone());
+    Event { began, ended: now(), call }
+}
+
+/// A random change that expects what this handle saw last.
+pub(super) fn change(store: &Store, random: &mut Random) -> Event {
     let first = random.below(REFS.len());
     let count = 1 + usize::from(random.below(4) == 0);
     let (mut changes, mut objects) = (Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
 use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate};
 use turntree::{Error, ErrorKind, Result};
 
-use super::script::{GARBAGE, SECRET, Step};
+use super::script::{CROWD, GARBAGE, SECRET, Step};
 use crate::oracle::{DIR, blob, options};
 use crate::proof::linear::history::{Call, Event};
 use crate::schedule::Processes;
@@ -126,6 +126,7 @@ impl Actor<'_> {
                     collected => collected,
                 })
             }),
+            Step::Crowd(branch) => self.crowd(number, branch),
             Step::Delete(branch) => self.again(|actor| actor.delete(branch)),
             Step::Read => self.read(),
             Step::Collect(purpose) => self.collect(purpose),
@@ -251,6 +252,31 @@ impl Actor<'_> {
             between()?;
         }
         self.finish(change, context, notes, branch, number, text)
+    }
+
+    /// Others come, all of them before the first one goes, so that none takes over the segment of
+    /// another one.
+    fn crowd(&self, number: u64, branch: &'static str) -> Result<()> {
+        let come = |n: u64| {
+            let process = usize::try_from((number + 1) << 8 | n).expect("few processes");
+            let io = self.processes.io(process);
+            let options = options((process as u64) << 24);
+            let repo = match Repository::open(io, Path::new(DIR), options) {
+                Ok(repo) => repo,
+                // Somebody stands still in the middle of a change.
+                Err(error) if error.kind() == ErrorKind::Locked => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            Ok(Some(Actor { process, patience_ends: true, repo: Some(repo), ..*self }))
+        };
+        let mut crowd = Vec::new();
+        for n in 0..CROWD {
+            crowd.extend(come(n)?);
+        }
+        for passer in &mut crowd {
+            passer.work(&[Step::Turn(branch, "one of many")]);
+        }
+        Ok(())
     }
 
     fn delete(&self, branch: &str) -> Result<()> {

@@ -4,7 +4,8 @@
 //! What is free of locks here is not memory but the protocol between processes: segments that belong
 //! to whoever holds their lock, the lock and the epoch of the superblock, manifests that get their
 //! names by a link. Every [`script`] is a few commands that meet on one store; each process
-//! has it open, and two others have committed since it looked. A script runs under
+//! has it open, and others have committed since it looked, in some scripts before and after a
+//! collection. A script runs under
 //!
 //! | schedule | how many at scale 1 | finds |
 //! |---|---|---|
@@ -29,7 +30,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use turntree::maintenance::Purpose;
 use turntree::repo::Repository;
+use turntree::store::Tier;
 
 use self::actor::{Actor, Record};
 use self::check::Image;
@@ -189,14 +192,7 @@ fn play(script: &Script, base: &Base, schedule: &Schedule, sum: &mut Sum) -> Tra
     };
     let actors = (0..count).map(|process| actor(process, opened(script, &processes, process)));
     let actors: Vec<Actor<'_>> = actors.collect();
-    if matches!(script.found, Found::Journal | Found::Packed) {
-        // Two processes that come and go before the others have a look: one writes to the segment
-        // that is there, the other one to a new one.
-        let mut passers = [count, count + 1].map(|at| actor(at, Some(open(&processes, at))));
-        for (passer, branch) in passers.iter_mut().zip(["main", "passing"]) {
-            passer.work(&[Step::Turn(branch, "in passing")]);
-        }
-    }
+    pass_by(script.found, count, &|process| actor(process, Some(open(&processes, process))));
     let work = actors.into_iter().zip(script.processes);
     let work = work.map(|(mut actor, steps)| -> Work<'_> {
         // The handles of a process end with it.
@@ -211,6 +207,23 @@ fn play(script: &Script, base: &Base, schedule: &Schedule, sum: &mut Sum) -> Tra
     }
     sum.add(&trace, &record);
     trace
+}
+
+/// Who comes and goes before the processes, numbered from 0 to `count`, have another look.
+fn pass_by<'a>(found: Found, count: usize, come: &dyn Fn(usize) -> Actor<'a>) {
+    if matches!(found, Found::Nothing | Found::Crowded) {
+        return;
+    }
+    // One writes to the segment that is there, the other one to a new one.
+    let mut passers = [count, count + 1].map(come);
+    for (passer, branch) in passers.iter_mut().zip(["main", "passing"]) {
+        passer.work(&[Step::Turn(branch, "in passing")]);
+    }
+    drop(passers);
+    if found == Found::Overtaken {
+        let pack = Step::Collect(Purpose::Repack(Tier::Hot));
+        come(count + 2).work(&[pack, Step::Crowd("main")]);
+    }
 }
 
 /// Opens the store of a process that does not begin by that.

@@ -38,6 +38,9 @@ pub enum Step {
     Long(&'static str, &'static str),
     /// The same, and this process collects in between.
     LongOver(&'static str, Purpose),
+    /// Sees to it that many processes take a turn on a branch, each with a segment of its own, and end.
+    /// They are not scheduled: between two calls of this process they come and go.
+    Crowd(&'static str),
     /// Deletes a branch.
     Delete(&'static str),
     /// Sees what is new, and reads everything that refs lead to.
@@ -61,7 +64,13 @@ pub enum Found {
     Packed,
     /// The same, and so many idle segments that whoever looks for one seals some.
     Crowded,
+    /// What [`Found::Journal`] is. Since the processes had a look, others have committed, one has
+    /// packed that, and as many as in [`Found::Crowded`] have committed behind the pack.
+    Overtaken,
 }
+
+/// Writers that leave an idle segment each: more than stay idle.
+pub const CROWD: u64 = 10;
 
 /// A script.
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +164,20 @@ pub const SCRIPTS: &[Script] = &[
         ],
     },
     Script {
+        name: "a view from before a collection, and a surplus of segments behind it",
+        found: Found::Overtaken,
+        processes: &[
+            &[Step::Turn("a", "sealing"), Step::Turn("a", "again")],
+            &[Step::Turn("b", "sealing"), Step::Read],
+            &[Step::Read, GC],
+        ],
+    },
+    Script {
+        name: "a surplus of segments that comes behind a collection",
+        found: Found::Journal,
+        processes: &[&[Step::Turn("a", "sealing")], &[HOT, Step::Crowd("main")]],
+    },
+    Script {
         name: "commands that come at once",
         found: Found::Journal,
         processes: &[
@@ -222,7 +245,7 @@ impl Base {
         }
         take_turn(&repo, "side", "aside", "another line");
         let garbage = leave_garbage(&repo);
-        if found != Found::Journal {
+        if !matches!(found, Found::Journal | Found::Overtaken) {
             pack(repo.store(), |_| true).expect("a pack");
             take_turn(&repo, "main", "after", "behind the pack");
         }
@@ -232,7 +255,7 @@ impl Base {
                 let io = Arc::new(disk.clone());
                 Repository::open(io, Path::new(DIR), options((1 << 41) + seed)).expect("the store")
             };
-            let writers: Vec<Repository> = (0..11_u64).map(open).collect();
+            let writers: Vec<Repository> = (0..CROWD).map(open).collect();
             for (writer, n) in writers.iter().zip(0..) {
                 take_turn(writer, "main", &format!("crowd {n}"), "one of many");
             }

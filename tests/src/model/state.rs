@@ -1,0 +1,271 @@
+//! What a store of the model is: segments, the newest manifest, the epoch, and what handles have seen.
+
+/// A set of segments or of operations: a bit for each.
+pub(super) type Set = u8;
+
+/// The epoch of a handle that has not seen the store yet.
+pub(super) const NEVER: u8 = u8::MAX;
+
+/// Most handles, segments and operations.
+pub(super) const HANDLES: usize = 3;
+pub(super) const SEGMENTS: usize = 4;
+pub(super) const OPERATIONS: usize = 4;
+
+/// How much happens at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Handles, each of which is open in the beginning.
+    pub handles: usize,
+    /// Segments that are made.
+    pub segments: usize,
+    /// Operations that are committed.
+    pub operations: usize,
+    /// Collections that are begun.
+    pub collections: u8,
+    /// Processes that end, at any step, and with them their locks.
+    pub ends: u8,
+    /// Processes that come after that.
+    pub opens: u8,
+}
+
+/// An operation; they are numbered from 1, and number 0 stands for a store without any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Operation {
+    pub(super) parent: u8,
+    /// 0 when it is not there yet.
+    pub(super) sequence: u8,
+}
+
+/// A segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(super) struct Segment {
+    pub(super) made: bool,
+    /// Whether its file still has its name.
+    pub(super) named: bool,
+    /// Whether it ends in an index, so that nobody appends any more.
+    pub(super) indexed: bool,
+    pub(super) operations: Set,
+}
+
+/// A manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(super) struct Manifest {
+    pub(super) generation: u8,
+    /// The newest operation in its refs.
+    pub(super) refs: u8,
+    pub(super) sealed: Set,
+    pub(super) retired: Set,
+    /// Operations in packs.
+    pub(super) packed: Set,
+}
+
+/// What a handle does in its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum At {
+    Ended,
+    /// Anything: with a segment of its own it may place an operation or seal it, without one it looks
+    /// for one; it may collect.
+    Rests,
+    /// Looks at the epoch.
+    Looks(Next),
+    /// Loads the manifest and looks at the epoch again, which was this one.
+    Loads(u8, Next),
+    /// Takes an idle segment over or makes a new one.
+    Chooses,
+    /// Has a segment to write to, or one to seal.
+    Places,
+    Seals,
+    /// Without the ref lock: appends an operation behind the one it had seen.
+    Writes(u8),
+    /// Sealing, with the refs that it had seen.
+    LoadsToSeal(u8),
+    LinksSealed(u8, Manifest),
+    /// Collecting: locks what is idle, takes stock of it, and writes the pack.
+    Packs,
+    /// Knows the segments that it replaces, and the refs and operations as of its stock.
+    LoadsToPublish(Stock),
+    Announces(Stock, Manifest),
+    /// With the ref lock, here and in the next.
+    Links(Stock, Manifest),
+    /// Whether it was linked.
+    EndsChange(Stock, bool),
+    Unlinks(Set),
+}
+
+/// Why a handle looks at the files again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Next {
+    /// It was opened, is refreshed, or could not place an operation.
+    Rest,
+    /// It collects.
+    Collect,
+}
+
+/// What a collection replaces, and what it puts in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Stock {
+    pub(super) replaced: Set,
+    pub(super) packed: Set,
+    pub(super) refs: u8,
+}
+
+/// A handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Handle {
+    pub(super) at: At,
+    pub(super) epoch: u8,
+    /// The newest operation in its refs.
+    pub(super) refs: u8,
+    /// Segments that it does not read.
+    pub(super) settled: Set,
+    /// Sealed segments that it has open.
+    pub(super) mapped: Set,
+    /// Segments whose locks it holds.
+    pub(super) locked: Set,
+    /// The one it writes to, which is among these: a set of one or none.
+    pub(super) owned: Set,
+}
+
+impl Handle {
+    /// A handle that has not looked at the store yet.
+    pub(super) const NEW: Self = Self {
+        at: At::Looks(Next::Rest),
+        epoch: NEVER,
+        refs: 0,
+        settled: 0,
+        mapped: 0,
+        locked: 0,
+        owned: 0,
+    };
+
+    /// A process that has ended, and its locks with it.
+    pub(super) const ENDED: Self = Self { at: At::Ended, ..Self::NEW };
+
+    /// Whether it has the lock that orders ref changes.
+    pub(super) fn has_ref_lock(&self) -> bool {
+        matches!(self.at, At::Links(..) | At::EndsChange(..))
+    }
+
+    /// Whether it has the lock that keeps collections apart.
+    pub(super) fn collects(&self) -> bool {
+        match self.at {
+            At::Looks(next) | At::Loads(_, next) => next == Next::Collect,
+            At::Packs
+            | At::LoadsToPublish(_)
+            | At::Announces(..)
+            | At::Links(..)
+            | At::EndsChange(..)
+            | At::Unlinks(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// The store and everybody who has it open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct State {
+    pub(super) operations: [Operation; OPERATIONS + 1],
+    pub(super) segments: [Segment; SEGMENTS],
+    pub(super) manifest: Manifest,
+    pub(super) epoch: u8,
+    pub(super) handles: [Handle; HANDLES],
+    pub(super) operations_left: u8,
+    pub(super) segments_left: u8,
+    pub(super) collections_left: u8,
+    pub(super) ends_left: u8,
+    pub(super) opens_left: u8,
+}
+
+impl State {
+    /// A new store, open.
+    #[must_use]
+    pub(super) fn new(sizes: &Sizes) -> Self {
+        let few = |size: usize, most: usize| u8::try_from(size.min(most)).expect("few");
+        let mut handles = [Handle::ENDED; HANDLES];
+        handles[..sizes.handles].fill(Handle { at: At::Rests, epoch: 0, ..Handle::NEW });
+        Self {
+            operations: [Operation::default(); OPERATIONS + 1],
+            segments: [Segment::default(); SEGMENTS],
+            manifest: Manifest::default(),
+            epoch: 0,
+            handles,
+            operations_left: few(sizes.operations, OPERATIONS),
+            segments_left: few(sizes.segments, SEGMENTS),
+            collections_left: sizes.collections,
+            ends_left: sizes.ends,
+            opens_left: sizes.opens,
+        }
+    }
+
+    /// Whether no collection is left or at work.
+    pub(super) fn is_collected(&self) -> bool {
+        self.collections_left == 0 && !self.handles.iter().any(Handle::collects)
+    }
+
+    /// The segments that have a name.
+    pub(super) fn named(&self) -> Set {
+        self.segments_where(|segment| segment.named)
+    }
+
+    /// The segments of which something holds.
+    pub(super) fn segments_where(&self, holds: impl Fn(&Segment) -> bool) -> Set {
+        let all = self.segments.iter().enumerate().filter(|(_, segment)| holds(segment));
+        all.fold(0, |set, (at, _)| set | 1 << at)
+    }
+
+    /// The operations in some segments.
+    pub(super) fn operations_in(&self, segments: Set) -> Set {
+        members(segments).fold(0, |set, at| set | self.segments[usize::from(at)].operations)
+    }
+
+    /// Segments whose lock somebody holds.
+    pub(super) fn locked(&self) -> Set {
+        self.handles.iter().fold(0, |set, handle| set | handle.locked)
+    }
+
+    /// Whether somebody has the lock that orders ref changes.
+    pub(super) fn is_ref_locked(&self) -> bool {
+        self.handles.iter().any(Handle::has_ref_lock)
+    }
+
+    /// The number of the next operation.
+    pub(super) fn next_operation(&self) -> u8 {
+        let there = self.operations.iter().filter(|it| it.sequence > 0).count();
+        1 + u8::try_from(there).expect("few operations")
+    }
+
+    /// The number of an operation in its chain.
+    pub(super) fn sequence(&self, operation: u8) -> u8 {
+        self.operations[usize::from(operation)].sequence
+    }
+
+    /// The newest operation of the chain that goes on from `refs` in some segments.
+    pub(super) fn follow(&self, mut refs: u8, segments: Set) -> u8 {
+        let waiting = self.operations_in(segments);
+        let parent = |at: u8| self.operations[usize::from(at)].parent;
+        while let Some(child) = members(waiting).find(|at| parent(*at) == refs) {
+            refs = child;
+        }
+        refs
+    }
+
+    /// An operation and all before it.
+    pub(super) fn chain(&self, mut newest: u8) -> Set {
+        let mut set = 0;
+        while newest > 0 {
+            set |= bit(newest);
+            newest = self.operations[usize::from(newest)].parent;
+        }
+        set
+    }
+}
+
+/// The set of one.
+pub(super) fn bit(at: u8) -> Set {
+    1 << at
+}
+
+/// What is in a set.
+pub(super) fn members(set: Set) -> impl Iterator<Item = u8> {
+    (0..8).filter(move |at| set & bit(*at) != 0)
+}

@@ -1,0 +1,125 @@
+//! A part of the storm: a long capture is stopped while others commit, collect, and leave more idle
+//! segments than stay idle. Then it goes on, with what it knew before all that.
+//!
+//! Where it is stopped is not left to chance: it has opened the store, since it has a file of the
+//! workspace open, and has many more to read before it looks for a segment. Nor is how many segments
+//! there are: writers end only when all of them have committed, each to one of its own.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+use super::processes::{Started, worker};
+use super::site::Site;
+use super::{Effort, Figures, Repeat};
+
+/// Small files that are captured.
+const FILES: usize = 3000;
+
+/// Writers before a collection and behind it: more than segments that stay idle.
+const BEFORE: usize = 4;
+const BEHIND: usize = 12;
+
+/// What collects while a capture is stopped, and what once more behind the writers: one storm each.
+const COLLECTIONS: [(&[&str], Option<&[&str]>); 4] = [
+    (&["repack"], None),
+    (&["gc"], Some(&["gc", "--auto"])),
+    (&["repack", "--tier", "hot"], None),
+    (&["gc", "--auto"], Some(&["repack"])),
+];
+
+/// How long a capture goes on between two looks at it.
+const PAUSE: Duration = Duration::from_micros(300);
+
+/// Stops captures, and adds what came of them.
+///
+/// # Panics
+/// When a promise is broken.
+pub fn run(effort: &Effort, figures: &mut Figures) {
+    let mut stopped = 0;
+    let mut writers = 0;
+    for _ in 0..effort.scale {
+        for (collects, again) in COLLECTIONS {
+            let _repeat = Repeat(format!("a capture that is stopped during {collects:?}"));
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            stopped += u64::from(trial(effort, folder.path(), collects, again));
+            writers += BEFORE + BEHIND;
+        }
+    }
+    figures.add("captures stopped over a collection", stopped);
+    figures.add("writers meanwhile", writers);
+}
+
+/// One store and one capture; whether it was stopped before it had read everything.
+fn trial(effort: &Effort, folder: &Path, collects: &[&str], again: Option<&[&str]>) -> bool {
+    let mut site = Site::new(effort, &folder.join("store"));
+    site.fill("before", 3);
+    let workspace = folder.join("workspace");
+    fs::create_dir(&workspace).expect("a folder");
+    for file in 0..FILES {
+        fs::write(workspace.join(format!("{file}.txt")), file.to_string()).expect("a file");
+    }
+    let path = workspace.to_string_lossy().into_owned();
+    let words = ["snapshot", "-m", "all", "--workspace", &path, "--session", "long", "--json"];
+    let mut capture = site.start(&words);
+    let is_stopped = stop(&mut capture, &workspace);
+    crowd(&mut site, BEFORE);
+    // There may be nothing to do for an automatic step.
+    let _ = site.run(collects).expect(&[0]);
+    crowd(&mut site, BEHIND);
+    if let Some(again) = again {
+        let _ = site.run(again).expect(&[0]);
+        crowd(&mut site, BEHIND);
+    }
+    capture.signal(Signal::CONT);
+    let captured = capture.end().expect(&[0]);
+    let id = captured.field("id").parse().expect("an id");
+    site.promise.forks.insert("long/main".into(), id);
+    site.check();
+    is_stopped
+}
+
+/// Stops a capture when it has a file of the workspace open; false when it has ended.
+fn stop(capture: &mut Started, workspace: &Path) -> bool {
+    loop {
+        capture.signal(Signal::STOP);
+        if !capture.wait_until_stopped() {
+            return false;
+        }
+        if has_open(capture.pid(), workspace) {
+            return true;
+        }
+        capture.signal(Signal::CONT);
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Whether a process has something in a folder open; where the system does not say, it may.
+fn has_open(process: Pid, folder: &Path) -> bool {
+    let Ok(open) = fs::read_dir(format!("/proc/{}/fd", process.as_raw_pid())) else { return true };
+    let mut paths = open.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    paths.any(|path| path.starts_with(folder))
+}
+
+/// Writers that commit one turn each and end when all have: each has a segment of its own.
+fn crowd(site: &mut Site<'_>, count: usize) {
+    let mut writers = Vec::new();
+    for _ in 0..count {
+        let seed = site.serial().0.to_string();
+        let words = [&*seed, &format!("crowd-{seed}/main")];
+        let mut command = worker(site.effort, &site.dir, "stays", &words);
+        let mut writer = Started::new(format!("writer {seed}"), &mut command);
+        assert!(writer.wait_until_stopped(), "{}", writer.end().report());
+        writers.push(writer);
+    }
+    for mut writer in writers {
+        writer.signal(Signal::CONT);
+        let ended = writer.end().expect(&[0]);
+        for line in String::from_utf8_lossy(&ended.stdout).lines() {
+            site.promise.add(line.parse().expect("a line of a worker"));
+        }
+    }
+}

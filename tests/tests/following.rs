@@ -117,8 +117,9 @@ fn a_file_without_a_whole_record_is_nothing_yet() {
     assert!(sandbox.repo.branches().is_empty());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+turntree_properties::properties! {
+    cases = 24;
+
     #[test]
     fn wherever_it_is_cut_and_whatever_is_forgotten(
         mut ends in proptest::collection::vec(0_usize..20_000, 1..12),

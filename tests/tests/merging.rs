@@ -282,8 +282,8 @@ fn ancestors(repo: &Repository, id: ObjectId) -> BTreeSet<ObjectId> {
     history.map(|entry| entry.unwrap().id).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+turntree_properties::properties! {
+    cases = 40;
 
     #[test]
     fn a_base_is_a_best_common_ancestor_and_entries_are_never_lost(steps in steps()) {

@@ -29,7 +29,7 @@ fn no_times(_: Version, _: &str) -> Result<Vec<Added>> {
 
 fn options<'a>(messages: &'a MessagePolicy, only: &'a Selection) -> MergeOptions<'a> {
     let labels = Labels { ours: "main", theirs: "plan-b" };
-    MergeOptions { labels, messages, only, tools: &tools, added: &no_times }
+    MergeOptions { labels, messages, only, tools: &tools, added: &no_times, also: &[] }
 }
 
 /// A context, and what a change makes of it.

@@ -13,7 +13,8 @@
 //! whose result the other side added comes back with it. A message that came to one side from the
 //! other before, as its origin says, is the same message and stays where it is. So is one that the
 //! base had and both put elsewhere, and one that both have from another common snapshot, where their
-//! histories cross: it stands where ours has it.
+//! histories cross: it stands where ours has it. One that a side put elsewhere and the other dropped
+//! stays there, since that side said it again.
 //!
 //! Messages that are alike and that both added by themselves are two, as "go on" said on both sides.
 //! Of messages that are alike in the base each side may have dropped another one: both are gone.

@@ -37,8 +37,7 @@ pub fn config(cases: u32) -> Config {
 
 /// States properties, as `proptest!` does, after how many cases each has if these are not [`CASES`].
 ///
-/// ```
-/// # fn main() {}
+/// ```text
 /// use proptest::prelude::*;
 ///
 /// turntree_properties::properties! {

@@ -8,6 +8,7 @@
 mod check;
 mod model;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -344,9 +345,9 @@ impl Walk {
         self.repo.undo(&plan, &now, "take back").expect("a commit");
         self.model.put(&moved.branch, to);
         if again {
-            self.model.done.push(moved)
+            self.model.done.push(moved);
         } else {
-            self.model.undone.push(moved)
+            self.model.undone.push(moved);
         }
         self.counts.undone += 1;
     }
@@ -370,7 +371,7 @@ impl Walk {
             RefValue::Object(id) => Some((name.strip_prefix("refs/heads/s/")?.to_owned(), *id)),
             _ => None,
         });
-        assert_eq!(heads.collect::<std::collections::BTreeMap<_, _>>(), self.model.branches);
+        assert_eq!(heads.collect::<BTreeMap<_, _>>(), self.model.branches);
     }
 
     /// Everything that ever was is there, also for somebody who opens the store now.

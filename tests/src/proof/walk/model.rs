@@ -47,8 +47,8 @@ impl Content {
             let entry = MessageEntry::from_item(&item.expect("a message")).expect("an entry");
             text(&entry.blob)
         };
-        let mut content = Self::default();
-        content.messages = list.iter(source, 0..list.len()).map(message).collect();
+        let messages = list.iter(source, 0..list.len()).map(message).collect();
+        let mut content = Self { messages, maps: Maps::new() };
         for name in MAPS {
             for entry in context.map(source, name).expect("a map").iter(source) {
                 let (key, item) = entry.expect("an entry");

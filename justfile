@@ -6,6 +6,11 @@ check:
 test *ARGS:
     cargo test --workspace {{ARGS}}
 
+# Searches with fresh seeds, which it prints: properties for some rounds, each fuzz target for some seconds.
+fuzz ROUNDS="20" SECONDS="60":
+    fuzz/properties.sh {{ROUNDS}}
+    fuzz/search.sh {{SECONDS}}
+
 # Takes promises out of a copy of the code, one at a time, and sees whether tests notice.
 mutants *ARGS:
     cargo run -p turntree-tests --bin mutants -- {{ARGS}}

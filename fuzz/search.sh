@@ -4,8 +4,8 @@
 #   fuzz/search.sh [SECONDS] [TARGET...]      60 seconds for each of all targets, by default
 #
 # `requests` needs the whole program and all that it uses, so it is searched only when it is named.
-# With FUZZ_SEED=N a search begins with the inputs in the repository alone, in an order that N gives,
-# as on a clean clone. Two targets run at a time. What is new goes to target/fuzz/found/TARGET, and what breaks a target
+# A search has a fresh seed, which it prints. With FUZZ_SEED=N it begins with the inputs in the repository
+# alone, in an order that N gives, as on a clean clone. Two targets run at a time. What is new goes to target/fuzz/found/TARGET, and what breaks a target
 # to target/fuzz/broken/TARGET: then the log is shown, and the exit code is 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,6 +36,9 @@ for target in "$@"; do bins+=(--bin "$target"); done
 cargo build -p turntree-fuzz --no-default-features --features "$features" --target-dir target/fuzz --target "$host" \
     --locked "${bins[@]}"
 
+seed=${FUZZ_SEED:-$((RANDOM << 15 | RANDOM))}
+echo "seed $seed; FUZZ_SEED=$seed begins the same search from the corpora alone"
+
 # An input longer than `-max_len` is never made, and one that takes 20 s or 1 GB breaks its target.
 search() {
     local target=$1
@@ -43,7 +46,7 @@ search() {
     [ -z "${FUZZ_SEED:-}" ] || rm -rf "$found"
     mkdir -p "$found" "$broken"
     if "target/fuzz/$host/debug/$target" "$found" "fuzz/corpus/$target" \
-        -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 \
+        -seed="$seed" -max_total_time="$seconds" -max_len=8192 -timeout=20 -rss_limit_mb=1024 \
         -artifact_prefix="$broken/" -print_final_stats=1 >"target/fuzz/$target.log" 2>&1; then
         local log=target/fuzz/$target.log runs before after
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")

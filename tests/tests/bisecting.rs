@@ -54,8 +54,8 @@ fn answer(
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 24;
 
     #[test]
     fn the_first_bad_turn_is_found_with_few_answers(

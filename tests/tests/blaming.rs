@@ -20,8 +20,8 @@ fn blame(tangle: &Tangle, at: usize, path: &str) -> Option<Blame> {
     tangle.sandbox.repo.blame(&tangle.turns[at].id, path, false).ok()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 48;
 
     #[test]
     fn an_entry_is_of_the_turn_that_set_it(steps in steps()) {

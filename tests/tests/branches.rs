@@ -38,8 +38,9 @@ fn line(repo: &Repository, tip: ObjectId) -> Vec<ObjectId> {
     line
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+turntree_properties::properties! {
+    cases = 32;
+
     #[test]
     fn divergence_is_what_a_naive_walk_says(
         steps in prop::collection::vec((0..4_usize, prop::option::weighted(0.3, 0..4_usize)), 1..40),

@@ -82,8 +82,8 @@ fn assert_sound(repo: &Repository) {
     assert!(repo.store().findings().iter().all(|found| found.kind != FindingKind::Damage));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+turntree_properties::properties! {
+    cases = 12;
 
     #[test]
     fn a_bundle_brings_every_turn_and_ref_into_an_empty_store(steps in steps()) {

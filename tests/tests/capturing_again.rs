@@ -377,8 +377,8 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
     None
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+turntree_properties::properties! {
+    cases = 48;
 
     /// Whatever is done to a directory, a capture with a cache has what one without has.
     #[test]

@@ -603,8 +603,8 @@ fn a_directory_ties_designs_to_their_chats() {
     );
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 40;
 
     /// Whatever the parents: everything comes out again, and a store that comes in parts leads to the
     /// same as one that comes at once.

@@ -349,8 +349,8 @@ fn row_of(seq: u64, kind: &str, payload: Value) -> Value {
     row(seq, kind, &payload)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 60;
 
     #[test]
     fn any_chat_says_the_same_when_it_comes_again(lines in chats()) {

@@ -510,8 +510,9 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 32;
+
     #[test]
     fn any_snapshot_makes_the_round_trip(
         system in messages(), history in messages(), dynamic in messages(), xml: String,

@@ -286,8 +286,9 @@ fn message() -> impl Strategy<Value = Value> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+turntree_properties::properties! {
+    cases = 64;
+
     #[test]
     fn any_chat_becomes_what_interfaces_take(messages in prop::collection::vec(message(), 1..12)) {
         let sandbox = Sandbox::new();

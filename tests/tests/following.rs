@@ -117,8 +117,18 @@ fn a_file_without_a_whole_record_is_nothing_yet() {
     assert!(sandbox.repo.branches().is_empty());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+#[test]
+fn the_first_record_counts_when_its_line_has_ended() {
+    let text = claude_code(3);
+    let end = text.find('\n').unwrap();
+    assert!(step(&Sandbox::new(), &text.as_bytes()[..end], None).is_none());
+    compare(text.as_bytes(), [end].into_iter(), |_| true);
+    compare(text.as_bytes(), [end].into_iter(), |_| false);
+}
+
+turntree_properties::properties! {
+    cases = 24;
+
     #[test]
     fn wherever_it_is_cut_and_whatever_is_forgotten(
         mut ends in proptest::collection::vec(0_usize..20_000, 1..12),

@@ -283,8 +283,8 @@ fn the_same_store_has_the_same_commits_everywhere_and_step_by_step() {
     Git::at(&dir("again.git")).fsck();
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+turntree_properties::properties! {
+    cases = 12;
 
     #[test]
     fn tangled_histories_go_over_whole_or_bit_by_bit(steps in steps(), cut: prop::sample::Index) {

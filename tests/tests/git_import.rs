@@ -197,8 +197,8 @@ fn a_branch_tag_or_commit_can_be_chosen() {
     assert_eq!(import(repo, &clone.dir, &options, &mut |_, _| {}).unwrap().commits, 3);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+turntree_properties::properties! {
+    cases = 12;
 
     #[test]
     fn an_export_comes_back_with_the_same_files_at_every_turn(steps in steps()) {

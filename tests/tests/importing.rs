@@ -275,8 +275,8 @@ fn what_is_no_transcript_is_refused_and_leaves_no_trace() {
     assert!(sandbox.repo.branches().is_empty());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+turntree_properties::properties! {
+    cases = 24;
 
     /// Whatever happens to a transcript between two imports, both versions can be had again.
     #[test]

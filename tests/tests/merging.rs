@@ -282,8 +282,8 @@ fn ancestors(repo: &Repository, id: ObjectId) -> BTreeSet<ObjectId> {
     history.map(|entry| entry.unwrap().id).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+turntree_properties::properties! {
+    cases = 40;
 
     #[test]
     fn a_base_is_a_best_common_ancestor_and_entries_are_never_lost(steps in steps()) {
@@ -316,10 +316,13 @@ proptest! {
             let [of_one, of_two] = [one, two].map(|id| ancestors(repo, id));
             let common: Vec<ObjectId> = of_one.intersection(&of_two).copied().collect();
             prop_assert!(common.contains(&base));
-            for id in &common {
-                let is_better = *id != base && ancestors(repo, *id).contains(&base);
-                prop_assert!(!is_better, "{id} is a better one");
-            }
+            let leads = |id: &ObjectId, to: &ObjectId| id != to && ancestors(repo, *to).contains(id);
+            let is_best = |id: &&ObjectId| !common.iter().any(|other| leads(id, other));
+            let best: BTreeSet<ObjectId> = common.iter().filter(is_best).copied().collect();
+            let bases = repo.merge_bases(&one, &two).unwrap();
+            prop_assert_eq!(bases.first(), Some(&base));
+            prop_assert_eq!(bases.len(), best.len());
+            prop_assert_eq!(bases.into_iter().collect::<BTreeSet<_>>(), best);
         }
         for name in names {
             let context = repo.context(&repo.tip(&branch(name)).unwrap()).unwrap();

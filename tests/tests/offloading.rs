@@ -205,8 +205,9 @@ fn uris(evictions: &[turntree::maintenance::Eviction]) -> Vec<VfsUri> {
     evictions.iter().map(|eviction| eviction.payload.uri.clone()).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 48;
+
     #[test]
     fn any_text_comes_back_byte_for_byte(texts in prop::collection::vec(any::<String>(), 1..8)) {
         let sandbox = Sandbox::new();

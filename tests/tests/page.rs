@@ -77,8 +77,9 @@ fn content_of(page: &str, turn: usize) -> Content {
     content
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+turntree_properties::properties! {
+    cases = 48;
+
     #[test]
     fn every_turn_can_be_made_again_from_the_page(steps in steps()) {
         let tangle = Tangle::new(&steps);

@@ -592,8 +592,8 @@ fn put(place: &Place, path: &str, obstacle: Obstacle) {
     };
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+turntree_properties::properties! {
+    cases = 256;
 
     /// Whatever the keys and whatever is there: nothing outside changes, folders of git stay as they
     /// were, and every file is what it was or what it is to be.

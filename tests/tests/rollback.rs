@@ -269,8 +269,8 @@ impl Model {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 48;
 
     #[test]
     fn whatever_is_done_workspace_and_branch_are_as_the_model_says(

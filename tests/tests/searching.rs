@@ -153,8 +153,8 @@ fn units(content: &Content, path: &str) -> BTreeMap<(String, String), Vec<String
     units
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+turntree_properties::properties! {
+    cases = 48;
 
     #[test]
     fn everything_that_ever_was_is_found_once(steps in steps(), text in 0..TEXTS.len()) {

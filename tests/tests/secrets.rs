@@ -198,8 +198,8 @@ fn a_race_or_an_obstacle_is_told_without_content() {
     assert!(!output.status.success() && !said.contains(SECRET), "{said}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4) })]
+turntree_properties::properties! {
+    cases = 4;
 
     #[test]
     fn damage_of_a_journal_is_told_without_content(seed in any::<u64>()) {

@@ -87,8 +87,8 @@ fn event() -> impl Strategy<Value = Value> {
     )
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+turntree_properties::properties! {
+    cases = 48;
 
     /// In whatever order the events of a log lie, each turn is what its beginning leads to.
     #[test]

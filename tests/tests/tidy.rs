@@ -119,6 +119,24 @@ fn every_file_says_its_job_first_and_stays_small() {
 }
 
 #[test]
+fn tests_try_the_same_in_every_run() {
+    for folder in ["core", "cli", "tests", "benches", "fuzz"] {
+        for (path, text) in files(folder, "rs") {
+            let is_the_place = path == "tests/properties/src/lib.rs";
+            let own_way = [concat!("proptest", "! {"), concat!("proptest", "_config(")];
+            let has_own = own_way.iter().any(|way| text.contains(way));
+            assert!(is_the_place || !has_own, "{path}: properties are stated with properties!");
+        }
+    }
+    let check = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let command = "cargo test --workspace";
+    assert!(page.lines().any(|line| line.split('#').next().unwrap().trim() == command));
+    assert!(check.lines().any(|line| line == command), ".ci/run calls the README's command");
+    assert!(!check.contains("SEED"), ".ci/run sets no seed that the README does not set");
+}
+
+#[test]
 fn nothing_is_left_for_later() {
     let marks = ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME")];
     for folder in ["core", "cli", "benches", "fuzz"] {

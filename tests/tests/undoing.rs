@@ -94,8 +94,9 @@ fn step(repo: &Repository, step: Step, number: usize, stamp: &Stamp) {
     change.finish(stamp, "step").unwrap();
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+turntree_properties::properties! {
+    cases = 48;
+
     #[test]
     fn as_many_redos_as_undos_lead_back_and_undos_alone_to_the_beginning(
         steps in prop::collection::vec(any_step(), 1..24), undos in 1..12_usize,

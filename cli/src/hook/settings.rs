@@ -407,7 +407,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn whatever_is_there_comes_back((value, wide) in settings(), which in 0_usize..3) {
             let dialect = Dialect::ALL[which];

@@ -88,7 +88,7 @@ mod tests {
         assert!(detect(b"hello").unwrap_err().to_string().contains("no JSON object"));
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn any_head_is_answered(head in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = detect(&head);

@@ -25,7 +25,7 @@ use super::detect::{HEAD_BYTES, detect};
 use super::event::Parser;
 use super::format::Format;
 use super::import::Run;
-use super::piece::Piece;
+use super::piece::{Piece, PieceKind};
 use super::redacted::redacted;
 use super::rejoin::{Joint, Relation, rejoin};
 use super::source::{SOURCE, entries};
@@ -98,6 +98,9 @@ pub fn follow(
         let message = format!("{} documents are no transcript: expected one", format.name);
         return Err(Error::invalid(message));
     }
+    if is_unended_line(format, &mut input, end)? {
+        return Ok(None);
+    }
     let mut follower = Follower { repo, format, input, end, options };
     if let Some(notes) = notes.and_then(Notes::decode)
         && let Some(resumed) = follower.resume(notes)?
@@ -142,6 +145,19 @@ fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
     let whole = read_at(input, 0, len.min(MAX_NEW_BYTES))?;
     let is_whole = serde_json::from_slice::<IgnoredAny>(&whole).is_ok();
     Ok(if is_whole { len } else { 0 })
+}
+
+/// Whether the file up to `end` is one record of a file of lines, and its line has not ended: taken as
+/// it is, it would lack the line end that an import finds. A document may be one line without an end.
+fn is_unended_line(format: &Format, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
+    if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
+        return Ok(false);
+    }
+    let bytes = read_at(input, 0, end.min(MAX_NEW_BYTES))?;
+    let first = (format.cut)(Box::new(bytes.as_slice())).next().transpose()?;
+    Ok(first.is_some_and(|piece| {
+        matches!(piece.kind, PieceKind::Record { .. }) && piece.bytes.len() == bytes.len()
+    }))
 }
 
 fn read_at(input: &mut (impl Read + Seek), from: u64, len: u64) -> Result<Vec<u8>> {

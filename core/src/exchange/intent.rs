@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(rollback_intent(&format!("/rollback{}7", " ".repeat(100))), Some(Steps(7)));
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn whatever_is_said_is_a_wish_within_bounds_or_none(message in ".*") {
             match rollback_intent(&message) {

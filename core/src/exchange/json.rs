@@ -338,7 +338,7 @@ mod tests {
         assert!(!is_too_deep(deepest.as_bytes()) && value(deepest.as_bytes()).is_some());
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_moment_that_is_written_is_read_as_the_same(millis in -62_135_596_800_000..253_402_300_800_000_i64) {
             let text = iso_millis(millis * 1000 + 999);

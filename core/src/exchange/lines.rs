@@ -259,7 +259,7 @@ mod tests {
         assert!(lines.next().is_none());
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn the_pieces_are_the_file(
             lines in proptest::collection::vec(

@@ -292,7 +292,7 @@ mod tests {
         assert!(whole.to_text().contains("first 2 chars shown above, last 2 chars shown below"));
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn what_is_shown_is_what_stood_there(
             text in "([a-c\n]|\u{1f600}|é|\u{feff}){0,60}",

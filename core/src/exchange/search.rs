@@ -162,7 +162,7 @@ mod tests {
         );
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn what_a_text_says_is_never_passed_over(said in "\\PC{0,30}", ascii: bool, from in 0..30_usize) {
             let mut record = json!({"role": "user", "content": said}).to_string();

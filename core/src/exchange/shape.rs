@@ -116,8 +116,6 @@ impl<'a> Scan<'a> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -134,7 +132,7 @@ mod tests {
         assert_eq!(Shape::of("17"), None);
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn any_text_has_a_shape_or_not(text in r#"[\[{]?("[a\\"]{0,3}"?|[\[\]{}:,1 é])*"#) {
             let _ = Shape::of(&text);

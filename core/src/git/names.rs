@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn every_component_leads_back(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
             let written = component(&name);

@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn facts_come_back_whatever_the_words(
             text in "(.|\n|\r|Turntree-Id: 1){0,20}",
@@ -257,6 +257,14 @@ mod tests {
             prop_assert_eq!(facts.micros, Some(micros));
             prop_assert_eq!(facts.metadata, commit.metadata);
         }
+    }
+
+    #[test]
+    fn a_fact_may_be_named_like_what_stands_before_its_value() {
+        let commit = commit("", "", ("=", ""), 0);
+        let bytes = written(&commit);
+        let parsed = CommitRef::from_bytes(&bytes, gix::hash::Kind::Sha1).unwrap();
+        assert_eq!(facts(&parsed).unwrap().metadata, commit.metadata);
     }
 
     #[test]

@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_tree_follows_from_what_is_in_it(
             edits in prop::collection::vec(("[ab](/[ab]){0,2}", prop::option::weighted(0.7, 1..9_u8)), 0..30),

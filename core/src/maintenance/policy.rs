@@ -335,7 +335,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_policy_round_trips_and_nothing_else_is_accepted(
             policy in any_policy(), at: prop::sample::Index, byte: u8,

@@ -374,8 +374,8 @@ fn trees(turns: &[ElidedTurn]) -> HashSet<ObjectId> {
     turns.iter().map(|turn| turn.tree).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+turntree_properties::properties! {
+    cases = 96;
 
     #[test]
     fn roots_are_what_the_model_protects(world in any_world()) {

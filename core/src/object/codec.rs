@@ -293,7 +293,7 @@ mod tests {
         assert!(reader.finish().unwrap_err().to_string().contains("1 more bytes"));
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn what_is_written_is_read_back(n: u64, i: i64, bytes: Vec<u8>, text: String) {
             let mut writer = Writer::new();

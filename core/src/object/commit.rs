@@ -288,7 +288,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_commit_round_trips(commit in any_commit()) {
             prop_assert_eq!(Commit::decode(&commit.encode()).unwrap(), commit);

@@ -177,7 +177,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn an_operation_round_trips(operation in any_operation()) {
             prop_assert_eq!(Operation::decode(&operation.encode()).unwrap(), operation);

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_splice_is_that_of_the_plain_list(
             splices in prop::collection::vec((0_usize..20, 0_usize..5, 0_usize..5), 0..20)

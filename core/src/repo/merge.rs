@@ -17,7 +17,7 @@ use crate::context::{
     Context, ContextMerge, Labels, MergeOptions, MessagePolicy, ReadToolUse, Selection, Version,
     merge,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
 /// Where theirs was: a branch, or the beginning of an id.
@@ -98,7 +98,8 @@ impl Transaction<'_> {
     pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<Merge> {
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let repo = self.repo();
-        let base = repo.merge_base(&ours, &theirs)?;
+        let mut bases = repo.merge_bases(&ours, &theirs)?.into_iter();
+        let base = bases.next();
         let mut found =
             Merge { kind: MergeKind::UpToDate, base, ours, theirs, commit: ours, report: None };
         let other = self.context_of(&theirs)?;
@@ -119,12 +120,21 @@ impl Transaction<'_> {
             Version::Theirs => repo.added(&theirs, until, section),
             Version::Base | Version::Ours => repo.added(&ours, until, section),
         };
+        let mut also = Vec::new();
+        for id in bases {
+            match self.context_of(&id) {
+                Ok(context) => also.push(context),
+                Err(error) if error.kind() == ErrorKind::Expired => {}
+                Err(error) => return Err(error),
+            }
+        }
         let options = MergeOptions {
             labels: Labels { ours: &request.into.to_string(), theirs: &request.label },
             messages: &request.messages,
             only: &request.only,
             tools: request.tools,
             added: &added,
+            also: &also,
         };
         let report = merge(self, &base_context, &own, &other, options)?;
         if !request.only.is_all() && report.tree == self.commit(&ours)?.tree {

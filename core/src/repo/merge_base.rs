@@ -12,6 +12,8 @@ const FIRST: u8 = 1;
 /// Reached from the second start.
 const SECOND: u8 = 2;
 const BOTH: u8 = FIRST | SECOND;
+/// Leads to a common ancestor.
+const OLD: u8 = 4;
 
 impl Repository {
     /// The best common ancestor of two commits: the newest that leads to neither of the others. A
@@ -23,21 +25,46 @@ impl Repository {
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
     pub fn merge_base(&self, first: &ObjectId, second: &ObjectId) -> Result<Option<ObjectId>> {
+        Ok(self.common(first, second, 1)?.pop())
+    }
+
+    /// All best common ancestors of two commits, the newest first: several where histories cross, as
+    /// after a merge in both directions at once.
+    ///
+    /// Reads the commits since then, and of lines that are older those down to what both share.
+    ///
+    /// # Errors
+    /// As [`Repository::merge_base`].
+    pub fn merge_bases(&self, first: &ObjectId, second: &ObjectId) -> Result<Vec<ObjectId>> {
+        self.common(first, second, usize::MAX)
+    }
+
+    fn common(&self, first: &ObjectId, second: &ObjectId, most: usize) -> Result<Vec<ObjectId>> {
         let grafts = self.grafts()?;
-        let mut walk =
-            Walk { repo: self, grafts: &grafts, reached: HashMap::new(), next: BinaryHeap::new() };
+        let (reached, next) = (HashMap::new(), BinaryHeap::new());
+        let mut walk = Walk { repo: self, grafts: &grafts, reached, next, open: 0 };
         walk.reach(first, FIRST)?;
         walk.reach(second, SECOND)?;
-        while let Some(Waiting { id, parents, .. }) = walk.next.pop() {
-            let flags = walk.reached.get(&id).copied().unwrap_or_default();
-            if flags == BOTH {
-                return Ok(Some(id));
+        let mut found = Vec::new();
+        while walk.open > 0
+            && let Some(Waiting { id, parents, .. }) = walk.next.pop()
+        {
+            let mut flags = walk.reached.get(&id).copied().unwrap_or_default();
+            if flags & OLD == 0 {
+                walk.open = walk.open.saturating_sub(1);
+                if flags == BOTH {
+                    found.push(id);
+                    flags |= OLD;
+                }
+            }
+            if found.len() == most {
+                break;
             }
             for parent in parents {
                 walk.reach(&parent, flags)?;
             }
         }
-        Ok(None)
+        Ok(found)
     }
 }
 
@@ -46,17 +73,23 @@ struct Walk<'r> {
     grafts: &'r Grafts,
     reached: HashMap<ObjectId, u8>,
     next: BinaryHeap<Waiting>,
+    /// How many of `next` lead to no common ancestor that was found.
+    open: usize,
 }
 
 impl Walk<'_> {
     fn reach(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
         if let Some(known) = self.reached.get_mut(id) {
+            // A commit comes after all that lead to it, so this one still waits.
+            let aged = flags & OLD != 0 && *known & OLD == 0;
+            self.open = self.open.saturating_sub(usize::from(aged));
             *known |= flags;
             return Ok(());
         }
         let commit: Commit = self.repo.commit(id)?;
         let parents = self.grafts.parents(&commit);
         self.reached.insert(*id, flags);
+        self.open += usize::from(flags & OLD == 0);
         self.next.push(Waiting { turn: commit.turn, time: commit.time, id: *id, parents });
         Ok(())
     }

@@ -40,6 +40,7 @@ impl Transaction<'_> {
             only: &request.only,
             tools: request.tools,
             added: &added,
+            also: &[],
         };
         let report = merge(self, &base_context, &own, &other, options)?;
         let found =

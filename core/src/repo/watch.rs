@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(fired(&[(0.9, 100), (0.5, 101), (0.9, 7)]), ["auto", "below", "auto"]);
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_level_fires_at_most_once_a_cooldown_and_once_a_crossing(
             steps in prop::collection::vec((0.0..1.2_f64, 0..90_i64), 0..60)

@@ -207,7 +207,7 @@ mod tests {
         )
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_merge_is_that_of_the_plain_maps([base, ours, theirs] in models()) {
             let mut merged = ours.clone();

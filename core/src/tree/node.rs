@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn cut_grown_and_random_bytes_never_decode_to_something_else(
             sample: prop::sample::Index,

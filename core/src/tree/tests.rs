@@ -164,7 +164,7 @@ fn counts<'i>(items: impl IntoIterator<Item = &'i Item>) -> BTreeMap<super::Link
     counts
 }
 
-proptest! {
+turntree_properties::properties! {
     #[test]
     fn a_list_is_its_model_and_its_root_forgets_the_edits(
         first in contents(),

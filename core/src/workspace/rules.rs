@@ -166,8 +166,8 @@ mod tests {
         prop::collection::vec(prop::sample::select(&LINES[..]), 0..4)
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    turntree_properties::properties! {
+        cases = 100;
 
         #[test]
         fn what_is_left_out_is_what_the_walker_of_the_crate_leaves_out(

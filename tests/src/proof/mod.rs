@@ -28,6 +28,7 @@ pub mod stalls;
 mod stopping;
 pub mod storm;
 pub mod syscalls;
+pub mod walk;
 pub mod worker;
 
 use std::fmt::Display;
@@ -145,6 +146,11 @@ pub const LAYERS: &[Layer] = &[
         name: "storm",
         about: "processes on one store are killed at random instants",
         run: storm::run,
+    },
+    Layer {
+        name: "walk",
+        about: "all that changes a repository, at random, beside a naive model",
+        run: walk::run,
     },
     Layer {
         name: "stalls",

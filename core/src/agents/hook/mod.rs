@@ -423,7 +423,7 @@ mod tests {
         assert!(Event::parse(&huge, None).is_err());
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn any_fields_are_taken(
             name in "PreToolUse|PostToolUse|AfterTool|BeforeTool|SubagentStop",

@@ -139,7 +139,7 @@ mod tests {
         changes
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn changes_make_the_new_of_the_old(
             old in prop::collection::vec(0_u32..9, 0..40), new in prop::collection::vec(0_u32..9, 0..40)

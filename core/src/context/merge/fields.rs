@@ -307,7 +307,7 @@ mod tests {
 
     type Model = BTreeMap<String, u8>;
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn every_field_is_that_of_the_plain_maps(
             models in prop::array::uniform3(prop::collection::btree_map("[a-e]", 0_u8..3, 0..5)),

@@ -140,7 +140,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn sides_may_be_exchanged_and_a_side_that_changed_nothing_adds_nothing(
             base in lessons(), ours in lessons(), theirs in lessons(), is_new in any::<bool>(),

@@ -11,9 +11,15 @@
 //! something else in the place of messages (a compaction), what it put there comes first and is not
 //! mixed with what the other side added, and the messages that it dropped stay dropped: but a call
 //! whose result the other side added comes back with it. A message that came to one side from the
-//! other before, as its origin says, is the same message and stays where it is.
+//! other before, as its origin says, is the same message and stays where it is. So is one that the
+//! base had and both put elsewhere, and one that both have from another common snapshot, where their
+//! histories cross: it stands where ours has it. One that a side put elsewhere and the other dropped
+//! stays there, since that side said it again.
+//!
+//! Messages that are alike and that both added by themselves are two, as "go on" said on both sides.
+//! Of messages that are alike in the base each side may have dropped another one: both are gone.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::units::{Message, ReadToolUse, calls_before, units, waits};
 use super::{Added, align};
@@ -47,10 +53,11 @@ pub(super) struct Reading<'a> {
 }
 
 /// What makes ours the conversation of both, from the end to the beginning, and how many messages of
-/// theirs come in.
+/// theirs come in. What is in `also`, other common snapshots, came to neither side alone.
 pub(super) fn append(
     reading: Reading<'_>,
     base: &List,
+    also: &[List],
     (ours, own_added): (&List, Vec<Added>),
     (theirs, other_added): (&List, Vec<Added>),
 ) -> Result<(Vec<Edit>, u64)> {
@@ -65,7 +72,7 @@ pub(super) fn append(
         Ok::<_, crate::Error>(Side { list, changes: changes(source, base, list)?, ends })
     };
     let (ours, theirs) = (side(ours, own_added)?, side(theirs, other_added)?);
-    let copies = Copies::find(source, &ours)?;
+    let copies = Copies::find(source, base, also, [&ours, &theirs])?;
     let mut merge = Merge { reading, ours: &ours, theirs: &theirs, copies, back: BTreeSet::new() };
     let mut edits = Vec::new();
     let (mut came, end) = (0, base.len());
@@ -179,13 +186,22 @@ impl Side<'_> {
 struct Copies {
     /// Of another origin than ours.
     foreign: HashSet<Item>,
-    /// All that ours added.
-    own: HashSet<Item>,
+    /// All that ours added, and how often.
+    own: HashMap<Item, usize>,
+    /// Of these, how many both sides have from before: from another place in the base, or from
+    /// another common snapshot.
+    known: HashMap<Item, usize>,
 }
 
 impl Copies {
-    fn find(source: &dyn ObjectSource, ours: &Side<'_>) -> Result<Self> {
-        let mut copies = Self { foreign: HashSet::new(), own: HashSet::new() };
+    fn find(
+        source: &dyn ObjectSource,
+        base: &List,
+        also: &[List],
+        [ours, theirs]: [&Side<'_>; 2],
+    ) -> Result<Self> {
+        let (foreign, own, known) = (HashSet::new(), HashMap::new(), HashMap::new());
+        let mut copies = Self { foreign, own, known };
         for change in &ours.changes {
             for item in ours.list.iter(source, change.new.clone()) {
                 let item = item?;
@@ -193,16 +209,58 @@ impl Copies {
                 if plain != item {
                     copies.foreign.insert(plain.clone());
                 }
-                copies.own.insert(plain);
+                *copies.own.entry(plain).or_default() += 1;
             }
+        }
+        let dropped = |side: &Side<'_>| {
+            counted(source, base, side.changes.iter().map(|change| change.old.clone()))
+        };
+        let (by_ours, by_theirs) = (dropped(ours)?, dropped(theirs)?);
+        let moved = by_ours.into_iter().map(|(item, count)| {
+            let by_theirs = by_theirs.get(&item).copied().unwrap_or_default();
+            (item, count.min(by_theirs))
+        });
+        copies.know(moved);
+        for list in also {
+            let more = diff_lists(base, list, source)?;
+            copies.know(counted(source, list, more.into_iter().map(|change| change.new))?);
         }
         Ok(copies)
     }
 
-    fn has(&self, theirs: &Item) -> bool {
-        let plain = without_origin(theirs);
-        self.foreign.contains(&plain) || plain != *theirs && self.own.contains(&plain)
+    /// Takes up what both sides have from before, as far as ours has it.
+    fn know(&mut self, items: impl IntoIterator<Item = (Item, usize)>) {
+        for (item, count) in items {
+            let own = self.own.get(&item).copied().unwrap_or_default();
+            let known = self.known.entry(item).or_default();
+            *known = count.min(own).max(*known);
+        }
     }
+
+    /// Whether a message of theirs is there already. Of what both have from before, each one is once.
+    fn take(&mut self, theirs: &Item) -> bool {
+        let plain = without_origin(theirs);
+        if self.foreign.contains(&plain) || plain != *theirs && self.own.contains_key(&plain) {
+            return true;
+        }
+        let known = self.known.get_mut(&plain).filter(|left| **left > 0);
+        known.map(|left| *left -= 1).is_some()
+    }
+}
+
+/// The messages in some ranges of a list without their origins, and how often each is there.
+fn counted(
+    source: &dyn ObjectSource,
+    list: &List,
+    ranges: impl Iterator<Item = std::ops::Range<u64>>,
+) -> Result<HashMap<Item, usize>> {
+    let mut counts = HashMap::new();
+    for range in ranges {
+        for item in list.iter(source, range) {
+            *counts.entry(without_origin(&item?)).or_default() += 1;
+        }
+    }
+    Ok(counts)
 }
 
 /// A stretch of one side, in two parts: what belongs to calls before it, and the rest.
@@ -233,18 +291,22 @@ impl Merge<'_> {
         };
         let shared = own.iter().zip(&other).take_while(same).count();
         let both = region.ours_changed && region.theirs_changed;
-        if both && shared == own.len().max(other.len()) {
+        // What ours kept of the base here, theirs dropped: then the region becomes shorter.
+        let kept_any = region.ours.end - region.ours.start > own.len() as u64;
+        if both && !kept_any && shared == own.len().max(other.len()) {
             return Ok((None, 0));
         }
         let mut items = keep(own.get(..shared).unwrap_or_default());
         own.drain(..shared);
-        other.drain(..shared);
+        for message in other.drain(..shared) {
+            self.copies.take(&message.item);
+        }
         let before = own.len();
         let own = self.stretch(true, own)?;
         if !region.theirs_changed && own.pinned.len() + own.rest.len() == before {
             return Ok((None, 0));
         }
-        let other = self.without_copies(&other);
+        let other = self.without_copies(other);
         let other = self.stretch(false, other)?;
         let taken = (other.pinned.len() + other.rest.len()) as u64;
         let origin = self.reading.origin;
@@ -275,10 +337,15 @@ impl Merge<'_> {
 
     /// Messages of theirs without those that ours has already. Of a call and its results, all stay
     /// when one is new.
-    fn without_copies(&self, other: &[Message]) -> Vec<Message> {
-        let unit_of = |unit: std::ops::Range<usize>| other.get(unit).unwrap_or_default();
-        let is_new = |unit: &&[Message]| !unit.iter().all(|m| self.copies.has(&m.item));
-        units(other, false).into_iter().map(unit_of).filter(is_new).flatten().cloned().collect()
+    fn without_copies(&mut self, other: Vec<Message>) -> Vec<Message> {
+        let mut is_new = Vec::with_capacity(other.len());
+        for unit in units(&other, false) {
+            let unit = other.get(unit).unwrap_or_default();
+            let copies = unit.iter().filter(|m| self.copies.take(&m.item)).count();
+            is_new.resize(is_new.len() + unit.len(), copies < unit.len());
+        }
+        let new = other.into_iter().zip(is_new).filter(|(_, is_new)| *is_new);
+        new.map(|(message, _)| message).collect()
     }
 
     /// Puts calls to `messages` whose results they hold and that the other side dropped, and finds

@@ -32,6 +32,8 @@ mod units;
 mod value;
 
 #[cfg(test)]
+mod crossing;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -98,6 +100,9 @@ pub struct MergeOptions<'a> {
     pub tools: ReadToolUse<'a>,
     /// When messages were added.
     pub added: ReadAdded<'a>,
+    /// Snapshots besides the base that both sides come from, where their histories cross: a message
+    /// of these that both have is one.
+    pub also: &'a [Context],
 }
 
 impl fmt::Debug for MergeOptions<'_> {

@@ -257,11 +257,18 @@ impl SectionMerger<'_> {
                     Some(base) => List::open(sink, &base.id)?,
                     None => List::new(),
                 };
+                let mut also = Vec::new();
+                for context in self.options.also {
+                    let section = context.section(sink, name)?;
+                    if let Some(section) = section.filter(|section| section.shape == Shape::List) {
+                        also.push(List::open(sink, &section.id)?);
+                    }
+                }
                 let added = self.options.added;
                 let own = (&list, added(Version::Ours, name)?);
                 let theirs = List::open(sink, &theirs.id)?;
                 let other = (&theirs, added(Version::Theirs, name)?);
-                messages::append(self.reading(sink), &base, own, other)?
+                messages::append(self.reading(sink), &base, &also, own, other)?
             }
         };
         for (range, items) in edits {

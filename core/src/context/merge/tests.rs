@@ -29,7 +29,7 @@ fn no_times(_: Version, _: &str) -> Result<Vec<Added>> {
 
 fn options<'a>(messages: &'a MessagePolicy, only: &'a Selection) -> MergeOptions<'a> {
     let labels = Labels { ours: "main", theirs: "plan-b" };
-    MergeOptions { labels, messages, only, tools: &tools, added: &no_times }
+    MergeOptions { labels, messages, only, tools: &tools, added: &no_times, also: &[] }
 }
 
 /// A context, and what a change makes of it.
@@ -472,7 +472,7 @@ fn check_calls(records: &[Value], sides: [&[Value]; 2]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-proptest! {
+turntree_properties::properties! {
     #[test]
     fn conversations_of_both_sides_are_whole_in_order_and_closed(
         base in steps(6), ours in steps(8), theirs in steps(8), more in steps(4),

@@ -327,7 +327,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn operations_round_trip(operations in any_operations()) {
             prop_assert_eq!(read(&write(&operations)).unwrap(), operations);

@@ -143,7 +143,14 @@ fn records(pieces: &[Piece]) -> Vec<Value> {
     pieces.iter().filter_map(of).collect()
 }
 
-proptest! {
+#[test]
+fn a_number_is_cut_out_to_its_last_digit() {
+    let file = br#"[{"x":-3.0313433689363375e-180}]"#;
+    let found = records(&pieces_by(file.as_slice(), &Rules { cuts: &["[*]"], fields: &[] }));
+    assert_eq!(found, [serde_json::json!({"x": -3.031_343_368_936_337_5e-180})]);
+}
+
+turntree_properties::properties! {
     #[test]
     fn any_bytes_come_back(file in prop::collection::vec(any::<u8>(), 0..300)) {
         assert_whole(&file, &pieces(file.as_slice()));

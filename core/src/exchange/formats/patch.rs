@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(apply("a\nb\n", "@@ -2 +2 @@\n-b\n+c\n@@ -1 +1 @@\n-a\n+c\n"), None);
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_difference_leads_from_the_old_text_to_the_new(
             old in prop::collection::vec("[a-c]{0,2}", 0..8),

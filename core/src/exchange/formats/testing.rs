@@ -198,7 +198,7 @@ fn odd_json() -> impl Strategy<Value = Value> {
     })
 }
 
-proptest! {
+turntree_properties::properties! {
     #[test]
     fn no_format_is_upset_by_odd_records(value in odd_json(), cut in any::<prop::sample::Index>()) {
         let whole = value.to_string();
@@ -214,6 +214,25 @@ proptest! {
                 }
             }
             let _ = (format.view)(&value);
+        }
+    }
+
+    #[test]
+    fn any_mutilated_record_is_understood_or_kept_as_damage(
+        picks in prop::collection::vec((0..SEEDS.len(), 0..400_usize, any::<u8>()), 1..8),
+    ) {
+        let mut file = Vec::new();
+        for (seed, at, byte) in picks {
+            let start = file.len();
+            file.extend_from_slice(SEEDS[seed].as_bytes());
+            if let Some(hit) = file.get_mut(start + at) {
+                *hit = byte;
+            }
+            file.push(b'\n');
+        }
+        for format in FORMATS {
+            events_of(format, &file);
+            let _ = view(format.name, &file);
         }
     }
 }
@@ -249,27 +268,6 @@ const SEEDS: [&str; 6] = [
     r#"{"type":"tool.execution_start","data":{"toolCallId":"1","toolName":"create","arguments":{"path":"a","file_text":"b"}}}"#,
     r#"{"type":"compaction","summary":"s","firstKeptEntryIndex":18446744073709551615}"#,
 ];
-
-proptest! {
-    #[test]
-    fn any_mutilated_record_is_understood_or_kept_as_damage(
-        picks in prop::collection::vec((0..SEEDS.len(), 0..400_usize, any::<u8>()), 1..8),
-    ) {
-        let mut file = Vec::new();
-        for (seed, at, byte) in picks {
-            let start = file.len();
-            file.extend_from_slice(SEEDS[seed].as_bytes());
-            if let Some(hit) = file.get_mut(start + at) {
-                *hit = byte;
-            }
-            file.push(b'\n');
-        }
-        for format in FORMATS {
-            events_of(format, &file);
-            let _ = view(format.name, &file);
-        }
-    }
-}
 
 /// The folder of recorded sessions, if there is one on this machine.
 fn recorded_sessions() -> Option<PathBuf> {

@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn formatting_never_changes_what_texts_say(text in any::<String>(), step in 1..9_usize) {
             let value: Value = json!([{"k": text, text.clone(): [text]}]);

@@ -359,7 +359,7 @@ fn what_people_changed_is_made_and_what_was_learned_meanwhile_stays() {
     assert_eq!(error.to_string(), "line 5: a lesson has no field of this name");
 }
 
-proptest! {
+turntree_properties::properties! {
     #[test]
     fn a_prompt_stays_within_its_budget_and_tells_what_it_says(
         lessons in any_lessons(), padding in 0..4000_usize, turn in 0..60_u64,

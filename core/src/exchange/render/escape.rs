@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(quoted("```~~~```\r````~~~````"), "> ```~~~``` ````~~~````");
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn nothing_leaves_a_quote_or_a_fence(text in "(`{1,4}|~~~|<script>|</details>|\n|\r| |\\\\|!\\[|a){0,24}") {
             for line in quoted(&text).lines() {

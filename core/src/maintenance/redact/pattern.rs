@@ -234,7 +234,7 @@ mod tests {
         Pattern::literal(text, "X").unwrap()
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_string_is_found_however_deep_in_json(text in "[^X]{1,12}") {
             let pattern = literal(&text);

@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn shared_lines_are_equal_and_rise(old in "[ab\n]{0,20}", new in "[ab\n]{0,20}") {
             let found = shared(old.as_bytes(), new.as_bytes());

@@ -304,7 +304,7 @@ mod tests {
         matching.map(|(_, number)| number).collect()
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn a_text_is_searched_as_if_line_by_line(
             text in "[ab \n]{0,40}",

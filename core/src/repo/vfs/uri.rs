@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(end, ["context://x/y.", "context://x/y"]);
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn what_parses_is_written_as_it_reads(text in r"(context://|vfs|/|\.|_|[0-9a-f]{1,16}|\.txt|\\|é| ){0,8}") {
             if let Ok(uri) = text.parse::<VfsUri>() {

@@ -170,8 +170,8 @@ fn a_shorter_pack_is_an_error_and_its_whole_frames_are_read() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+turntree_properties::properties! {
+    cases = 24;
 
     #[test]
     fn the_frames_alone_give_every_id(sample in sample()) {

@@ -74,8 +74,8 @@ fn mend(pack: &mut [u8]) -> Option<PackId> {
     Some(PackId(name))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+turntree_properties::properties! {
+    cases = 1000;
 
     #[test]
     fn whatever_a_pack_says_no_wrong_byte_passes(changes in prop::collection::vec(change(), 1..4)) {

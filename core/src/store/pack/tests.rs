@@ -164,8 +164,8 @@ impl Sample {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+turntree_properties::properties! {
+    cases = 48;
 
     #[test]
     fn what_is_packed_reads_back(sample in sample(), tier in prop::sample::select(&Tier::ALL[..])) {

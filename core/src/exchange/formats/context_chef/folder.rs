@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn every_key_comes_back_from_its_file_name(key: String) {
             prop_assert_eq!(key_of(&base64_of(&key)), Some(key));

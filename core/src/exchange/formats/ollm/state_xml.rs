@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    proptest! {
+    turntree_properties::properties! {
         #[test]
         fn what_is_written_is_read_again(
             goal in r#"([a-z<>&"' ;]{1,20}[a-z&;])?"#,

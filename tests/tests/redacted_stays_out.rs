@@ -120,6 +120,18 @@ fn what_stands_for_it_may_be_redacted_too() {
 }
 
 #[test]
+fn a_record_that_is_no_json_any_more_is_known_again() {
+    let sandbox = Sandbox::new();
+    // A tab and "he", which looks like the word in the record.
+    let text = claude_code(12).replace("part 4", r"\the part 4");
+    sandbox.import("task", text.as_bytes()).unwrap();
+    take_out(&sandbox, "the ");
+    assert_eq!(sandbox.import("task", text.as_bytes()).unwrap().turns, 0);
+    assert_eq!(branches(&sandbox), ["task/main"]);
+    assert_out(&sandbox, "the ");
+}
+
+#[test]
 fn a_pattern_that_is_in_every_id_ends_too() {
     let sandbox = Sandbox::new();
     let text = claude_code(12);

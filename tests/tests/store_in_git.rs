@@ -46,7 +46,7 @@ fn the_file_is_one_of_the_store_and_an_old_store_does_without() {
 
 #[test]
 fn one_that_was_begun_is_finished_and_what_somebody_wrote_stays() {
-    for (there, expected) in [("", "*\n"), ("*", "*\n"), ("!kept\n", "!kept\n")] {
+    for (there, expected) in [("", "*\n"), ("*\0", "*\n"), ("!kept\n", "!kept\n")] {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");
         fs::create_dir(&dir).unwrap();

@@ -204,8 +204,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(None);
         }
         let bytes = Bytes::from(read_at(&mut self.input, notes.offset, new)?);
-        let new = redacted(self.repo, self.format, Box::new(Cursor::new(bytes)))?;
-        let pieces = (self.format.cut)(new).collect::<Result<Vec<Piece>>>()?;
+        let cut = redacted(self.repo, (self.format.cut)(Box::new(Cursor::new(bytes))))?;
+        let pieces = cut.collect::<Result<Vec<Piece>>>()?;
         let Some((parser, told)) = self.parse(&notes, &pieces)? else { return Ok(None) };
 
         if notes.open.is_some() {
@@ -292,8 +292,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let failed = |error| Error::io("read the transcript", error);
         self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
         let file = BufReader::with_capacity(HEAD_BYTES, (&mut self.input).take(self.end));
-        let file = redacted(self.repo, self.format, Box::new(file))?;
-        let mut pieces = (self.format.cut)(file);
+        let mut pieces = redacted(self.repo, (self.format.cut)(Box::new(file)))?;
 
         let (repo, format) = (self.repo, self.format);
         let mut staging = repo.begin();

@@ -133,8 +133,8 @@ pub fn import(
     }
     let mut input_bytes = 0;
     let mut between = Between::default();
-    let file = redacted(repo, format, Box::new(Cursor::new(head).chain(input)))?;
-    let mut pieces = (format.cut)(file).map(|piece| {
+    let pieces = (format.cut)(Box::new(Cursor::new(head).chain(input)));
+    let mut pieces = redacted(repo, pieces)?.map(|piece| {
         let piece = piece?;
         between.pass(format, &piece)?;
         input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;

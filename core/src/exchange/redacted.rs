@@ -1,39 +1,32 @@
 //! Transcripts as the store may have them: pieces that were redacted come in as what stands for them.
 //!
-//! The transcript of an agent keeps what was redacted from the store. It is cut before anything is
-//! made of it, pieces whose ids were redacted are replaced, and what comes out is read as if it were
-//! the file: so parsers, names of turns and comparisons see nothing else.
+//! The transcript of an agent keeps what was redacted from the store. Its pieces are replaced before
+//! anything is made of them, so parsers, the words of turns and comparisons see nothing else.
 
-use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
-use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
-use super::detect::HEAD_BYTES;
-use super::format::Format;
-use super::piece::Pieces;
+use super::piece::{Piece, PieceKind, Pieces};
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{Redactions, Repository};
 
-/// A file of a format as the store may have it; the file itself where nothing was ever redacted.
+/// The pieces of a file as the store may have them; as they are where nothing was ever redacted.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when the redactions cannot be read. What is wrong with the file, or with
-/// what stands for something, is an error of the reader.
-pub(super) fn redacted<'r>(
-    repo: &'r Repository,
-    format: &Format,
-    file: Box<dyn BufRead + 'r>,
-) -> Result<Box<dyn BufRead + 'r>> {
+/// `NotFound` or `Corrupt` when the redactions cannot be read. What stands for a piece and cannot be
+/// read is an error in its place.
+pub(super) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
     let redactions = repo.redactions()?;
     if redactions.is_empty() {
-        return Ok(file);
+        return Ok(pieces);
     }
-    let (pieces, source) = ((format.cut)(file), repo.store());
-    let file = Redacted { source, redactions, pieces, current: Bytes::new(), suffix: Bytes::new() };
-    Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, file)))
+    Ok(Box::new(pieces.map(move |piece| {
+        let piece = piece?;
+        let instead = instead(repo.store(), &redactions, &piece.bytes)?;
+        Ok(instead.map_or_else(|| piece.clone(), |bytes| replaced(&piece, bytes)))
+    })))
 }
 
 /// A document as the store may have it, that is stored in these pieces; nothing where all of them may
@@ -70,31 +63,22 @@ fn instead(
     new.map(|id| source.read_as(Kind::Blob, &id)).transpose()
 }
 
-/// The pieces of a file, one after the other, without what was redacted.
-struct Redacted<'r> {
-    source: &'r dyn ObjectSource,
-    redactions: Arc<Redactions>,
-    pieces: Pieces<'r>,
-    current: Bytes,
-    suffix: Bytes,
-}
-
-impl Read for Redacted<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.current.is_empty() {
-            self.current = std::mem::take(&mut self.suffix);
-            if !self.current.is_empty() {
-                break;
-            }
-            let Some(piece) = self.pieces.next() else { return Ok(0) };
-            let piece = piece.map_err(io::Error::other)?;
-            let instead = instead(self.source, &self.redactions, &piece.bytes);
-            self.current = instead.map_err(io::Error::other)?.unwrap_or(piece.bytes);
-            self.suffix = piece.suffix;
+/// A piece with other bytes. Of its fields those stay of which it is clear where they are now: all that
+/// was replaced lies in them.
+fn replaced(piece: &Piece, bytes: Bytes) -> Piece {
+    let old = &piece.bytes;
+    let moved = |range: &Range<usize>| {
+        let (before, after) = (old.get(..range.start)?, old.get(range.end..)?);
+        let is_kept = bytes.starts_with(before) && bytes.ends_with(after);
+        let end = bytes.len().checked_sub(after.len()).filter(|end| *end >= range.start)?;
+        is_kept.then_some(range.start..end)
+    };
+    let kind = match &piece.kind {
+        PieceKind::Glue { fields } => {
+            let fields = fields.iter().filter_map(|(path, range)| Some((*path, moved(range)?)));
+            PieceKind::Glue { fields: fields.collect() }
         }
-        let len = buffer.len().min(self.current.len());
-        let (target, _) = buffer.split_at_mut(len);
-        self.current.copy_to_slice(target);
-        Ok(len)
-    }
+        kind => kind.clone(),
+    };
+    Piece { kind, bytes, ..piece.clone() }
 }

@@ -51,11 +51,6 @@ fn beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
 /// Why a transcript could not be read: by its own fault where it is compressed and damaged, or grows
 /// beyond measure, and else the system's.
 pub(super) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
-    // What reads a transcript may read others below it, which say themselves what is wrong.
-    let error = match error.downcast::<Error>() {
-        Ok(error) => return error,
-        Err(error) => error,
-    };
     match error.kind() {
         io::ErrorKind::InvalidData => {
             Error::invalid(format!("{}: expected a whole zstd stream", action.into()))

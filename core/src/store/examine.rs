@@ -25,7 +25,7 @@ use super::superblock::{self, Superblock};
 use super::view::{Location, Place};
 use super::{
     Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, WORKSPACES_DIR,
-    collect, gitignore,
+    collect, untracked,
 };
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Operation};
@@ -395,7 +395,7 @@ impl Examiner<'_, '_> {
             }
         }
         let known =
-            [superblock::FILE_NAME, gitignore::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
+            [superblock::FILE_NAME, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
         let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);

@@ -64,7 +64,6 @@ pub(crate) mod codec;
 mod collect;
 mod commit;
 mod examine;
-mod gitignore;
 mod holes;
 mod index;
 mod inventory;
@@ -89,6 +88,7 @@ mod scan;
 mod seal;
 mod segment;
 mod superblock;
+mod untracked;
 mod view;
 
 use std::fmt;
@@ -277,7 +277,7 @@ impl Store {
                 _ => {}
             }
         }
-        gitignore::create(io, dir)?;
+        untracked::create(io, dir)?;
         // The names are durable before the superblock, which makes them a store.
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         for dir in [parent.unwrap_or(Path::new(".")), dir] {

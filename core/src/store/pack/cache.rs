@@ -1,13 +1,14 @@
 //! Decoded blocks, bounded in bytes and shared by threads.
 //!
 //! What is read together lies in few blocks, so a block is decoded once and asked many times. A
-//! thread that needs a block which another one is decoding waits for it.
+//! thread that needs a block which another one is decoding waits for it. That a block is damaged is kept
+//! as well: thousands of objects may be asked for that lie in it, or in blocks that it is the base of.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::PackId;
 use super::block::Block;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// A block of a pack.
 type Key = (PackId, u32);
@@ -25,9 +26,12 @@ pub(in crate::store) struct BlockCache {
 #[derive(Debug)]
 struct Slot {
     key: Key,
-    block: Arc<Mutex<Option<Arc<Block>>>>,
+    block: Arc<Mutex<Option<Decoded>>>,
     bytes: usize,
 }
+
+/// A block, or what is wrong with it.
+type Decoded = Result<Arc<Block>, String>;
 
 impl BlockCache {
     /// A cache of at most `max_bytes`, and always the block that was asked for last.
@@ -57,21 +61,37 @@ impl BlockCache {
         let slot = self.slot(key);
         // Held while decoding. A block waits at most for its base, which waits for nothing.
         let mut block = lock(&slot);
-        if let Some(block) = &*block {
-            return Ok(Arc::clone(block));
+        match &*block {
+            Some(Ok(block)) => return Ok(Arc::clone(block)),
+            Some(Err(damage)) => return Err(Error::new(ErrorKind::Corrupt, damage.clone())),
+            None => {}
         }
-        let decoded = decode().inspect_err(|_| self.forget(key))?;
+        let decoded = match decode() {
+            Ok(decoded) => decoded,
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let damage = error.to_string();
+                let bytes = damage.len();
+                *block = Some(Err(damage));
+                drop(block);
+                self.account(key, bytes);
+                return Err(error);
+            }
+            Err(error) => {
+                self.forget(key);
+                return Err(error);
+            }
+        };
         #[cfg(test)]
         self.decoded.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let decoded = Arc::new(decoded);
-        *block = Some(Arc::clone(&decoded));
+        *block = Some(Ok(Arc::clone(&decoded)));
         drop(block);
         self.account(key, decoded.memory_bytes());
         Ok(decoded)
     }
 
     /// The slot for a block, now the last one to go.
-    fn slot(&self, key: Key) -> Arc<Mutex<Option<Arc<Block>>>> {
+    fn slot(&self, key: Key) -> Arc<Mutex<Option<Decoded>>> {
         let mut slots = lock(&self.slots);
         let slot = match slots.iter().position(|slot| slot.key == key) {
             Some(at) => slots.remove(at),

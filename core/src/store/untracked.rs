@@ -29,7 +29,10 @@ pub(super) fn create(io: &dyn Io, dir: &Path) -> Result<()> {
     };
     let mut begin = [0; EVERYTHING.len()];
     let read = file.read_at(&mut begin, 0).map_err(failed)?;
-    if begin.get(..read).is_some_and(|found| EVERYTHING.starts_with(found)) {
+    let found = begin.iter().take(read).zip(EVERYTHING);
+    // A crash may leave a file as long as it was and empty.
+    let is_own = |(found, own): (&u8, &u8)| found == own || *found == 0;
+    if found.into_iter().all(is_own) {
         file.write_at(EVERYTHING, 0).map_err(failed)?;
         file.sync_data().map_err(failed)?;
     }

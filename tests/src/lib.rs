@@ -14,6 +14,7 @@
 //! | [`browser`] | a headless Chromium to look at pages with |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`git`] | git itself, as a judge |
+//! | [`client`] | a client whose events run hooks |
 //! | [`talk`] | servers that are talked to in lines |
 //! | [`schema`] | JSON against a schema |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
@@ -22,6 +23,7 @@
 
 pub mod browser;
 pub mod checksums;
+pub mod client;
 pub mod counting;
 pub mod desk;
 pub mod every_command;

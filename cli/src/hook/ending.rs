@@ -32,9 +32,11 @@ pub(super) fn settle(dir: &Path, transcript: &Path) -> Option<Claim> {
     let name = format!("hook-end {}", transcript.display());
     let until = Instant::now() + FOR_OTHERS;
     let claim = loop {
+        if !dir.is_dir() || Instant::now() >= until {
+            return None;
+        }
         match Claim::take(dir, &name) {
             Some(claim) => break claim,
-            None if Instant::now() >= until || !dir.is_dir() => return None,
             None => sleep(STEP),
         }
     };

@@ -31,6 +31,7 @@ mod error;
 mod hook;
 mod invocation;
 mod json;
+mod live;
 mod mcp;
 mod output;
 mod progress;

@@ -10,10 +10,10 @@ use turntree::repo::Stamp;
 use turntree::workspace::Claim;
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
-use super::ending;
 use super::files::Files;
 use super::turn::{Taken, Turn, kind_of};
 use super::watch::{Rest, Watch};
+use super::{calls, ending};
 use crate::error::{Failure, Result};
 use crate::invocation::{Invocation, stamp};
 
@@ -90,6 +90,9 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.store().dir().to_owned();
     watch.arm(&dir, rest(&event, behaviour));
+    if !behaviour.background {
+        calls::note(repo.store(), &event)?;
+    }
 
     let stamp = Stamp { actor: event.dialect.name().to_owned(), ..stamp()? };
     let files = Files::new(&event, behaviour.workspace, behaviour.background);

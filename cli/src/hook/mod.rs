@@ -9,6 +9,7 @@
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
 //! | `wait.rs` | what the client has not written yet |
 //! | `pins.rs` | what is kept before it may be lost |
+//! | `calls.rs` | when a client has last run a hook |
 //! | `advice.rs` | what the agent is told |
 //! | `watch.rs` | the end of a hook that takes too long |
 //! | `log.rs` | what went wrong, for people |
@@ -17,6 +18,7 @@
 
 mod advice;
 mod agents;
+pub(crate) mod calls;
 mod edit;
 mod ending;
 pub(crate) mod event;

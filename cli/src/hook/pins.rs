@@ -7,7 +7,8 @@ use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
 use turntree::{ErrorKind, Result};
 
-use super::turn::{HOOK, Turn};
+use super::turn::Turn;
+use crate::live::HOOK;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 

@@ -16,6 +16,7 @@ use turntree::{Error, ErrorKind, Result};
 use super::files::Files;
 use super::watch::Watch;
 use super::{agents, pins, wait};
+use crate::live::{HOOK, is_head_of_hook};
 
 /// How often it is tried when other processes are faster.
 const ATTEMPTS: usize = 8;
@@ -223,21 +224,6 @@ impl Turn<'_> {
     pub(super) fn context(&self, tip: Option<ObjectId>) -> Result<Context> {
         tip.map_or_else(|| Ok(Context::default()), |tip| self.repo.context(&tip))
     }
-}
-
-/// The reason of operations of hooks that put in no turns of a transcript.
-pub(super) const HOOK: &str = "hook";
-
-/// The beginning of the reason of those that do.
-const FOLLOW: &str = "follow ";
-
-/// Whether HEAD is where a hook has put it. Reads the operations since.
-pub(crate) fn is_head_of_hook(repo: &Repository) -> Result<bool> {
-    let moved = repo.last_change(turntree::repo::HEAD)?;
-    Ok(moved.is_some_and(|entry| {
-        let reason = &entry.operation.reason;
-        reason == HOOK || reason.starts_with(FOLLOW)
-    }))
 }
 
 /// Opens a transcript that is a file; nothing for what is not there yet, or would wait.

@@ -75,6 +75,17 @@ impl Dialect {
         }
     }
 
+    /// What a person still has to do in the client before it runs hooks that were put into its
+    /// settings: those of a project, or of the user.
+    #[must_use]
+    pub const fn steps_to_trust(self, is_project: bool) -> &'static [&'static str] {
+        match (self, is_project) {
+            (Self::Codex, true) => codex::TRUST,
+            (Self::Codex, false) => codex::TRUST.split_at(1).1,
+            (Self::ClaudeCode | Self::Gemini, _) => &[],
+        }
+    }
+
     /// The dialect called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -15,7 +15,7 @@ fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed
         stamp: stamp(1),
         files: &mut |_, _, _| Ok(BTreeMap::new()),
         call: None,
-        is_settled: false,
+        settled: None,
         before: Vec::new(),
     };
     follow(&sandbox.repo, Cursor::new(text), notes, options).unwrap()

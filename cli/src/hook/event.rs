@@ -83,7 +83,9 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     }
     let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
     watch.expect(event.dialect.name(), event.name, began + time);
+    let stamp = Stamp { actor: event.dialect.name().to_owned(), ..stamp()? };
     let is_settled = behaviour.background && ending::is_end(event.moment);
+    let settled = is_settled.then_some(stamp.time);
     let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };
     watch.doing("open the store");
     // What works behind the back makes no store where one was taken away.
@@ -94,10 +96,9 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         calls::note(repo.store(), &event)?;
     }
 
-    let stamp = Stamp { actor: event.dialect.name().to_owned(), ..stamp()? };
     let files = Files::new(&event, behaviour.workspace, behaviour.background);
     let turn =
-        Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch, is_settled };
+        Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch, settled };
     let Some(Taken { tip, followed }) = turn.take()? else { return Ok(None) };
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();

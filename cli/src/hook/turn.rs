@@ -8,7 +8,7 @@ use turntree::agents::hook::{Event, Moment};
 use turntree::agents::session_name;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{FollowOptions, Followed, TurnFiles, follow};
-use turntree::object::{ObjectId, Trigger};
+use turntree::object::{ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 use turntree::workspace::{recall, remember};
 use turntree::{Error, ErrorKind, Result};
@@ -28,8 +28,8 @@ pub(super) struct Turn<'e> {
     pub(super) files: &'e Files<'e>,
     pub(super) stamp: Stamp,
     pub(super) watch: &'e Watch,
-    /// The client has written what it had to write.
-    pub(super) is_settled: bool,
+    /// The client has written what it had to write at this moment.
+    pub(super) settled: Option<Time>,
 }
 
 /// What became of an event.
@@ -93,9 +93,10 @@ impl Turn<'_> {
         Some(session_name(&path))
     }
 
-    /// The call after which this event came.
+    /// The call after which files may go along.
     fn call(&self) -> Option<&str> {
         let tool = self.event.tool.as_ref().filter(|_| self.event.moment == Moment::AfterTool);
+        let tool = tool.filter(|tool| self.files.is_capture() || !tool.files.is_empty());
         tool.and_then(|tool| tool.call.as_deref())
     }
 
@@ -129,7 +130,7 @@ impl Turn<'_> {
     fn follow_event(&self, path: &Path, session: &str) -> Result<Option<Followed>> {
         let repo = self.repo;
         // Before anything is destroyed, the workspace is looked at for the pin.
-        let takes_files = !self.is_settled
+        let takes_files = self.settled.is_none()
             && matches!(
                 self.event.moment,
                 Moment::AfterTool | Moment::BeforeCompaction | Moment::Stop
@@ -159,7 +160,7 @@ impl Turn<'_> {
                 stamp: self.stamp.clone(),
                 files: &mut *files,
                 call: call.map(str::to_owned),
-                is_settled: self.is_settled,
+                settled: self.settled,
                 before: self.files.before(repo.store(), &known)?,
             };
             let followed = match follow(repo, file, notes.as_deref(), options) {

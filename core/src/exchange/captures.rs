@@ -19,7 +19,7 @@ use memchr::memmem::Finder;
 
 use crate::context::{Builder, Context};
 use crate::error::Result;
-use crate::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Trigger};
+use crate::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Time, Trigger};
 use crate::repo::{Repository, Stamp, Transaction};
 use crate::store::Expected;
 use crate::tree::diff_maps;
@@ -56,6 +56,7 @@ pub(super) struct Captures {
 
 struct Waiting {
     call: String,
+    micros: i64,
     commit: ObjectId,
 }
 
@@ -74,7 +75,7 @@ impl Captures {
             let Some(call) = commit.metadata.remove(CALL) else { break };
             let told = commit.metadata.get(SINCE).and_then(|id| id.parse().ok());
             since = since.or(told);
-            waiting.push(Waiting { call, commit: id });
+            waiting.push(Waiting { call, micros: commit.time.micros, commit: id });
             next = commit.parents.first().copied();
         }
         waiting.reverse();
@@ -91,9 +92,11 @@ impl Captures {
         }
     }
 
-    /// All of them belong to the turn in the making: their calls will not come.
-    pub(super) fn reach_all(&mut self) {
-        self.reached = self.waiting.len();
+    /// Those that were there at `moment` belong to the turn in the making: their calls will not come.
+    pub(super) fn reach_until(&mut self, moment: Time) {
+        let is_later = |waiting: &Waiting| waiting.micros > moment.micros;
+        let older = self.waiting.iter().position(is_later).unwrap_or(self.waiting.len());
+        self.reached = self.reached.max(older);
     }
 
     /// Whether any waits for a call that has not come.
@@ -174,7 +177,8 @@ impl Captures {
             metadata,
         };
         let commit = change.write(Kind::Commit, commit.encode().into())?;
-        self.waiting.push(Waiting { call: call.to_owned(), commit });
+        let micros = stamp.time.micros;
+        self.waiting.push(Waiting { call: call.to_owned(), micros, commit });
         self.is_changed = true;
         Ok(())
     }

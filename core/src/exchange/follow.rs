@@ -61,8 +61,9 @@ pub struct FollowOptions<'a> {
     /// The call, by its id, after which `files` is asked: what that says belongs to the turn with the
     /// call. While the transcript does not have it, or others wait for theirs, it is kept aside.
     pub call: Option<String>,
-    /// Nothing more is to be expected for now: what waits for calls goes into the newest turn.
-    pub is_settled: bool,
+    /// The client has written all that it had to write at this moment: what has waited for calls since
+    /// then goes into the newest turn.
+    pub settled: Option<Time>,
     /// Files as they were before the newest turn, by key: they go where nothing is known of them.
     pub before: Vec<(String, Bytes)>,
 }
@@ -333,8 +334,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
     fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
         let Progress { mut run, branch, beside, tip, offset, was_quick } = progress;
         let writer = &mut run.writer;
-        if self.options.is_settled {
-            writer.captures.reach_all();
+        if let Some(moment) = self.options.settled {
+            writer.captures.reach_until(moment);
         }
         let newest = writer.captures.newest().or(tip);
         let context = newest.map(|id| self.repo.context(&id)).transpose()?.unwrap_or_default();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use turntree::agents::hook::{Event, Moment};
+use turntree::agents::hook::{Event, Moment, ToolEvent};
 use turntree::agents::session_name;
 use turntree::context::{Builder, Context};
 use turntree::exchange::{FollowOptions, Followed, TurnFiles, follow};
@@ -105,7 +105,7 @@ impl Turn<'_> {
         match self.event.moment {
             Moment::Stop | Moment::End => true,
             Moment::AfterTool => {
-                let is_agent = self.event.tool.as_ref().is_some_and(|tool| tool.runs_agent());
+                let is_agent = self.event.tool.as_ref().is_some_and(ToolEvent::runs_agent);
                 is_agent && self.event.main.is_none()
             }
             _ => false,

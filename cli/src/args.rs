@@ -69,7 +69,8 @@ working directory, else the user's store in the XDG data directory.
 
 Environment:
   TURNTREE_STORE        the store
-  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents
+  TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents; in a
+                        shell of Claude Code or Codex it is that of their session by default
   TURNTREE_ACTOR        who acts
   TURNTREE_NOW          the time, instead of the clock's
   TURNTREE_PAGER        the pager, before PAGER and less

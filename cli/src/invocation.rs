@@ -21,6 +21,7 @@ use turntree::{Error, ErrorKind};
 use crate::args::Global;
 use crate::clock;
 use crate::error::{Failure, Hint, Result};
+use crate::live::live_branch;
 use crate::output::{Output, warn};
 
 /// The variable that names the store; an empty one is as if it were not set.
@@ -257,9 +258,15 @@ pub(crate) fn stamp() -> Result<Stamp> {
 }
 
 /// Makes the repository act on the branch of the environment, if that names one: an agent that shares
-/// the store with others sets it for itself.
+/// the store with others sets it for itself. Where it names none, the session counts that the client
+/// says that it is.
 pub(crate) fn act(repo: Repository) -> Result<Repository> {
-    let Some(name) = own_branch() else { return Ok(repo) };
+    let Some(name) = own_branch() else {
+        return Ok(match live_branch(&repo)? {
+            Some(branch) => repo.acting_on(branch),
+            None => repo,
+        });
+    };
     let found = Resolver::new(&repo).branch(&name);
     // One that is not there yet begins with its first snapshot.
     let branch = if name.contains('/') { found.or_else(|_| name.parse()) } else { found };

@@ -43,7 +43,7 @@ pub(crate) use self::collection::{Collection, Stats};
 pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
 pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
 pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
-pub(crate) use self::hooks::{HookLog, HookSettings};
+pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};
 pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
 pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,

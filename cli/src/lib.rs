@@ -32,6 +32,7 @@ mod error;
 mod hook;
 mod invocation;
 mod json;
+mod live;
 mod mcp;
 mod output;
 mod progress;

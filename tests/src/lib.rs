@@ -15,6 +15,7 @@
 //! | [`model`] | manifests, segments, sealing and collection in a few bits, looked at whole |
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`git`] | git itself, as a judge |
+//! | [`client`] | a client whose events run hooks |
 //! | [`talk`] | servers that are talked to in lines |
 //! | [`schema`] | JSON against a schema |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
@@ -23,6 +24,7 @@
 
 pub mod browser;
 pub mod checksums;
+pub mod client;
 pub mod counting;
 pub mod desk;
 pub mod every_command;

@@ -59,6 +59,7 @@ impl Place {
         command.args(["--store", "store"]).args(words).current_dir(self.path());
         command.env("TURNTREE_MAINTENANCE", "off").env("TURNTREE_ACTOR", "somebody");
         command.env_remove("TURNTREE_BRANCH").env_remove("TURNTREE_STORE");
+        command.env_remove("CLAUDE_CODE_SESSION_ID").env_remove("CODEX_THREAD_ID");
         command
     }
 

@@ -14,6 +14,8 @@ fn step(sandbox: &Sandbox, text: &[u8], notes: Option<&[u8]>) -> Option<Followed
         session: "work".to_owned(),
         stamp: stamp(1),
         files: &mut |_, _, _| Ok(BTreeMap::new()),
+        call: None,
+        settled: None,
         before: Vec::new(),
     };
     follow(&sandbox.repo, Cursor::new(text), notes, options).unwrap()

@@ -2,131 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use turntree::context::FileEntry;
 use turntree::maintenance::{Pattern, plan_redaction, redact};
-use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
+use turntree::object::{ObjectId, Trigger};
 use turntree::repo::Repository;
-use turntree::store::{OpenOptions, RealIo};
+use turntree_tests::client::{Client, files, line};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
-
-/// A project, a transcript of its agent, and a store beside them.
-struct Client {
-    root: tempfile::TempDir,
-    transcript: PathBuf,
-}
-
-impl Client {
-    fn new(transcript: &str) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        fs::create_dir(root.path().join("project")).unwrap();
-        fs::create_dir(root.path().join("home")).unwrap();
-        let transcript = root.path().join(transcript);
-        Self { root, transcript }
-    }
-
-    fn project(&self) -> PathBuf {
-        self.root.path().join("project")
-    }
-
-    fn store(&self) -> PathBuf {
-        self.root.path().join("store")
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command
-            .arg("--store")
-            .arg(self.store())
-            .args(arguments)
-            .current_dir(self.project())
-            .env_clear()
-            .env("HOME", self.root.path().join("home"))
-            .envs([("TURNTREE_NOW", "2026-11-20T12:00:00Z"), ("TURNTREE_MAINTENANCE", "off")])
-            .env("TURNTREE_ACTOR", "somebody");
-        command
-    }
-
-    /// Gives `bytes` to a hook.
-    fn give(&self, flags: &[&str], bytes: &[u8]) -> Output {
-        let mut command = self.command(&[&["hook"], flags].concat());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        // One that does not read to the end closes its pipe.
-        let _ = child.stdin.take().unwrap().write_all(bytes);
-        child.wait_with_output().unwrap()
-    }
-
-    /// An event that is taken without a word; what is printed for the agent.
-    fn event(&self, flags: &[&str], name: &str, more: Value) -> Option<Value> {
-        let output = self.give(flags, self.payload(name, more).to_string().as_bytes());
-        assert_eq!(output.status.code(), Some(0));
-        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert_eq!(self.log(), "", "{name}");
-        (!output.stdout.is_empty()).then(|| serde_json::from_slice(&output.stdout).unwrap())
-    }
-
-    fn payload(&self, name: &str, more: Value) -> Value {
-        let mut event = json!({"session_id": "s-1", "transcript_path": self.transcript,
-            "cwd": self.project(), "hook_event_name": name});
-        event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        event
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.store().join("hook.log")).unwrap_or_default()
-    }
-
-    fn write(&self, name: &str, content: &str) {
-        fs::write(self.project().join(name), content).unwrap();
-    }
-
-    fn repo(&self) -> Repository {
-        let options = OpenOptions::new([9; 16]);
-        Repository::open(Arc::new(RealIo), &self.store(), options).unwrap()
-    }
-
-    /// The commits of the only branch, oldest first.
-    fn commits(&self) -> Vec<ObjectId> {
-        let repo = self.repo();
-        let branches = repo.branches();
-        assert_eq!(branches.len(), 1, "{branches:?}");
-        line(&repo, &branches[0].1)
-    }
-
-    /// The files of the newest commit, with their content.
-    fn files(&self) -> BTreeMap<String, String> {
-        files(&self.repo(), self.commits().last().unwrap())
-    }
-}
-
-fn line(repo: &Repository, head: &ObjectId) -> Vec<ObjectId> {
-    let history = repo.history(&[*head], &[]).unwrap().first_parent();
-    let mut commits: Vec<ObjectId> = history.map(|entry| entry.unwrap().id).collect();
-    commits.reverse();
-    commits
-}
-
-fn files(repo: &Repository, commit: &ObjectId) -> BTreeMap<String, String> {
-    let context = repo.context(commit).unwrap();
-    let map = context.map(repo.store(), "files").unwrap();
-    map.iter(repo.store())
-        .map(|entry| {
-            let (key, item) = entry.unwrap();
-            let file = FileEntry::from_item(&item).unwrap();
-            let content = repo.store().read_as(Kind::Blob, &file.blob).unwrap();
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            (text(&key), text(&content))
-        })
-        .collect()
-}
 
 /// What an import of the same text makes of it.
 fn imported(text: &str) -> (Sandbox, Vec<ObjectId>) {
@@ -139,13 +25,13 @@ fn imported(text: &str) -> (Sandbox, Vec<ObjectId>) {
 const OFF: &[&str] = &["--workspace", "off"];
 
 fn bash(command: &str) -> Value {
-    json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t",
+    json!({"tool_name": "Bash", "tool_input": {"command": command},
            "tool_response": {"stdout": "", "stderr": ""}})
 }
 
 #[test]
 fn events_line_by_line_give_the_turns_of_an_import() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let text = claude_code(10);
     client.event(OFF, "SessionStart", json!({"source": "startup"}));
     let mut written = String::new();
@@ -178,7 +64,7 @@ fn what_a_real_client_sent_becomes_a_session_with_its_files() {
     let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/hooks");
     let read = |name: &str| fs::read_to_string(vectors.join(name)).unwrap();
     let name = "6aaa3a74-a77d-4979-b50a-a752f66979ee";
-    let client = Client::new(&format!("{name}.jsonl"));
+    let client = Client::new(PROGRAM, &format!("{name}.jsonl"));
     let project = client.project().to_string_lossy().into_owned();
     let transcript = client.transcript.to_string_lossy().into_owned();
     let moved = |text: &str| {
@@ -225,7 +111,7 @@ fn what_a_real_client_sent_becomes_a_session_with_its_files() {
 
 #[test]
 fn what_commands_did_to_files_is_in_the_turn_that_ran_them() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     client.write("a", "one");
     client.event(&[], "SessionStart", json!({"source": "startup"}));
     let text = claude_code(2).replace("/project", &client.project().to_string_lossy());
@@ -256,7 +142,7 @@ fn what_commands_did_to_files_is_in_the_turn_that_ran_them() {
 
 #[test]
 fn what_was_in_a_file_before_an_edit_is_in_the_turn_before() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let text = claude_code(3).replace("/project", &client.project().to_string_lossy());
     let lines: Vec<&str> = text.lines().collect();
     let write = |count: usize| {
@@ -276,7 +162,7 @@ fn what_was_in_a_file_before_an_edit_is_in_the_turn_before() {
 
 #[test]
 fn what_may_be_lost_is_pinned_before() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     client.write("a", "one");
     fs::write(
         &client.transcript,
@@ -301,13 +187,13 @@ fn what_may_be_lost_is_pinned_before() {
     let repo = client.repo();
     let pins = repo.pins().unwrap();
     let before = pins.iter().find(|pin| pin.reason == "before compaction").unwrap();
-    assert_eq!((pins.len(), before.expires_micros), (2, None));
+    assert!(pins.len() == 2 && before.expires_micros.is_some());
     assert_eq!(files(&repo, &before.commit)["a"], "by hand");
 }
 
 #[test]
 fn a_sub_agent_is_a_session_of_its_own() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     fs::write(&client.transcript, claude_code(2)).unwrap();
     let path = client.root.path().join("s-1/subagents/agent-a1.jsonl");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -323,7 +209,7 @@ fn a_sub_agent_is_a_session_of_its_own() {
 
 #[test]
 fn codex_is_followed_by_its_rollout() {
-    let client = Client::new("rollout-2026-11-20-s-1.jsonl");
+    let client = Client::new(PROGRAM, "rollout-2026-11-20-s-1.jsonl");
     let at = |kind: &str, payload: Value| {
         json!({"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload}).to_string()
     };
@@ -378,7 +264,7 @@ fn gemini_is_followed_by_its_log_and_by_its_document() {
         json!({"id": "2", "timestamp": "2026-11-20T10:00:02.000Z", "type": "gemini", "content": "Sure.",
                "toolCalls": [{"id": "c", "name": "run_shell_command", "args": {}, "status": "success"}]}),
     ];
-    let client = Client::new("session-1.jsonl");
+    let client = Client::new(PROGRAM, "session-1.jsonl");
     let mut written = String::new();
     for record in &log {
         written += &format!("{record}\n");
@@ -393,7 +279,7 @@ fn gemini_is_followed_by_its_log_and_by_its_document() {
     assert_eq!(client.repo().pins().unwrap().len(), 1);
     assert_eq!(client.commits().len(), 2);
 
-    let client = Client::new("session-2.json");
+    let client = Client::new(PROGRAM, "session-2.json");
     for count in 1..=2 {
         let messages = &log[1..=count];
         let session = json!({"sessionId": "s-1", "projectHash": "h", "messages": messages});
@@ -406,7 +292,7 @@ fn gemini_is_followed_by_its_log_and_by_its_document() {
 
 #[test]
 fn without_a_transcript_the_files_are_followed_alone() {
-    let client = Client::new("not-there.jsonl");
+    let client = Client::new(PROGRAM, "not-there.jsonl");
     client.event(&[], "SessionStart", json!({"source": "startup", "transcript_path": null}));
     assert!(client.repo().branches().is_empty(), "an empty directory is nothing");
     client.write("a", "one");
@@ -417,7 +303,7 @@ fn without_a_transcript_the_files_are_followed_alone() {
 
 #[test]
 fn many_events_at_once_are_taken_once() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let text = claude_code(24).replace("/project", &client.project().to_string_lossy());
     let lines: Vec<&str> = text.lines().collect();
     for count in [10, 20, lines.len()] {
@@ -443,7 +329,7 @@ fn many_events_at_once_are_taken_once() {
 
 #[test]
 fn a_large_workspace_is_looked_at_behind_the_back_of_the_agent() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     fs::write(
         &client.transcript,
         claude_code(2).replace("/project", &client.project().to_string_lossy()),
@@ -479,7 +365,7 @@ fn until(mut is_done: impl FnMut() -> bool) {
 
 #[test]
 fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     fs::write(&client.transcript, claude_code(2)).unwrap();
     client.event(OFF, "Stop", json!({}));
     let secret = "sk-canary-7f3a9c51";
@@ -528,7 +414,7 @@ fn whatever_comes_in_it_ends_well_and_says_what_it_was_in_the_log() {
 
 #[test]
 fn options_of_every_command_may_stand_before_what_hook_is_to_do() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let (other, project) = (client.root.path().join("other"), client.project());
     let run = |arguments: &[&str]| {
         let mut command = Command::new(PROGRAM);
@@ -546,7 +432,7 @@ fn options_of_every_command_may_stand_before_what_hook_is_to_do() {
 
 #[test]
 fn a_client_that_never_closes_its_pipe_is_not_waited_for() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     client.event(OFF, "Stop", json!({}));
     let mut child = client.command(&["hook"]).stdin(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
@@ -557,7 +443,7 @@ fn a_client_that_never_closes_its_pipe_is_not_waited_for() {
 
 #[test]
 fn long_outputs_are_put_away_and_circles_and_lessons_are_told() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let same = claude_code(1)
         + &(1..6)
             .map(|turn| {

@@ -8,6 +8,7 @@ use similar::TextDiff;
 use turntree::agents::hook::Dialect;
 use turntree::{Error, ErrorKind};
 
+use crate::commands::hook_check::Check;
 use crate::error::{Answer, Hint, Result};
 use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
@@ -26,6 +27,7 @@ use crate::output::{FAINT, NAME};
   turntree hook install claude-code --dry-run
   turntree hook install claude-code --user --offload 20000 --spiral
   turntree hook uninstall claude-code --user
+  turntree hook check
   turntree hook log
   turntree hook < event.json")]
 pub(crate) struct Hook {
@@ -83,6 +85,7 @@ enum Action {
     Install(Install),
     Uninstall(Uninstall),
     Log(Log),
+    Check(Check),
 }
 
 /// Put the hooks into the settings of a client
@@ -136,6 +139,7 @@ impl Hook {
             Some(Action::Install(action)) => action.run(run),
             Some(Action::Uninstall(action)) => action.run(run),
             Some(Action::Log(_)) => Log::run(run),
+            Some(Action::Check(action)) => action.run(run),
             None => {
                 let behaviour = Behaviour {
                     dialect: self.dialect.map(Into::into),
@@ -162,8 +166,9 @@ impl Hook {
             verb = words.next();
         }
         let is_hook = verb.is_some_and(|word| word == "hook");
-        let asks =
-            |word: &str| matches!(word, "install" | "uninstall" | "log" | "help" | "--help" | "-h");
+        let asks = |word: &str| {
+            matches!(word, "install" | "uninstall" | "log" | "check" | "help" | "--help" | "-h")
+        };
         is_hook && !words.any(|word| asks(&word))
     }
 }
@@ -172,7 +177,7 @@ impl Install {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let command = self.command(run)?;
         let plan = install(self.place.client.into(), &self.place.path()?, &command);
-        self.place.carry_out(run, plan, "installed")
+        self.place.carry_out(run, plan, "installed", self.place.steps())
     }
 
     /// The command that runs this program at every event.
@@ -203,12 +208,12 @@ impl Install {
 impl Uninstall {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let plan = uninstall(&self.place.path()?, &program()?);
-        self.place.carry_out(run, plan, "uninstalled")
+        self.place.carry_out(run, plan, "uninstalled", &[])
     }
 }
 
 /// The whole path of this program.
-fn program() -> Result<String> {
+pub(super) fn program() -> Result<String> {
     let program = std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
     utf8(&program).map(str::to_owned)
 }
@@ -220,6 +225,11 @@ fn utf8(path: &Path) -> Result<&str> {
 }
 
 impl Place {
+    /// What is left to do in the client.
+    fn steps(&self) -> &'static [&'static str] {
+        Dialect::from(self.client).steps_to_trust(!self.user)
+    }
+
     fn path(&self) -> Result<PathBuf> {
         let base = if self.user {
             etcetera::home_dir().map_err(|error| {
@@ -237,6 +247,7 @@ impl Place {
         run: &mut Invocation,
         plan: turntree::Result<Plan>,
         done: &str,
+        then: &'static [&'static str],
     ) -> Result<Answer> {
         let asked = self.path()?;
         let plan = plan.map_err(|error| error.at(asked.display())).hint(
@@ -252,6 +263,7 @@ impl Place {
                 path: plan.path.display().to_string(),
                 changed: !plan.is_done(),
                 dry_run: self.dry_run,
+                then,
             })?;
             return Ok(Answer::Yes);
         }
@@ -262,6 +274,9 @@ impl Place {
             write_difference(run, &plan)?;
         } else {
             writeln!(run.out, "{done}: {}", run.out.paint.paint(NAME, path))?;
+        }
+        for (number, step) in then.iter().enumerate() {
+            writeln!(run.out, "then {}. {step}", number + 1)?;
         }
         Ok(Answer::Yes)
     }

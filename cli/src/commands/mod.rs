@@ -23,6 +23,7 @@ pub(crate) mod git;
 pub(crate) mod grep;
 pub(crate) mod hash_object;
 pub(crate) mod hook;
+pub(crate) mod hook_check;
 pub(crate) mod import;
 mod import_folder;
 pub(crate) mod init;

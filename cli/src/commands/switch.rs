@@ -10,7 +10,8 @@ use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, check_may_switch, stamp};
 use crate::json;
-use crate::output::NAME;
+use crate::live::client_session;
+use crate::output::{NAME, warn};
 use crate::revision::with_resolver;
 
 /// Point HEAD at another branch
@@ -34,6 +35,7 @@ impl Switch {
         let name = if self.branch == "-" { "@{-1}" } else { &self.branch };
         let branch = with_resolver(&repo, |resolver| resolver.branch(name))?;
         switch(&repo, &branch)?;
+        warn_of_client(&repo, &branch);
         if run.out.json {
             run.out.record(&whereabouts(&repo, &branch)?)?;
         } else {
@@ -41,6 +43,19 @@ impl Switch {
             writeln!(run.out, "HEAD is at {branch}")?;
         }
         Ok(Answer::Yes)
+    }
+}
+
+/// Says so when HEAD is for others: a shell of an agent acts on the session of the agent.
+fn warn_of_client(repo: &Repository, branch: &BranchName) {
+    let own = repo.head().map(|head| head.branch).ok();
+    if let Some(own) = own.filter(|own| client_session().is_some() && own != branch)
+        && own.session() != branch.session()
+    {
+        warn(&format!(
+            "this shell belongs to {own}, on which its commands act: TURNTREE_BRANCH={branch} is for \
+             another branch"
+        ));
     }
 }
 

@@ -1,15 +1,16 @@
 //! What the agent is told: that it goes in circles, and where the whole of a long output is.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use serde_json::Value;
 use turntree::Result;
 
 use crate::commands::lesson::inject;
 use crate::error::Failure;
-use turntree::agents::hook::{Event, Moment};
+use turntree::agents::hook::{Dialect, Event, Moment};
 use turntree::exchange::{
-    OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
+    Followed, OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
 };
 use turntree::object::ObjectId;
 use turntree::repo::vfs::{Stored, VfsUri};
@@ -48,6 +49,22 @@ pub(super) fn shorten(
 /// How to read what was put away.
 pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
+
+/// What the user is told when the client goes on with what was taken back, since it does not know.
+pub(super) fn told_beside(event: &Event, followed: &Followed) -> Option<String> {
+    let (beside, branch) = (followed.beside.as_ref()?, &followed.branch);
+    let how = match (event.dialect, event.transcript.as_deref().and_then(Path::parent)) {
+        (Dialect::ClaudeCode, Some(folder)) => format!(
+            "'id=$(uuidgen); turntree export {beside} --format source -o {}/$id.jsonl; claude --resume $id'",
+            folder.display()
+        ),
+        _ => format!("a session that 'turntree export {beside} --format source' gives"),
+    };
+    Some(format!(
+        "turntree: {beside} went back, and this session still has what was taken back. It goes on as \
+         {branch}, and {beside} stays as it is. To go on from there: {how}"
+    ))
+}
 
 /// What was learned in the session, when it begins or goes on.
 pub(super) fn learned(

@@ -2,17 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use turntree::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
+use turntree::repo::Stamp;
 use turntree::workspace::Claim;
 
-use super::advice::{READ_BACK, circle, learned, shorten};
+use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::files::Files;
-use super::turn::{Turn, kind_of};
+use super::turn::{Taken, Turn, kind_of};
 use super::watch::{Rest, Watch};
+use super::{calls, ending};
 use crate::error::{Failure, Result};
 use crate::invocation::{Invocation, stamp};
 
@@ -82,20 +83,35 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     }
     let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
     watch.expect(event.dialect.name(), event.name, began + time);
+    let stamp = Stamp { actor: event.dialect.name().to_owned(), ..stamp()? };
+    let is_settled = behaviour.background && ending::is_end(event.moment);
+    let settled = is_settled.then_some(stamp.time);
+    let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };
     watch.doing("open the store");
-    let repo = run.open_or_create()?;
+    // What works behind the back makes no store where one was taken away.
+    let repo = if behaviour.background { run.open()? } else { run.open_or_create()? };
     let dir = repo.store().dir().to_owned();
-    let Some(_claim) = claim(&dir, behaviour) else { return Ok(None) };
     watch.arm(&dir, rest(&event, behaviour));
+    if !behaviour.background {
+        calls::note(repo.store(), &event)?;
+    }
 
-    let stamp = stamp()?;
     let files = Files::new(&event, behaviour.workspace, behaviour.background);
-    let turn = Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch };
-    let tip = turn.take()?;
-    if files.is_unfinished() {
+    let turn =
+        Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch, settled };
+    let Some(Taken { tip, followed }) = turn.take()? else { return Ok(None) };
+    if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();
     }
+    let beside = followed.as_ref().and_then(|followed| told_beside(&event, followed));
+    if beside.is_some() {
+        watch.doing("go on after a rollback");
+        watch.note("the client goes on with what was taken back: that is a branch of its own");
+    }
     if behaviour.background {
+        if let Some(tip) = tip.filter(|_| event.moment == Moment::End) {
+            ending::check(&repo, &tip, watch)?;
+        }
         return Ok(None);
     }
     watch.doing("put away a long output");
@@ -116,7 +132,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let advice = [learned, circle, output.is_some().then(|| READ_BACK.to_owned())];
     let advice = advice.into_iter().flatten();
     let advice = advice.collect::<Vec<_>>().join("\n");
-    Ok(event.answer((!advice.is_empty()).then_some(&advice), output))
+    Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
 }
 
 /// How long an agent waits for an event at most.
@@ -139,8 +155,24 @@ fn rest(event: &Event, behaviour: Behaviour) -> Option<Rest> {
     Some(Rest { arguments: arguments.map(str::to_owned).into(), event: event.brief() })
 }
 
-/// The right to work: always for a process that an agent waits for, and for one at a time of the others.
+/// The right to work: always for a process that an agent waits for, and for one at a time of the
+/// others. At an end the client is first left to write what it has to.
 #[expect(clippy::option_option, reason = "whether, and then what is held meanwhile")]
-fn claim(dir: &Path, behaviour: Behaviour) -> Option<Option<Claim>> {
-    if behaviour.background { Claim::take(dir, CLAIM).map(Some) } else { Some(None) }
+fn claim(
+    run: &Invocation,
+    event: &Event,
+    behaviour: Behaviour,
+    watch: &Watch,
+) -> Result<Option<Option<Claim>>> {
+    if !behaviour.background {
+        return Ok(Some(None));
+    }
+    let dir = run.store_dir()?;
+    match event.transcript.as_deref().filter(|_| ending::is_end(event.moment)) {
+        Some(transcript) => {
+            watch.doing("wait for the end of the transcript");
+            Ok(ending::settle(&dir, transcript).map(Some))
+        }
+        None => Ok(Claim::take(&dir, CLAIM).map(Some)),
+    }
 }

@@ -5,6 +5,11 @@
 //! | `event.rs` | reads an event, within its time, and never fails |
 //! | `turn.rs` | what an event becomes in the store |
 //! | `files.rs` | which files go along |
+//! | `agents.rs` | sub-agents, whose transcripts end after their last event |
+//! | `ending.rs` | the end of a turn or session, once the client has written it |
+//! | `wait.rs` | what the client has not written yet |
+//! | `pins.rs` | what is kept before it may be lost |
+//! | `calls.rs` | when a client has last run a hook |
 //! | `advice.rs` | what the agent is told |
 //! | `watch.rs` | the end of a hook that takes too long |
 //! | `log.rs` | what went wrong, for people |
@@ -12,10 +17,15 @@
 //! | `edit.rs` | JSON that people wrote, changed in one place |
 
 mod advice;
+mod agents;
+pub(crate) mod calls;
 mod edit;
+mod ending;
 pub(crate) mod event;
 mod files;
 pub(crate) mod log;
+mod pins;
 pub(crate) mod settings;
 mod turn;
+mod wait;
 mod watch;

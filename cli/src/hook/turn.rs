@@ -1,29 +1,25 @@
-//! What an event becomes in the store: turns from the transcript, files, and pins where something may
-//! be lost.
+//! What an event becomes in the store: turns from the transcript, and files.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use turntree::agents::hook::{Event, Moment, is_destructive};
+use turntree::agents::hook::{Event, Moment, ToolEvent};
 use turntree::agents::session_name;
 use turntree::context::{Builder, Context};
-use turntree::exchange::{FollowOptions, Followed, follow};
-use turntree::object::{ObjectId, Trigger};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, Stamp, Transaction, pin_ref};
+use turntree::exchange::{FollowOptions, Followed, TurnFiles, follow};
+use turntree::object::{ObjectId, Time, Trigger};
+use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 use turntree::workspace::{recall, remember};
 use turntree::{Error, ErrorKind, Result};
 
 use super::files::Files;
 use super::watch::Watch;
+use super::{agents, pins, wait};
+use crate::live::{HOOK, is_head_of_hook};
 
 /// How often it is tried when other processes are faster.
 const ATTEMPTS: usize = 8;
-
-/// How long the state before a tool that may destroy it is kept, in microseconds: a week.
-const KEPT_BEFORE_TOOLS: i64 = 7 * 24 * 60 * 60 * 1_000_000;
-
-/// Characters of an id in the name of a pin.
-const ID_DIGITS: usize = 12;
 
 /// An event on its way into the store.
 pub(super) struct Turn<'e> {
@@ -32,38 +28,54 @@ pub(super) struct Turn<'e> {
     pub(super) files: &'e Files<'e>,
     pub(super) stamp: Stamp,
     pub(super) watch: &'e Watch,
+    /// The client has written what it had to write at this moment.
+    pub(super) settled: Option<Time>,
+}
+
+/// What became of an event.
+pub(super) struct Taken {
+    /// Where the branch of the session is.
+    pub(super) tip: Option<ObjectId>,
+    /// What came of the transcript, if there is one.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Turn<'_> {
-    /// Does what is to be done, and returns where the branch of the session is then.
-    pub(super) fn take(&self) -> Result<Option<ObjectId>> {
+    /// Does what is to be done.
+    pub(super) fn take(&self) -> Result<Option<Taken>> {
         let Some(session) = self.session() else { return Ok(None) };
-        let (event, branch) = (self.event, BranchName::main(&session)?);
+        let (event, main) = (self.event, BranchName::main(&session)?);
+        self.wait_for_call(&main);
         self.watch.doing("follow the transcript");
-        let is_of_agent = event.moment == Moment::AgentEnd;
-        let followed = self.again(|| self.follow(&session))?;
-        let branch = followed.as_ref().map_or(branch, |followed| followed.branch.clone());
+        let followed = match &event.transcript {
+            Some(path) => self.follow_event(path, &session)?,
+            None => None,
+        };
+        let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
+        let of_agent = event.main.as_deref();
         self.watch.doing("look at the workspace");
         // Files that no turn of the transcript has yet.
-        if !is_of_agent && (followed.is_none() || event.moment == Moment::Start) {
+        if of_agent.is_none() && (followed.is_none() || event.moment == Moment::Start) {
             self.again(|| self.snapshot(&branch))?;
         }
         self.watch.doing("pin a snapshot");
-        let command = event.tool.as_ref().and_then(|tool| tool.command.as_deref());
-        match event.moment {
-            Moment::BeforeCompaction => {
-                self.again(|| self.pin(&branch, Trigger::BeforeCompaction))?;
-            }
-            Moment::BeforeTool if command.is_some_and(is_destructive) => {
-                self.again(|| self.pin(&branch, Trigger::BeforeTool))?;
-            }
-            _ => {}
+        match of_agent {
+            Some(main) => pins::pin(self, &BranchName::main(&session_name(main))?)?,
+            None => pins::pin(self, &branch)?,
         }
-        Ok(self.repo.tip(&branch))
+        if let Some(path) = event.transcript.as_deref().filter(|_| self.may_end_agents()) {
+            self.watch.doing("follow the sub-agents");
+            agents::catch_up(self, path)?;
+        }
+        self.watch.doing("go to the live session");
+        if of_agent.is_none() && matches!(event.moment, Moment::Start | Moment::Prompt) {
+            self.again(|| self.switch(&branch))?;
+        }
+        Ok(Some(Taken { tip: self.repo.tip(&branch), followed }))
     }
 
     /// Tries again when another process was faster.
-    fn again<T>(&self, mut once: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(super) fn again<T>(&self, mut once: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS {
             match once() {
                 Err(error) if error.kind() == ErrorKind::Conflict => self.repo.store().refresh()?,
@@ -81,40 +93,91 @@ impl Turn<'_> {
         Some(session_name(&path))
     }
 
-    /// Takes in what is new in the transcript; nothing when there is none that can be read.
-    fn follow(&self, session: &str) -> Result<Option<Followed>> {
-        let Some(file) = self.event.transcript.as_deref().and_then(open) else { return Ok(None) };
-        let (repo, event) = (self.repo, self.event);
-        let notes = recall(repo.store(), session);
-        let known = self.context(repo.tip(&BranchName::main(session)?))?;
-        // Before anything is destroyed, the workspace is looked at for the pin.
-        let takes_files =
-            matches!(event.moment, Moment::AfterTool | Moment::BeforeCompaction | Moment::Stop);
-        let options = FollowOptions {
-            session: session.to_owned(),
-            stamp: self.stamp.clone(),
-            files: &mut |change, context, builder| match takes_files {
-                true => self.files.put(repo, change, context, builder),
-                false => Ok(std::collections::BTreeMap::new()),
-            },
-            before: self.files.before(repo.store(), &known)?,
-        };
-        let followed = match follow(repo, file, notes.as_deref(), options) {
-            // Not a transcript of a format that is known.
-            Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
-            followed => followed?,
-        };
-        if let Some(followed) = &followed {
-            let tree = repo.commit(&followed.head)?.tree;
-            self.files.keep(repo, &tree);
-            if let Some(new) =
-                followed.notes.as_deref().filter(|new| Some(*new) != notes.as_deref())
-            {
-                // Without them the next event reads the whole file.
-                let _ = remember(repo.store(), session, new);
+    /// The call after which files may go along.
+    fn call(&self) -> Option<&str> {
+        let tool = self.event.tool.as_ref().filter(|_| self.event.moment == Moment::AfterTool);
+        let tool = tool.filter(|tool| self.files.is_capture() || !tool.files.is_empty());
+        tool.and_then(|tool| tool.call.as_deref())
+    }
+
+    /// Whether a sub-agent may have ended just before.
+    fn may_end_agents(&self) -> bool {
+        match self.event.moment {
+            Moment::Stop | Moment::End => true,
+            Moment::AfterTool => {
+                let is_agent = self.event.tool.as_ref().is_some_and(ToolEvent::runs_agent);
+                is_agent && self.event.main.is_none()
             }
+            _ => false,
         }
-        Ok(followed)
+    }
+
+    /// Waits a moment for the record of the call, where files may go with it. A client without any
+    /// transcript is not waited for more than once.
+    fn wait_for_call(&self, main: &BranchName) {
+        let (Some(call), Some(path)) = (self.call(), &self.event.transcript) else { return };
+        let has_turn = || {
+            let tip = self.repo.tip(main).and_then(|tip| self.repo.commit(&tip).ok());
+            tip.is_some_and(|tip| tip.trigger == Trigger::Turn)
+        };
+        if path.is_file() || !has_turn() {
+            self.watch.doing("wait for the transcript");
+            wait::for_call(path, call);
+        }
+    }
+
+    /// Takes in what is new in the transcript of this event, with the files that go with it.
+    fn follow_event(&self, path: &Path, session: &str) -> Result<Option<Followed>> {
+        let repo = self.repo;
+        // Before anything is destroyed, the workspace is looked at for the pin.
+        let takes_files = self.settled.is_none()
+            && matches!(
+                self.event.moment,
+                Moment::AfterTool | Moment::BeforeCompaction | Moment::Stop
+            );
+        self.follow(path, session, self.call(), &mut |change, context, builder| match takes_files {
+            true => self.files.put(repo, change, context, builder),
+            false => Ok(BTreeMap::new()),
+        })
+    }
+
+    /// Takes in what is new in a transcript; nothing when there is none that can be read. `files` are
+    /// those after `call`.
+    pub(super) fn follow(
+        &self,
+        path: &Path,
+        session: &str,
+        call: Option<&str>,
+        files: &mut TurnFiles<'_>,
+    ) -> Result<Option<Followed>> {
+        self.again(|| {
+            let Some(file) = open(path) else { return Ok(None) };
+            let repo = self.repo;
+            let notes = recall(repo.store(), session);
+            let known = self.context(repo.tip(&BranchName::main(session)?))?;
+            let options = FollowOptions {
+                session: session.to_owned(),
+                stamp: self.stamp.clone(),
+                files: &mut *files,
+                call: call.map(str::to_owned),
+                settled: self.settled,
+                before: self.files.before(repo.store(), &known)?,
+            };
+            let followed = match follow(repo, file, notes.as_deref(), options) {
+                // Not a transcript of a format that is known.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
+                followed => followed?,
+            };
+            if let Some(followed) = &followed {
+                self.files.keep(repo, &followed.files);
+                let new = followed.notes.as_deref();
+                if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
+                    // Without them the next event reads the whole file.
+                    let _ = remember(repo.store(), session, new);
+                }
+            }
+            Ok(followed)
+        })
     }
 
     /// A snapshot of the workspace by itself, if it is another one than the branch has.
@@ -137,66 +200,29 @@ impl Turn<'_> {
             let mut draft = Snapshot::new(tree, message, &self.stamp);
             (draft.trigger, draft.metadata) = (trigger, metadata);
             change.snapshot(branch, draft)?;
-            if self.repo.head()?.commit.is_none() {
+            if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 change.switch(branch);
             }
-            change.finish(&self.stamp, "hook")?;
+            change.finish(&self.stamp, HOOK)?;
         }
         self.files.keep(self.repo, &tree);
         Ok(())
     }
 
-    /// Pins what the branch and the workspace are now, beside the branch: what comes next may replace
-    /// its last turn.
-    fn pin(&self, branch: &BranchName, trigger: Trigger) -> Result<()> {
-        let mut change = self.repo.begin();
-        let Some(tip) = change.tip(branch) else { return Ok(()) };
-        let context = self.context(Some(tip))?;
-        let mut builder = Builder::from(context.clone());
-        let metadata = self.files.put(self.repo, &mut change, &context, &mut builder)?;
-        let tree = builder.write(&mut change)?;
-        let is_tool = trigger == Trigger::BeforeTool;
-        if is_tool && self.is_in_turn_before(&change, &tip, &tree)? {
-            self.files.keep(self.repo, &tree);
+    /// Points HEAD at the session of this event, if a hook had put it at another one: a person who went
+    /// somewhere stays there.
+    fn switch(&self, branch: &BranchName) -> Result<()> {
+        let repo = self.repo;
+        let is_there = repo.shared_head()?.session() == branch.session();
+        if is_there || repo.tip(branch).is_none() || !is_head_of_hook(repo)? {
             return Ok(());
         }
-        let (name, reason) = match is_tool {
-            true => (format!("before-tool-{}", tree.short(ID_DIGITS)), "before a tool"),
-            false => (format!("before-compaction-{}", tip.short(ID_DIGITS)), "before compaction"),
-        };
-        if self.repo.refs().value(&pin_ref(&name)?).is_some() {
-            return Ok(());
-        }
-        let mut draft = Snapshot::new(tree, reason, &self.stamp);
-        (draft.trigger, draft.metadata) = (trigger, metadata);
-        let commit = change.record(branch, draft)?;
-        let expires = is_tool.then(|| self.stamp.time.micros.saturating_add(KEPT_BEFORE_TOOLS));
-        let pin = NewPin { name: Some(name), reason: reason.to_owned(), expires_micros: expires };
-        change.pin(&commit, pin, &self.stamp)?;
-        change.finish(&self.stamp, "hook")?;
-        self.files.keep(self.repo, &tree);
-        Ok(())
+        let mut change = repo.begin();
+        change.switch(branch);
+        change.finish(&self.stamp, HOOK).map(drop)
     }
 
-    /// Whether the turn before has the files of `tree`: that one stays as it is.
-    fn is_in_turn_before(
-        &self,
-        change: &Transaction<'_>,
-        tip: &ObjectId,
-        tree: &ObjectId,
-    ) -> Result<bool> {
-        let Some(before) = self.repo.commit(tip)?.parents.first().copied() else {
-            return Ok(false);
-        };
-        let before = match self.repo.context(&before) {
-            Err(error) if error.kind() == ErrorKind::Expired => return Ok(false),
-            before => before?,
-        };
-        let now = Context::open(change, tree)?;
-        Ok(before.section(change, "files")? == now.section(change, "files")?)
-    }
-
-    fn context(&self, tip: Option<ObjectId>) -> Result<Context> {
+    pub(super) fn context(&self, tip: Option<ObjectId>) -> Result<Context> {
         tip.map_or_else(|| Ok(Context::default()), |tip| self.repo.context(&tip))
     }
 }

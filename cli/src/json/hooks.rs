@@ -4,13 +4,27 @@ use serde::Serialize;
 
 /// `hook install` and `hook uninstall`.
 #[derive(Serialize)]
-pub(crate) struct HookSettings {
+pub(crate) struct HookSettings<'a> {
     pub(crate) client: &'static str,
     /// The file of settings, behind all links.
     pub(crate) path: String,
     /// Whether it is another one than before, or would be.
     pub(crate) changed: bool,
     pub(crate) dry_run: bool,
+    /// What is still to be done in the client before it runs them.
+    pub(crate) then: &'a [&'static str],
+}
+
+/// `hook check`, one record a line.
+#[derive(Serialize)]
+pub(crate) struct HookCheck {
+    pub(crate) client: &'static str,
+    /// The settings that have the hooks.
+    pub(crate) installed: Vec<String>,
+    /// When the client has last run one for this store; `null` for never.
+    pub(crate) last_called: Option<String>,
+    /// The event of that.
+    pub(crate) last_event: Option<String>,
 }
 
 /// `hook log`, one record a line.

@@ -89,7 +89,7 @@ impl Branch {
 
     fn fork(&self, call: &Call<'_>) -> Result<Branched> {
         call.check_may_change()?;
-        let mut own = call.own_branch().is_some();
+        let mut own = call.has_own_branch();
         if self.switch && !own {
             check_may_switch()?;
         }
@@ -108,7 +108,7 @@ impl Branch {
     /// Moves HEAD, for everybody, unless this server acts on a branch of its own.
     fn switch(&self, call: &Call<'_>) -> Result<Branched> {
         call.check_may_change()?;
-        let own = call.own_branch().is_some();
+        let own = call.has_own_branch();
         if !own {
             check_may_switch()?;
         }

@@ -42,6 +42,7 @@ use turntree::{Error, ErrorKind};
 use crate::complete::{revisions, sessions};
 use crate::error::{Exit, Failure, Result};
 use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
+use crate::live::client_session;
 
 /// Every operation, in the order of work.
 pub(crate) const OPERATIONS: [Operation; 12] = [
@@ -265,6 +266,12 @@ impl<'s> Call<'s> {
     /// The branch that this server acts on, when it is its own.
     fn own_branch(&self) -> MutexGuard<'_, Option<BranchName>> {
         self.service.branch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this server acts on a branch of its own, and leaves HEAD to others: also where a client
+    /// has started it, for the session that it is.
+    fn has_own_branch(&self) -> bool {
+        self.own_branch().is_some() || client_session().is_some()
     }
 
     fn workspace(&self) -> Option<&Path> {

@@ -13,6 +13,7 @@
 //! Notes are a cache: they hold what the parser knew and where the file ended. Whether the file still
 //! is what it was there is compared with the store. Lines that are not ended yet are left for later.
 
+mod calls;
 mod notes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
+use super::captures::Captures;
 use super::detect::{HEAD_BYTES, detect};
 use super::event::Parser;
 use super::format::Format;
@@ -34,7 +36,9 @@ use crate::context::{Builder, Context};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use crate::repo::{BranchName, Repository, Stamp, Transaction};
+pub use calls::holds_call;
 use notes::Notes;
+pub use notes::{followed_branch, followed_bytes};
 
 /// Bytes of the file, and of the store, that are compared where the file went on.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -55,6 +59,12 @@ pub struct FollowOptions<'a> {
     pub stamp: Stamp,
     /// Has its say about files before the last turn is committed.
     pub files: &'a mut TurnFiles<'a>,
+    /// The call, by its id, after which `files` is asked: what that says belongs to the turn with the
+    /// call. While the transcript does not have it, or others wait for theirs, it is kept aside.
+    pub call: Option<String>,
+    /// The client has written all that it had to write at this moment: what has waited for calls since
+    /// then goes into the newest turn.
+    pub settled: Option<Time>,
     /// Files as they were before the newest turn, by key: they go where nothing is known of them.
     pub before: Vec<(String, Bytes)>,
 }
@@ -64,10 +74,15 @@ pub struct FollowOptions<'a> {
 pub struct Followed {
     /// The branch that has the file now.
     pub branch: BranchName,
+    /// The branch that went back, when this one begins now: it is what the client goes on with.
+    pub beside: Option<BranchName>,
     /// Its newest commit.
     pub head: ObjectId,
     /// Whether the branch moved.
     pub moved: bool,
+    /// The root of the context that has the files as they were told: that of `head`, or one that is
+    /// kept aside.
+    pub files: ObjectId,
     /// Whether only the end of the file was read.
     pub was_quick: bool,
     /// What to keep for the next time; nothing when the whole file is to be read again.
@@ -182,6 +197,8 @@ struct Follower<'r, 'a, R> {
 struct Progress<'r> {
     run: Run<'r>,
     branch: BranchName,
+    /// The branch that this one was taken back of, when it begins now.
+    beside: Option<BranchName>,
     /// Where the branch was.
     tip: Option<ObjectId>,
     /// Bytes of the file that the source has; nothing when that has more than the file.
@@ -213,8 +230,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             staging.move_branch(&notes.branch, parents.first().copied());
         }
         let (builder, stamp) = (Builder::from(context.clone()), self.options.stamp.clone());
+        let captures = Captures::load(self.repo, notes.branch.session())?;
         let mut writer =
-            TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp);
+            TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp, captures);
         if let Some(open) = notes.open {
             writer.reopen(open);
         }
@@ -225,8 +243,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         for (piece, events) in pieces.iter().zip(told) {
             run.apply(piece, events)?;
         }
-        let (branch, tip) = (notes.branch, Some(notes.head));
-        Ok(Some(Progress { run, branch, tip, offset: Some(self.end), was_quick: true }))
+        let (branch, beside, tip) = (notes.branch, None, Some(notes.head));
+        Ok(Some(Progress { run, branch, beside, tip, offset: Some(self.end), was_quick: true }))
     }
 
     /// Whether the file has at `offset`, and before, what the source ends with.
@@ -304,6 +322,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
         };
         let (branch, tip) = (joint.branch.clone(), staging.tip(&joint.branch));
+        let beside = joint.beside.clone();
         let remade = if may_remake { reopen(repo, format, &mut joint, tip)? } else { None };
         let mut run = Run::begin(repo, staging, format, &joint, self.options.stamp.clone())?;
         if let Some(Remade { time, metadata, .. }) = &remade {
@@ -325,32 +344,74 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         drop(pieces);
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
-        Ok(Some(Progress { run, branch, tip, offset, was_quick: false }))
+        Ok(Some(Progress { run, branch, beside, tip, offset, was_quick: false }))
     }
 
     /// Commits the last turn as far as it goes, and makes all of it durable.
-    fn finish(self, progress: Progress<'r>) -> Result<Followed> {
-        let Progress { mut run, branch, tip, offset, was_quick } = progress;
-        let context = tip.map(|tip| self.repo.context(&tip)).transpose()?.unwrap_or_default();
-        let files = self.options.files;
-        let open = run.writer.pause(&mut |change, builder| files(change, &context, builder))?;
-        let Run { parser, mut writer, .. } = run;
+    fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
+        let Progress { mut run, branch, beside, tip, offset, was_quick } = progress;
+        let writer = &mut run.writer;
+        if let Some(moment) = self.options.settled {
+            writer.captures.reach_until(moment);
+        }
+        let newest = writer.captures.newest().or(tip);
+        let context = newest.map(|id| self.repo.context(&id)).transpose()?.unwrap_or_default();
+        let has_place = !writer.captures.is_waiting() && self.has_call()?;
+        let files = &mut *self.options.files;
+        let open = writer.pause(&mut |change, builder| match has_place {
+            true => files(change, &context, builder),
+            false => Ok(BTreeMap::new()),
+        })?;
         let head = writer.transaction.tip(&branch);
         let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
+        let mut tree = writer.transaction.commit(&head)?.tree;
+        if !has_place {
+            tree = keep_aside(writer, head, &mut self.options)?;
+            // It is aside of this very state: another process may have the call by now.
+            writer.transaction.move_branch(&branch, Some(head));
+        }
         let moved = tip != Some(head);
-        if moved {
-            if self.repo.head()?.commit.is_none() {
+        if writer.captures.save(&mut writer.transaction)? || moved {
+            if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 writer.transaction.switch(&branch);
             }
             let reason = format!("follow {}", self.options.session);
-            writer.transaction.finish(&self.options.stamp, &reason)?;
+            run.writer.transaction.finish(&self.options.stamp, &reason)?;
         }
-        let notes = offset.zip(parser.save()).map(|(offset, parser)| {
+        let notes = offset.zip(run.parser.save()).map(|(offset, parser)| {
             let (session, format) = (self.options.session, self.format.name.to_owned());
             Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
         });
-        Ok(Followed { branch, head, moved, was_quick, notes })
+        Ok(Followed { branch, beside, head, moved, files: tree, was_quick, notes })
     }
+
+    /// Whether the transcript has the call after which files are told, if they are told after one.
+    fn has_call(&mut self) -> Result<bool> {
+        match &self.options.call {
+            Some(call) => calls::is_before(&mut self.input, self.end, call),
+            None => Ok(true),
+        }
+    }
+}
+
+/// Asks for files and keeps them until their call comes, on top of what waits already; the root of the
+/// context that has them comes back.
+fn keep_aside(
+    writer: &mut TurnWriter<'_>,
+    head: ObjectId,
+    options: &mut FollowOptions<'_>,
+) -> Result<ObjectId> {
+    let change = &mut writer.transaction;
+    let newest = change.commit(&writer.captures.newest().unwrap_or(head))?.tree;
+    let context = Context::open(change, &newest)?;
+    let mut builder = Builder::from(context.clone());
+    let metadata = (options.files)(change, &context, &mut builder)?;
+    let tree = builder.write(change)?;
+    if tree != newest {
+        let call = options.call.as_deref().unwrap_or_default();
+        writer.captures.keep(change, call, tree, head, metadata, &options.stamp)?;
+    }
+    Ok(tree)
 }
 
 /// A branch that has all of a file, as the place where it goes on.
@@ -359,6 +420,7 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
     let pieces = stored.len();
     Ok(Joint {
         branch,
+        beside: None,
         base: Some(head),
         base_pieces: pieces,
         stored,

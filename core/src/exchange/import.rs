@@ -21,6 +21,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use bytes::Bytes;
 
 use super::between::Between;
+use super::captures::Captures;
 use super::detect::detect;
 use super::event::{Event, Parser};
 use super::format::Format;
@@ -208,7 +209,9 @@ impl<'r> Run<'r> {
         if joint.base != staging.tip(&joint.branch) {
             staging.move_branch(&joint.branch, joint.base);
         }
-        let writer = TurnWriter::new(staging, builder, joint.branch.clone(), format, stamp);
+        let captures = Captures::load(repo, joint.branch.session())?;
+        let branch = joint.branch.clone();
+        let writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
         Ok(Self { parser, writer, known_bytes: 0, notes: Vec::new() })
     }
 
@@ -278,7 +281,8 @@ impl<'r> Run<'r> {
         self.parser.finish(&mut events);
         self.writer.finish(events)?;
         let Self { mut writer, notes, .. } = self;
-        if options.switch || repo.head()?.commit.is_none() {
+        writer.captures.save(&mut writer.transaction)?;
+        if options.switch || repo.tip(&repo.shared_head()?).is_none() {
             writer.transaction.switch(&branch);
         }
         let head = writer.transaction.tip(&branch);

@@ -10,6 +10,7 @@
 mod base64;
 mod between;
 pub mod bundle;
+mod captures;
 mod compare;
 mod detect;
 pub mod document;
@@ -36,6 +37,7 @@ mod spiral;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 mod state;
+mod taken_back;
 mod turns;
 mod unpack;
 mod usage;
@@ -48,7 +50,9 @@ pub(crate) use detect::DATABASE_MAGIC;
 pub use detect::{HEAD_BYTES, detect};
 pub use event::{Content, Event, MessageEvent, Parser};
 pub use export::export_messages;
-pub use follow::{FollowOptions, Followed, TurnFiles, follow};
+pub use follow::{
+    FollowOptions, Followed, TurnFiles, follow, followed_branch, followed_bytes, holds_call,
+};
 pub use format::Format;
 pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
 pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};

@@ -8,6 +8,7 @@ use std::iter::Peekable;
 use super::format::Format;
 use super::piece::Piece;
 use super::source::{SOURCE, entries};
+use super::taken_back::{client_branch, taken_back};
 use super::turns::source_kind;
 use crate::context::{SourceEntry, SourceKind};
 use crate::error::Result;
@@ -27,6 +28,8 @@ pub(super) enum Relation {
 pub(super) struct Joint {
     /// The branch that will have it.
     pub(super) branch: BranchName,
+    /// The branch that this one was taken back of, when the client goes on with what a rollback took.
+    pub(super) beside: Option<BranchName>,
     /// The commit it goes on from; `None` for a first one.
     pub(super) base: Option<ObjectId>,
     /// Pieces in that commit's source.
@@ -81,12 +84,14 @@ pub(super) fn rejoin(
         group.clear();
     }
     let tail: Vec<SourceEntry> = group.iter().map(|piece| describe(format, piece)).collect();
-    at_end(alive, differing, group, &tail)
+    at_end(repo, alive, differing, group, &tail)
 }
 
 /// A branch whose records agree with the file so far.
 struct Candidate<'r> {
     branch: BranchName,
+    /// The branch of which this was taken back.
+    beside: Option<BranchName>,
     tip: ObjectId,
     list: List,
     entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
@@ -116,6 +121,14 @@ impl Candidate<'_> {
             self.common = self.position;
         }
         Ok(same)
+    }
+
+    /// What is said of a file of which every record is here: of what was taken back, the branch that
+    /// went back has it.
+    fn known(&self, repo: &Repository) -> Result<Relation> {
+        let branch = self.beside.as_ref().unwrap_or(&self.branch);
+        let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
+        Ok(Relation::Known(branch.clone(), tip.unwrap_or(self.tip)))
     }
 
     /// Whether the file has every record of this branch.
@@ -190,11 +203,13 @@ fn join(
             if let Some(id) = commit {
                 anew = pieces == 0 && is_document_below(repo, format, &id)?;
             }
-            (free_name(repo, &candidate.branch)?, commit, pieces)
+            let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
+            (free_name(repo, stem)?, commit, pieces)
         }
     };
     Ok(Joint {
         branch,
+        beside: candidate.beside.filter(|_| grown.is_some()),
         base,
         base_pieces,
         stored: candidate.list,
@@ -208,6 +223,7 @@ fn join(
 
 /// The file has ended, and every record of it is known.
 fn at_end(
+    repo: &Repository,
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
     ahead: Vec<Piece>,
@@ -220,16 +236,17 @@ fn at_end(
             })?
             && candidate.entries.peek().is_none();
         if same_tail {
-            return Ok(Relation::Known(candidate.branch.clone(), candidate.tip));
+            return candidate.known(repo);
         }
     }
     let grown = longest_exhausted(&mut alive)?;
     let candidate = alive.swap_remove(grown.unwrap_or(0));
     if grown.is_none() {
-        return Ok(Relation::Known(candidate.branch, candidate.tip));
+        return candidate.known(repo);
     }
     Ok(Relation::Joined(Joint {
         branch: candidate.branch,
+        beside: candidate.beside,
         base: Some(candidate.tip),
         base_pieces: candidate.list.len(),
         stored: candidate.list,
@@ -266,7 +283,7 @@ fn candidates<'r>(
     session: &str,
     format: &Format,
 ) -> Result<Vec<Candidate<'r>>> {
-    let mut candidates = Vec::new();
+    let (mut candidates, mut taken) = (Vec::new(), Vec::new());
     for (branch, tip) in repo.branches() {
         if branch.session() != session {
             continue;
@@ -275,22 +292,32 @@ fn candidates<'r>(
         if list.is_empty() || is_document_below(repo, format, &tip)? {
             continue;
         }
-        let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
-            Box::new(entries(repo.store(), &list, 0..list.len()));
-        candidates.push(Candidate {
-            branch,
-            tip,
-            entries: stored.peekable(),
-            list,
-            position: 0,
-            common: 0,
-            keep: 0,
-            exact: true,
-        });
+        if let Some(tip) = taken_back(repo, format, &tip)? {
+            let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+            let name = client_branch(repo, &branch)?;
+            taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
+        }
+        candidates.push(candidate(repo, branch, None, tip, list));
     }
     // The session's main branch is tried first, so that it wins where several agree.
     candidates.sort_by_key(|candidate| candidate.branch.branch() != crate::repo::MAIN_BRANCH);
+    // What a branch has already is not taken for what was taken back of another one.
+    candidates.append(&mut taken);
     Ok(candidates)
+}
+
+fn candidate(
+    repo: &Repository,
+    branch: BranchName,
+    beside: Option<BranchName>,
+    tip: ObjectId,
+    list: List,
+) -> Candidate<'_> {
+    let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
+        Box::new(entries(repo.store(), &list, 0..list.len()));
+    let entries = stored.peekable();
+    let (position, common, keep, exact) = (0, 0, 0, true);
+    Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
 }
 
 /// A session without a source begins, or goes on from what somebody snapshotted by hand.
@@ -301,6 +328,7 @@ fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
     Ok(Joint {
         base,
         branch,
+        beside: None,
         base_pieces: 0,
         stored: List::new(),
         common: 0,

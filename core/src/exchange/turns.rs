@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::captures::Captures;
 use super::event::{Content, Event, MessageEvent};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
@@ -58,6 +59,8 @@ pub(super) struct TurnWriter<'r> {
     /// Payloads that messages of the turn may cite; looked for only when there are any.
     cited: BTreeSet<VfsUri>,
     follows_citations: bool,
+    /// Files that wait for the turns of their calls.
+    pub(super) captures: Captures,
 }
 
 /// What the turn in the making has so far.
@@ -122,6 +125,7 @@ impl<'r> TurnWriter<'r> {
         branch: BranchName,
         format: &'static Format,
         stamp: Stamp,
+        captures: Captures,
     ) -> Self {
         let follows_citations = transaction.has_payloads();
         Self {
@@ -136,6 +140,7 @@ impl<'r> TurnWriter<'r> {
             last_time: None,
             cited: BTreeSet::new(),
             follows_citations,
+            captures,
         }
     }
 
@@ -157,6 +162,7 @@ impl<'r> TurnWriter<'r> {
             self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
         }
         self.pending.pieces += 1;
+        self.captures.note(&piece.bytes);
         for (at, event) in events.into_iter().enumerate() {
             if at > 0 && starts_turn(&event) {
                 self.end_turn(Trigger::Turn)?;
@@ -243,6 +249,7 @@ impl<'r> TurnWriter<'r> {
     /// Returns what goes on, if anything does.
     pub(super) fn pause(&mut self, files: &mut FilesOfTurn<'_>) -> Result<Option<OpenTurn>> {
         let before = self.transaction.tip(&self.branch);
+        self.join_captures()?;
         let metadata = files(&mut self.transaction, &mut self.builder)?;
         if !metadata.is_empty() {
             self.pending.metadata = metadata;
@@ -398,7 +405,15 @@ impl<'r> TurnWriter<'r> {
         if self.pending.messages > 0 { self.commit(trigger) } else { Ok(()) }
     }
 
+    /// Gives the turn in the making the files that were captured after its calls.
+    fn join_captures(&mut self) -> Result<()> {
+        let told = self.captures.join(&mut self.transaction, &mut self.builder)?;
+        self.pending.metadata.extend(told);
+        Ok(())
+    }
+
     fn commit(&mut self, trigger: Trigger) -> Result<()> {
+        self.join_captures()?;
         let pending = std::mem::take(&mut self.pending);
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());

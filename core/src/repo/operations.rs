@@ -90,6 +90,22 @@ impl Repository {
         found.ok_or_else(|| Error::not_found(format!("no operation {name} is kept")))
     }
 
+    /// The newest operation that changed the ref `name`; nothing when none that is kept did. Reads the
+    /// operations since.
+    ///
+    /// # Errors
+    /// What reading operations reports.
+    pub fn last_change(&self, name: &str) -> Result<Option<OperationEntry>> {
+        let is_change = |change: &RefChange| change.name == name && change.old != change.new;
+        for entry in self.operations() {
+            let entry = entry?;
+            if entry.operation.changes.iter().any(is_change) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
     /// The value a ref had `n` changes ago: 0 is the present one.
     ///
     /// # Errors

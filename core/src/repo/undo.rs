@@ -12,7 +12,7 @@
 //!
 //! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
 //! not what somebody wanted. The same holds for what was observed of the use of a context, under
-//! `refs/watch`. Nor is a ref under `refs/before` set back, which keeps what was in a
+//! `refs/watch`, nor are files that wait for their calls, under `refs/captures`. Nor is a ref under `refs/before` set back, which keeps what was in a
 //! workspace before an operation wrote to it: taking such an operation back writes to the workspace
 //! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
 //! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
@@ -30,6 +30,9 @@ use crate::store::{Committed, Expected};
 
 /// Refs of maintenance.
 const MAINTENANCE: &str = "refs/maintenance/";
+
+/// Files that wait for their calls.
+const CAPTURES: &str = "refs/captures/";
 
 /// Undos of undos of undos that are followed.
 const MAX_DEPTH: usize = 1 << 12;
@@ -290,7 +293,7 @@ fn moved_files(operation: &Operation) -> Option<MovedFiles> {
 fn reversed(operation: &Operation) -> Vec<RefChange> {
     let changes = operation.changes.iter();
     let real = changes.filter(|change| change.old != change.new);
-    let kept = [MAINTENANCE, BEFORE, WATCHES];
+    let kept = [MAINTENANCE, BEFORE, WATCHES, CAPTURES];
     let own = real.filter(|change| !kept.iter().any(|kind| change.name.starts_with(kind)));
     own.map(|RefChange { name, old, new }| RefChange {
         name: name.clone(),

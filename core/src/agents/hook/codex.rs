@@ -13,6 +13,15 @@ use super::{Effect, TouchedFile, text_at};
 const HARMLESS: &[&str] =
     &["update_plan", "view_image", "read_file", "list_dir", "grep_files", "web_search"];
 
+/// What Codex asks for before it runs hooks; the first for those of a project.
+pub(super) const TRUST: &[&str] = &[
+    "trust the project: answer so when 'codex' starts in it, or put trust_level = \"trusted\" under \
+     [projects.\"PATH\"] into ~/.codex/config.toml",
+    "start 'codex' once and accept the hooks that it shows for review; until then it runs none and \
+     says nothing, 'codex exec' too, unless with --dangerously-bypass-hook-trust",
+    "look with 'turntree hook check' whether it has called",
+];
+
 /// What stands before the path of a file that is there after the patch, and that may be gone.
 const HEADERS: &[(&str, bool)] = &[
     ("*** Add File: ", false),

@@ -35,14 +35,20 @@ mod codex;
 mod command;
 mod gemini;
 mod output;
+mod tool;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 pub use command::is_destructive;
+pub use tool::{Effect, ToolEvent, TouchedFile};
+use tool::{named_file, tool};
 
 use crate::error::{Error, Result};
+
+/// What the file of a sub-agent is called, before its id.
+const AGENT_FILE: &str = "agent-";
 
 /// Longest event that is read, in bytes.
 pub const MAX_EVENT_BYTES: usize = 32 << 20;
@@ -72,6 +78,17 @@ impl Dialect {
         }
     }
 
+    /// What a person still has to do in the client before it runs hooks that were put into its
+    /// settings: those of a project, or of the user.
+    #[must_use]
+    pub const fn steps_to_trust(self, is_project: bool) -> &'static [&'static str] {
+        match (self, is_project) {
+            (Self::Codex, true) => codex::TRUST,
+            (Self::Codex, false) => codex::TRUST.split_at(1).1,
+            (Self::ClaudeCode | Self::Gemini, _) => &[],
+        }
+    }
+
     /// The dialect called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -96,6 +113,14 @@ impl Dialect {
             Self::Gemini => gemini::MOMENTS,
         };
         names.iter().copied().find(|(known, _)| *known == name)
+    }
+
+    /// The id of the call that an event is about, where the transcript names it by the same.
+    fn call(self, event: &Map<String, Value>) -> Option<&str> {
+        match self {
+            Self::ClaudeCode => text(event, "tool_use_id").filter(|id| !id.is_empty()),
+            Self::Codex | Self::Gemini => None,
+        }
     }
 
     fn effect(self, tool: &str) -> Effect {
@@ -138,62 +163,6 @@ pub enum Moment {
     Other,
 }
 
-/// What a tool can do to files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing.
-    Nothing,
-    /// It changes the files that it names.
-    Files,
-    /// Whatever it likes, as a shell does; so may a tool that is not known.
-    Anything,
-}
-
-/// A file that a tool changed.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TouchedFile {
-    /// As the client wrote it: absolute, or from the working directory.
-    pub path: PathBuf,
-    /// What was in it before, if the client says so.
-    pub before: Option<String>,
-    /// It is to be gone, if it is not there.
-    pub may_be_gone: bool,
-}
-
-/// What ends in logs by accident must not be what is in a file.
-impl std::fmt::Debug for TouchedFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let before = self.before.as_ref().map(String::len);
-        f.debug_struct("TouchedFile").field("before", &before).finish_non_exhaustive()
-    }
-}
-
-/// A tool that runs or has run.
-#[derive(Clone, PartialEq)]
-pub struct ToolEvent {
-    /// What it can do.
-    pub effect: Effect,
-    /// The command, of a shell.
-    pub command: Option<String>,
-    /// The files that it changed.
-    pub files: Vec<TouchedFile>,
-    /// What it said, as the client has it.
-    response: Value,
-    /// Its name.
-    name: String,
-}
-
-/// What ends in logs by accident must not be what somebody said.
-impl std::fmt::Debug for ToolEvent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { effect, files, .. } = self;
-        f.debug_struct("ToolEvent")
-            .field("effect", effect)
-            .field("files", files)
-            .finish_non_exhaustive()
-    }
-}
-
 /// What happened in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
@@ -205,8 +174,11 @@ pub struct Event {
     pub moment: Moment,
     /// The client's name of the session.
     pub session: Option<String>,
-    /// The file that the session is written to, or that of the sub-agent that has ended.
+    /// The file that the session is written to; that of the sub-agent where one has ended or called a
+    /// tool.
     pub transcript: Option<PathBuf>,
+    /// The file of the session that the sub-agent works for, where it is one.
+    pub main: Option<PathBuf>,
     /// Where the agent works.
     pub cwd: Option<PathBuf>,
     /// The tool, before and after it runs.
@@ -238,15 +210,19 @@ impl Event {
         let dialect = dialect.unwrap_or_else(|| Dialect::of(&event, name));
         let (name, moment) = dialect.moment(name).unwrap_or(("other", Moment::Other));
         let path = |key| text(&event, key).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let transcript = match moment {
-            Moment::AgentEnd => path("agent_transcript_path"),
-            _ => path("transcript_path"),
-        };
         let session = text(&event, "session_id").map(str::to_owned);
         let is_tool = matches!(moment, Moment::BeforeTool | Moment::AfterTool);
+        let (transcript, main) = match (moment, path("transcript_path")) {
+            (Moment::AgentEnd, main) => (path("agent_transcript_path"), main),
+            (_, Some(main)) if is_tool => match agent_transcript(&event, &main) {
+                Some(agent) => (Some(agent), Some(main)),
+                None => (Some(main), None),
+            },
+            (_, transcript) => (transcript, None),
+        };
         let tool = is_tool.then(|| tool(&event, dialect, moment));
         let cwd = path("cwd");
-        Ok(Self { dialect, name, moment, session, transcript, cwd, tool })
+        Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool })
     }
 
     /// The same without what is long: enough to do what is done at this moment once more.
@@ -254,34 +230,55 @@ impl Event {
     pub fn brief(&self) -> Vec<u8> {
         let path =
             |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
-        let key = match self.moment {
-            Moment::AgentEnd => "agent_transcript_path",
-            _ => "transcript_path",
-        };
         let mut event = Map::new();
         event.insert("hook_event_name".into(), self.name.into());
         event.insert("session_id".into(), json!(self.session));
-        event.insert(key.into(), json!(path(&self.transcript)));
+        match &self.main {
+            Some(main) => {
+                let name = self.transcript.as_ref().and_then(|path| path.file_stem());
+                let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                event.insert("agent_id".into(), name.trim_start_matches(AGENT_FILE).into());
+                event.insert("agent_transcript_path".into(), json!(path(&self.transcript)));
+                event.insert("transcript_path".into(), main.to_string_lossy().into());
+            }
+            None => {
+                let key = match self.moment {
+                    Moment::AgentEnd => "agent_transcript_path",
+                    _ => "transcript_path",
+                };
+                event.insert(key.into(), json!(path(&self.transcript)));
+            }
+        }
         event.insert("cwd".into(), json!(path(&self.cwd)));
         event.insert("tool_name".into(), json!(self.tool.as_ref().map(|tool| &tool.name)));
+        event.insert("tool_use_id".into(), json!(self.tool.as_ref().map(|tool| &tool.call)));
         Value::Object(event).to_string().into_bytes()
     }
 
-    /// What is printed so that the agent gets `context` to read, and `output` in place of what the tool
-    /// said. Nothing when there is nothing to say, or no way to say it at this moment.
+    /// What is printed so that the agent gets `context` to read, `output` in place of what the tool
+    /// said, and its user `message` to see. Nothing when there is nothing to say, or no way to say it
+    /// at this moment.
     #[must_use]
-    pub fn answer(&self, context: Option<&str>, output: Option<Value>) -> Option<String> {
+    pub fn answer(
+        &self,
+        context: Option<&str>,
+        output: Option<Value>,
+        message: Option<&str>,
+    ) -> Option<String> {
         let listens = matches!(self.moment, Moment::Start | Moment::Prompt | Moment::AfterTool);
-        let context = context.filter(|_| listens && self.name != "PostToolUseFailure");
+        let context = context.filter(|_| listens);
         let output = output.filter(|_| self.takes_output());
+        let mut answer = Map::new();
+        answer.extend(message.map(|text| ("systemMessage".to_owned(), text.into())));
         if context.is_none() && output.is_none() {
-            return None;
+            return (!answer.is_empty()).then(|| Value::Object(answer).to_string());
         }
         let mut specific = Map::new();
         specific.insert("hookEventName".into(), self.name.into());
         specific.extend(context.map(|text| ("additionalContext".to_owned(), text.into())));
         specific.extend(output.map(|output| ("updatedToolOutput".to_owned(), output)));
-        Some(json!({ "hookSpecificOutput": specific }).to_string())
+        answer.insert("hookSpecificOutput".into(), specific.into());
+        Some(Value::Object(answer).to_string())
     }
 
     /// What the tool said, with every text for which `shorten` has another one replaced. Nothing when
@@ -301,24 +298,12 @@ impl Event {
     }
 }
 
-fn tool(event: &Map<String, Value>, dialect: Dialect, moment: Moment) -> ToolEvent {
-    let name = text(event, "tool_name").unwrap_or_default().to_owned();
-    let effect = dialect.effect(&name);
-    let command = event.get("tool_input").and_then(|input| input.get("command"));
-    let command = match command {
-        Some(Value::String(command)) => Some(command.clone()),
-        Some(Value::Array(words)) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            Some(words.join(" "))
-        }
-        _ => None,
-    };
-    let files = match (effect, moment) {
-        (Effect::Files, Moment::AfterTool) => dialect.files(event),
-        _ => Vec::new(),
-    };
-    let response = event.get("tool_response").cloned().unwrap_or_default();
-    ToolEvent { effect, command, files, response, name }
+/// The file of the sub-agent that an event is about: beside the transcript of its session.
+fn agent_transcript(event: &Map<String, Value>, main: &Path) -> Option<PathBuf> {
+    let agent = text(event, "agent_id").filter(|id| !id.is_empty())?;
+    let is_name = agent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let folder = main.with_extension("").join("subagents");
+    is_name.then(|| folder.join(format!("{AGENT_FILE}{agent}.jsonl")))
 }
 
 /// A field that is text.
@@ -330,21 +315,6 @@ fn text<'e>(event: &'e Map<String, Value>, key: &str) -> Option<&'e str> {
 fn text_at<'e>(event: &'e Map<String, Value>, path: [&str; 2]) -> Option<&'e str> {
     let [first, second] = path;
     event.get(first)?.get(second)?.as_str()
-}
-
-/// The one file that a tool was called for, under the first of the names that its input has.
-fn named_file(
-    event: &Map<String, Value>,
-    names: &[&str],
-    before: Option<&str>,
-) -> Vec<TouchedFile> {
-    let path = names.iter().find_map(|name| text_at(event, ["tool_input", name]));
-    let file = |path: &str| TouchedFile {
-        path: PathBuf::from(path),
-        before: before.map(str::to_owned),
-        may_be_gone: false,
-    };
-    path.map(file).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -397,18 +367,41 @@ mod tests {
     #[test]
     fn an_answer_is_in_the_words_of_the_client_and_only_where_it_listens() {
         let after = event(&json!({"hook_event_name": "PostToolUse"}));
-        let answer = after.answer(Some("look"), Some(json!({"stdout": "short"}))).unwrap();
+        let answer = after.answer(Some("look"), Some(json!({"stdout": "short"})), None).unwrap();
         assert_eq!(
             answer,
             r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"look","updatedToolOutput":{"stdout":"short"}}}"#
         );
         let gemini = event(&json!({"hook_event_name": "AfterTool"}));
         assert!(
-            !gemini.answer(Some("look"), Some(json!(1))).unwrap().contains("updatedToolOutput")
+            !gemini
+                .answer(Some("look"), Some(json!(1)), None)
+                .unwrap()
+                .contains("updatedToolOutput")
         );
-        assert_eq!(gemini.answer(None, Some(json!(1))), None);
-        assert_eq!(event(&json!({"hook_event_name": "Stop"})).answer(Some("look"), None), None);
-        assert_eq!(after.answer(None, None), None);
+        assert_eq!(gemini.answer(None, Some(json!(1)), None), None);
+        let stop = event(&json!({"hook_event_name": "Stop"}));
+        assert_eq!(stop.answer(Some("look"), None, None), None);
+        assert_eq!(after.answer(None, None, None), None);
+        assert_eq!(stop.answer(None, None, Some("see")).unwrap(), r#"{"systemMessage":"see"}"#);
+        let failed = event(&json!({"hook_event_name": "PostToolUseFailure"}));
+        assert!(failed.answer(Some("look"), None, None).unwrap().contains("look"));
+    }
+
+    #[test]
+    fn a_tool_of_a_sub_agent_is_about_its_own_transcript() {
+        let value = json!({"hook_event_name": "PostToolUse", "transcript_path": "/t/s.jsonl",
+            "agent_id": "a1", "tool_name": "Bash", "tool_use_id": "toolu_1"});
+        let found = event(&value);
+        let again = Event::parse(&found.brief(), Some(found.dialect)).unwrap();
+        for event in [&found, &again] {
+            assert_eq!(event.transcript.as_deref(), Some("/t/s/subagents/agent-a1.jsonl".as_ref()));
+            assert_eq!(event.main.as_deref(), Some("/t/s.jsonl".as_ref()));
+            assert_eq!(event.tool.as_ref().unwrap().call.as_deref(), Some("toolu_1"));
+        }
+        let mut outside = value;
+        outside["agent_id"] = json!("../../x");
+        assert_eq!(event(&outside).transcript.as_deref(), Some("/t/s.jsonl".as_ref()));
     }
 
     #[test]

@@ -67,3 +67,15 @@ impl Notes {
         })
     }
 }
+
+/// Bytes of a transcript that were taken in when `notes` were written; nothing for what are no notes.
+#[must_use]
+pub fn followed_bytes(notes: &[u8]) -> Option<u64> {
+    Notes::decode(notes).map(|notes| notes.offset)
+}
+
+/// The branch to which `notes` say that a transcript is followed; nothing for what are no notes.
+#[must_use]
+pub fn followed_branch(notes: &[u8]) -> Option<BranchName> {
+    Notes::decode(notes).map(|notes| notes.branch)
+}

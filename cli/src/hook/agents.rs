@@ -1,0 +1,32 @@
+//! Sub-agents of a session: their last records are written after their last event, so later events of
+//! the session look at their transcripts again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use turntree::Result;
+use turntree::agents::session_name;
+use turntree::exchange::followed_bytes;
+use turntree::workspace::recall;
+
+use super::turn::Turn;
+
+/// Most sub-agents of a session that are looked at.
+const MAX_AGENTS: usize = 10_000;
+
+/// Takes in what the sub-agents of the session at `main` have written since they were last followed.
+pub(super) fn catch_up(turn: &Turn<'_>, main: &Path) -> Result<()> {
+    let Ok(found) = fs::read_dir(main.with_extension("").join("subagents")) else { return Ok(()) };
+    let paths = found.take(MAX_AGENTS).filter_map(|entry| Some(entry.ok()?.path()));
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
+        let session = session_name(&path);
+        let known = recall(turn.repo.store(), &session);
+        let known = known.as_deref().and_then(followed_bytes);
+        let is_known = fs::metadata(&path).is_ok_and(|now| Some(now.len()) == known);
+        if !is_known {
+            turn.follow(&path, &session, None, &mut |_, _, _| Ok(BTreeMap::new()))?;
+        }
+    }
+    Ok(())
+}

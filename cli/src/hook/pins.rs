@@ -1,0 +1,126 @@
+//! What is kept before it may be lost: pins of the workspace before a command that may destroy, and of
+//! the conversation before a compaction.
+
+use turntree::agents::hook::{Dialect, Moment, is_destructive};
+use turntree::context::{Builder, Context};
+use turntree::object::{ObjectId, Trigger};
+use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
+use turntree::{ErrorKind, Result};
+
+use super::turn::Turn;
+use crate::live::HOOK;
+
+const DAY: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// How long the state before a tool that may destroy it is kept, in microseconds: a week.
+const KEPT_BEFORE_TOOLS: i64 = 7 * DAY;
+
+/// How long the state before a compaction is kept, in microseconds: 90 days.
+const KEPT_BEFORE_COMPACTION: i64 = 90 * DAY;
+
+/// Characters of an id in the name of a pin.
+const ID_DIGITS: usize = 12;
+
+/// Why a pin before a compaction is there.
+const BEFORE_COMPACTION: &str = "before compaction";
+
+/// Pins what the branch and the workspace are now, if what comes next may destroy some of it: beside
+/// the branch, for that may replace its last turn.
+pub(super) fn pin(turn: &Turn<'_>, branch: &BranchName) -> Result<()> {
+    let event = turn.event;
+    let command = event.tool.as_ref().and_then(|tool| tool.command.as_deref());
+    match event.moment {
+        Moment::BeforeCompaction => turn.again(|| before(turn, branch, Trigger::BeforeCompaction)),
+        Moment::BeforeTool if command.is_some_and(is_destructive) => {
+            turn.again(|| before(turn, branch, Trigger::BeforeTool))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn before(turn: &Turn<'_>, branch: &BranchName, trigger: Trigger) -> Result<()> {
+    let repo = turn.repo;
+    let mut change = repo.begin();
+    let Some(tip) = change.tip(branch) else { return Ok(()) };
+    let context = turn.context(Some(tip))?;
+    let mut builder = Builder::from(context.clone());
+    let metadata = turn.files.put(repo, &mut change, &context, &mut builder)?;
+    let tree = builder.write(&mut change)?;
+    let is_tool = trigger == Trigger::BeforeTool;
+    if is_tool && is_in_turn_before(turn, &change, &tip, &tree)? {
+        turn.files.keep(repo, &tree);
+        return Ok(());
+    }
+    let (name, reason, kept) = match is_tool {
+        true => {
+            (format!("before-tool-{}", tree.short(ID_DIGITS)), "before a tool", KEPT_BEFORE_TOOLS)
+        }
+        false => {
+            let name = format!("before-compaction-{}", tip.short(ID_DIGITS));
+            (name, BEFORE_COMPACTION, KEPT_BEFORE_COMPACTION)
+        }
+    };
+    if repo.refs().value(&pin_ref(&name)?).is_some() {
+        return Ok(());
+    }
+    if !is_tool && turn.event.dialect == Dialect::Gemini {
+        unpin_idle(turn, &mut change, branch, &tip)?;
+    }
+    let mut draft = Snapshot::new(tree, reason, &turn.stamp);
+    (draft.trigger, draft.metadata) = (trigger, metadata);
+    let commit = change.record(branch, draft)?;
+    let expires = Some(turn.stamp.time.micros.saturating_add(kept));
+    let pin = NewPin { name: Some(name), reason: reason.to_owned(), expires_micros: expires };
+    change.pin(&commit, pin, &turn.stamp)?;
+    change.finish(&turn.stamp, HOOK)?;
+    turn.files.keep(repo, &tree);
+    Ok(())
+}
+
+/// Removes the pins of this session before a compaction after which there was none: Gemini CLI tells
+/// of a compaction before each call of the model, and then looks whether one is needed.
+fn unpin_idle(
+    turn: &Turn<'_>,
+    change: &mut Transaction<'_>,
+    branch: &BranchName,
+    tip: &ObjectId,
+) -> Result<()> {
+    let pins = turn.repo.pins()?.into_iter();
+    for Pin { name, commit, .. } in pins.filter(|pin| pin.reason == BEFORE_COMPACTION) {
+        let pinned = turn.repo.commit(&commit)?;
+        if pinned.session == branch.session() && !is_compacted_since(turn, tip, pinned.turn)? {
+            change.unpin(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the conversation of `tip` was compacted after the turn `since`.
+fn is_compacted_since(turn: &Turn<'_>, tip: &ObjectId, since: u64) -> Result<bool> {
+    for entry in turn.repo.history(&[*tip], &[])?.first_parent() {
+        let commit = entry?.commit;
+        if commit.turn < since {
+            return Ok(false);
+        }
+        if commit.trigger == Trigger::Compaction {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the turn before has the files of `tree`: that one stays as it is.
+fn is_in_turn_before(
+    turn: &Turn<'_>,
+    change: &Transaction<'_>,
+    tip: &ObjectId,
+    tree: &ObjectId,
+) -> Result<bool> {
+    let Some(before) = turn.repo.commit(tip)?.parents.first().copied() else { return Ok(false) };
+    let before = match turn.repo.context(&before) {
+        Err(error) if error.kind() == ErrorKind::Expired => return Ok(false),
+        before => before?,
+    };
+    let now = Context::open(change, tree)?;
+    Ok(before.section(change, "files")? == now.section(change, "files")?)
+}

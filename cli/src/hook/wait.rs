@@ -1,0 +1,61 @@
+//! Waits for what a client has not written yet: the record of a call, and the end of a transcript.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use turntree::exchange::holds_call;
+
+/// How long an agent waits at most for the record of its call.
+const FOR_CALL: Duration = Duration::from_millis(250);
+
+/// How often it is looked for meanwhile.
+const STEP: Duration = Duration::from_millis(5);
+
+/// How long a transcript does not grow that has settled.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How long it is waited for that at most.
+const TO_SETTLE: Duration = Duration::from_secs(5);
+
+/// How often it is looked at meanwhile.
+const SLOW_STEP: Duration = Duration::from_millis(50);
+
+/// Waits until the transcript has the call `call`, for a quarter of a second at most, and not at all
+/// when it has.
+pub(super) fn for_call(transcript: &Path, call: &str) {
+    let (began, mut looked_at) = (Instant::now(), None);
+    loop {
+        let found = length(transcript);
+        if found != looked_at {
+            looked_at = found;
+            let held = File::open(transcript).map(|file| holds_call(file, call));
+            if matches!(held, Ok(Ok(true))) {
+                return;
+            }
+        }
+        if began.elapsed() + STEP > FOR_CALL {
+            return;
+        }
+        sleep(STEP);
+    }
+}
+
+/// Waits until the transcript has not grown for a second, for five seconds at most.
+pub(super) fn to_settle(transcript: &Path) {
+    let began = Instant::now();
+    let (mut known, mut since) = (length(transcript), began);
+    while since.elapsed() < QUIET && began.elapsed() < TO_SETTLE {
+        sleep(SLOW_STEP);
+        let found = length(transcript);
+        if found != known {
+            (known, since) = (found, Instant::now());
+        }
+    }
+}
+
+/// The bytes of a file; nothing when it is not there.
+fn length(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len())
+}

@@ -1,0 +1,110 @@
+//! What an event says about a tool: what it can do, and which files it changed.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::{Dialect, Moment, text, text_at};
+
+/// What a tool can do to files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Nothing,
+    /// It changes the files that it names.
+    Files,
+    /// Whatever it likes, as a shell does; so may a tool that is not known.
+    Anything,
+}
+
+/// A file that a tool changed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TouchedFile {
+    /// As the client wrote it: absolute, or from the working directory.
+    pub path: PathBuf,
+    /// What was in it before, if the client says so.
+    pub before: Option<String>,
+    /// It is to be gone, if it is not there.
+    pub may_be_gone: bool,
+}
+
+/// What ends in logs by accident must not be what is in a file.
+impl std::fmt::Debug for TouchedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let before = self.before.as_ref().map(String::len);
+        f.debug_struct("TouchedFile").field("before", &before).finish_non_exhaustive()
+    }
+}
+
+/// A tool that runs or has run.
+#[derive(Clone, PartialEq)]
+pub struct ToolEvent {
+    /// What it can do.
+    pub effect: Effect,
+    /// The client's id of the call, by which the transcript names it.
+    pub call: Option<String>,
+    /// The command, of a shell.
+    pub command: Option<String>,
+    /// The files that it changed.
+    pub files: Vec<TouchedFile>,
+    /// What it said, as the client has it.
+    pub(super) response: Value,
+    /// Its name.
+    pub(super) name: String,
+}
+
+/// What ends in logs by accident must not be what somebody said.
+impl std::fmt::Debug for ToolEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { effect, files, .. } = self;
+        f.debug_struct("ToolEvent")
+            .field("effect", effect)
+            .field("files", files)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ToolEvent {
+    /// Whether the tool is a sub-agent, whose transcript is another one.
+    #[must_use]
+    pub fn runs_agent(&self) -> bool {
+        matches!(&*self.name, "Agent" | "Task")
+    }
+}
+
+/// The tool that an event is about.
+pub(super) fn tool(event: &Map<String, Value>, dialect: Dialect, moment: Moment) -> ToolEvent {
+    let name = text(event, "tool_name").unwrap_or_default().to_owned();
+    let effect = dialect.effect(&name);
+    let command = event.get("tool_input").and_then(|input| input.get("command"));
+    let command = match command {
+        Some(Value::String(command)) => Some(command.clone()),
+        Some(Value::Array(words)) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            Some(words.join(" "))
+        }
+        _ => None,
+    };
+    let files = match (effect, moment) {
+        (Effect::Files, Moment::AfterTool) => dialect.files(event),
+        _ => Vec::new(),
+    };
+    let response = event.get("tool_response").cloned().unwrap_or_default();
+    let call = dialect.call(event).map(str::to_owned);
+    ToolEvent { effect, call, command, files, response, name }
+}
+
+/// The one file that a tool was called for, under the first of the names that its input has.
+pub(super) fn named_file(
+    event: &Map<String, Value>,
+    names: &[&str],
+    before: Option<&str>,
+) -> Vec<TouchedFile> {
+    let path = names.iter().find_map(|name| text_at(event, ["tool_input", name]));
+    let file = |path: &str| TouchedFile {
+        path: PathBuf::from(path),
+        before: before.map(str::to_owned),
+        may_be_gone: false,
+    };
+    path.map(file).into_iter().collect()
+}

@@ -1,0 +1,191 @@
+//! Several sessions of one project, and going back while a client goes on: what acts on which branch.
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::{Value, json};
+use turntree::repo::BranchName;
+use turntree_tests::claude_code;
+use turntree_tests::client::{Client, line};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
+
+const OFF: &[&str] = &["--workspace", "off"];
+
+/// An event of another session of the same project, whose transcript has these turns.
+fn prompt_of(client: &Client, session: &str, turns: usize) {
+    let path = client.root.path().join(format!("{session}.jsonl"));
+    fs::write(&path, claude_code(turns)).unwrap();
+    client.event(OFF, "UserPromptSubmit", json!({"transcript_path": path, "session_id": session}));
+}
+
+fn head(client: &Client) -> String {
+    client.repo().head().unwrap().branch.to_string()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn head_follows_the_live_session_until_a_person_goes_elsewhere() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    prompt_of(&client, "a", 4);
+    prompt_of(&client, "b", 4);
+    assert_eq!(head(&client), "b/main");
+    prompt_of(&client, "a", 6);
+    assert_eq!(head(&client), "a/main");
+    text(&client.command(&["switch", "b"]).output().unwrap());
+    prompt_of(&client, "a", 8);
+    prompt_of(&client, "c", 4);
+    assert_eq!(head(&client), "b/main", "where a person went");
+}
+
+#[test]
+fn a_shell_of_an_agent_acts_on_the_session_of_the_agent() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    prompt_of(&client, "a", 4);
+    prompt_of(&client, "b", 4);
+    client.write("state.json", "{}");
+    let run = |session: &str, words: &[&str]| {
+        let mut command = client.command(words);
+        text(&command.env("CLAUDE_CODE_SESSION_ID", session).output().unwrap())
+    };
+    let tip = |branch: &str| client.repo().tip(&branch.parse::<BranchName>().unwrap());
+    let (a, b) = (tip("a/main"), tip("b/main"));
+    run("a", &["snapshot", "-m", "by the agent of a", "--state", "state.json"]);
+    assert!(tip("a/main") != a && tip("b/main") == b);
+    assert_eq!(head(&client), "b/main");
+    // What is said otherwise holds.
+    let mut other = client.command(&["log", "--oneline", "-n", "1"]);
+    other.envs([("CLAUDE_CODE_SESSION_ID", "a"), ("TURNTREE_BRANCH", "b")]);
+    assert!(!text(&other.output().unwrap()).contains("by the agent of a"));
+    // One that nobody has seen yet is no reason to write into that of another.
+    run("new", &["snapshot", "-m", "first", "--state", "state.json"]);
+    assert!(tip("new/main").is_some() && tip("b/main") == b);
+    // A branch of the same session is one that the agent may have gone to.
+    run("b", &["fork", "plan", "--switch"]);
+    run("b", &["snapshot", "-m", "on the plan", "--state", "state.json"]);
+    assert!(tip("b/plan") != b && tip("b/main") == b);
+}
+
+#[test]
+fn what_a_rollback_took_back_is_not_played_again() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let lines = claude_code(9);
+    let lines: Vec<&str> = lines.lines().collect();
+    let write = |count: usize| {
+        fs::write(&client.transcript, lines[..count].join("\n") + "\n").unwrap();
+    };
+    write(9);
+    client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"}));
+    let before = client.commits();
+    text(&client.command(&["rollback", "--to-turn", "2"]).output().unwrap());
+    let (repo, main) = (client.repo(), "s-1/main".parse::<BranchName>().unwrap());
+    let went_back = repo.tip(&main).unwrap();
+    // Nothing new in it: nothing becomes of it.
+    client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"}));
+    assert_eq!(client.repo().branches(), [(main.clone(), went_back)]);
+
+    write(12);
+    let event = client.payload("UserPromptSubmit", json!({"prompt": "p"})).to_string();
+    let output = client.give(OFF, event.as_bytes());
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told = told["systemMessage"].as_str().unwrap();
+    assert!(
+        told.contains("s-1/main-client") && told.contains("turntree export s-1/main"),
+        "{told}"
+    );
+    assert!(client.log().contains("what was taken back"), "{}", client.log());
+    fs::remove_file(client.store().join("hook.log")).unwrap();
+
+    // It is said once, and goes on from what was there.
+    write(15);
+    assert_eq!(client.event(OFF, "UserPromptSubmit", json!({"prompt": "p"})), None);
+    let repo = client.repo();
+    assert_eq!(repo.tip(&main), Some(went_back), "main stays as it was rolled back");
+    let branches = repo.branches();
+    assert_eq!(branches.len(), 2, "{branches:?}");
+    let tip = repo.tip(&"s-1/main-client".parse().unwrap()).unwrap();
+    let line = line(&repo, &tip);
+    assert!(line.starts_with(&before) && line.len() > before.len());
+    assert_eq!(head(&client), "s-1/main");
+}
+
+#[test]
+fn a_check_tells_who_runs_hooks_and_what_is_left_to_do() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let installed = text(&client.command(&["hook", "install", "codex"]).output().unwrap());
+    assert!(
+        installed.contains("trust the project") && installed.contains("then 2."),
+        "{installed}"
+    );
+    let user = text(&client.command(&["hook", "install", "codex", "--user"]).output().unwrap());
+    assert!(!user.contains("trust the project") && user.contains("accept the hooks"), "{user}");
+    prompt_of(&client, "a", 4);
+    let said = text(&client.command(&["hook", "check"]).output().unwrap());
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("claude-code: not installed; last called 2026-11-20"), "{said}");
+    assert!(lines[0].ends_with("at UserPromptSubmit"), "{said}");
+    assert!(lines[1].contains("hooks.json") && lines[1].ends_with("never called for this store"));
+    assert!(lines[2].contains("trust the project"), "{said}");
+    let json = text(&client.command(&["--json", "hook", "check"]).output().unwrap());
+    let codex: Value = serde_json::from_str(json.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(codex["installed"].as_array().unwrap().len(), 2);
+    assert!(codex["last_called"].is_null());
+}
+
+#[test]
+fn gemini_pins_once_before_a_compaction_that_may_come() {
+    let client = Client::new(PROGRAM, "session-1.jsonl");
+    let mut log = vec![
+        json!({"sessionId": "s-1", "projectHash": "h", "startTime": "2026-11-20T10:00:00.000Z"}),
+    ];
+    for number in 1..6 {
+        let kind = if number % 2 == 1 { "user" } else { "gemini" };
+        log.push(json!({"id": number.to_string(), "timestamp": "2026-11-20T10:00:00.000Z",
+                        "type": kind, "content": format!("part {number}")}));
+        let text: String = log.iter().map(|record| format!("{record}\n")).collect();
+        fs::write(&client.transcript, text).unwrap();
+        let more = json!({"timestamp": "2026-11-20T10:00:02.000Z", "trigger": "auto"});
+        client.event(OFF, "PreCompress", more);
+        let pins = client.repo().pins().unwrap();
+        let [pin] = &pins[..] else { panic!("{pins:?}") };
+        assert!(pin.expires_micros.is_some());
+    }
+}
+
+#[test]
+fn what_hooks_do_is_done_by_the_client_and_not_taken_back_for_a_person() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    client.write("a", "one");
+    client.event(&[], "SessionStart", json!({"source": "startup"}));
+    let repo = client.repo();
+    assert_eq!(repo.commit(&client.commits()[0]).unwrap().author.agent, "claude-code");
+    let operations: Vec<String> =
+        repo.operations().map(|entry| entry.unwrap().operation.actor).collect();
+    assert!(operations.iter().all(|actor| actor == "claude-code"), "{operations:?}");
+    text(&client.command(&["tag", "mine"]).output().unwrap());
+    prompt_of(&client, "b", 4);
+    let undone = text(&client.command(&["undo"]).output().unwrap());
+    assert!(undone.contains("tag"), "{undone}");
+}
+
+#[test]
+fn circles_of_calls_that_fail_are_told() {
+    let client = Client::new(PROGRAM, "s-1.jsonl");
+    let again = |turn: usize| {
+        let call = claude_code(2).lines().skip(1).collect::<Vec<_>>().join("\n");
+        let call = call.replace("msg-1", &format!("msg-{turn}"));
+        call.replace("call-1", &format!("call-{turn}")) + "\n"
+    };
+    let text = claude_code(1) + &(1..6).map(again).collect::<String>();
+    fs::write(&client.transcript, text).unwrap();
+    let failed = json!({"tool_name": "Bash", "tool_input": {"command": "false"}, "error": "1"});
+    let answer = client.event(&["--spiral", "--workspace", "off"], "PostToolUseFailure", failed);
+    let answer = answer.unwrap();
+    let answer = &answer["hookSpecificOutput"];
+    assert_eq!(answer["hookEventName"], "PostToolUseFailure");
+    assert!(answer["additionalContext"].as_str().unwrap().contains("again and again"));
+}

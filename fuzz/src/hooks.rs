@@ -32,8 +32,8 @@ fn event_of(event: &Event) {
         (!text.is_empty()).then(String::new)
     });
     assert!(short.is_none() || texts > 0);
-    let answer = event.answer(Some("words"), short);
+    let answer = event.answer(Some("words"), short, Some("more"));
     let is_json = |answer: String| serde_json::from_str::<serde_json::Value>(&answer).is_ok();
     assert!(answer.is_none_or(is_json));
-    assert_eq!(event.answer(None, None), None);
+    assert_eq!(event.answer(None, None, None), None);
 }

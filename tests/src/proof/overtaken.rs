@@ -46,7 +46,7 @@ pub fn run(effort: &Effort, figures: &mut Figures) {
             let _repeat = Repeat(format!("a capture that is stopped during {collects:?}"));
             let folder = tempfile::tempdir().expect("a temporary folder");
             stopped += u64::from(trial(effort, folder.path(), collects, again));
-            writers += BEFORE + BEHIND;
+            writers += BEFORE + BEHIND * (1 + usize::from(again.is_some()));
         }
     }
     figures.add("captures stopped over a collection", stopped);

@@ -1,6 +1,6 @@
 //! A kill storm: waves of processes that write, read and tidy up one store, most of them killed at a
 //! random instant, some before they have begun, some all at once; and long captures that are stopped
-//! while others collect, see [`super::overtaken`].
+//! while others collect, see `overtaken.rs`.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -76,10 +76,9 @@ pub fn run(effort: &Effort) -> Figures {
     let mut figures = Figures::default();
     figures.add("histories", HISTORIES * effort.scale);
     figures.add("threads and processes in each", SHARING + ALONE + PROCESSES);
-    figures.add(
-        "handles that slept in each, and that came and went",
-        format!("{SLEEPERS}, {}", SLEEPERS * CROWD),
-    );
+    let crowded = HISTORIES * effort.scale * 2 / CROWDED_ONE_IN;
+    figures.add("handles that slept over a collection", crowded * SLEEPERS);
+    figures.add("handles that came and went meanwhile", crowded * SLEEPERS * CROWD);
     figures.add("commits", sum.committed);
     figures.add("lost races", sum.refused);
     figures.add("reads", sum.reads);
@@ -91,7 +90,7 @@ pub fn run(effort: &Effort) -> Figures {
 /// One history of a new store, the order it recorded, and how many collections there were: by the
 /// handle that threads share, or by one of its own.
 fn record(prove: &Path, seed: u64, history: u64) -> (Vec<Event>, Witness, u64) {
-    let (shares, is_crowded) = (history % 2 == 0, history % CROWDED_ONE_IN < 2);
+    let (shares, is_crowded) = (history.is_multiple_of(2), history % CROWDED_ONE_IN < 2);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dir = folder.path().join("store");
     Store::create(&RealIo, &dir, &NewStore { id: [4; 16] }).expect("a new store");

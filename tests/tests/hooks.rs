@@ -480,7 +480,7 @@ fn long_outputs_are_put_away_and_circles_and_lessons_are_told() {
 
 #[test]
 fn what_was_redacted_does_not_come_back_with_the_next_event() {
-    let client = Client::new("s-1.jsonl");
+    let client = Client::new(PROGRAM, "s-1.jsonl");
     let text = claude_code(20);
     let (begin, _) = text.match_indices('\n').nth(11).unwrap();
     fs::write(&client.transcript, &text[..=begin]).unwrap();

@@ -151,6 +151,8 @@ fn step(sandbox: &Sandbox, text: &str, notes: Option<&[u8]>) -> Followed {
         session: "task".to_owned(),
         stamp: stamp(1),
         files: &mut |_, _, _| Ok(BTreeMap::new()),
+        call: None,
+        settled: None,
         before: vec![("src/before.rs".to_owned(), "before".into())],
     };
     follow(&sandbox.repo, Cursor::new(text.as_bytes()), notes, options).unwrap().unwrap()

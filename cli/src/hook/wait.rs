@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use turntree::exchange::holds_call;
 
 /// How long an agent waits at most for the record of its call.
-const FOR_CALL: Duration = Duration::from_millis(250);
+const FOR_CALL: Duration = Duration::from_millis(200);
 
 /// How often it is looked for meanwhile.
 const STEP: Duration = Duration::from_millis(5);
@@ -22,7 +22,7 @@ const TO_SETTLE: Duration = Duration::from_secs(5);
 /// How often it is looked at meanwhile.
 const SLOW_STEP: Duration = Duration::from_millis(50);
 
-/// Waits until the transcript has the call `call`, for a quarter of a second at most, and not at all
+/// Waits until the transcript has the call `call`, for a fifth of a second at most, and not at all
 /// when it has.
 pub(super) fn for_call(transcript: &Path, call: &str) {
     let (began, mut looked_at) = (Instant::now(), None);

@@ -5,6 +5,7 @@ use std::io::BufRead;
 use serde_json::Value;
 
 use super::event::Parser;
+use super::fork::Lineage;
 use super::piece::Pieces;
 use super::shape::Shape;
 use super::view::MessageView;
@@ -34,4 +35,6 @@ pub struct Format {
     pub archive: Option<Archive>,
     /// The format of documents that a transcript of this one may go on from, in the same session.
     pub continues: Option<&'static str>,
+    /// How its records tell that they go on from another session, where they do.
+    pub lineage: Option<Lineage>,
 }

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Content, Event, MessageEvent};
 use super::format::Format;
+use super::import::ImportedBranch;
 use super::piece::{Piece, PieceKind};
+use super::rewind::{BEGINS, Place, Timeline, free_name};
 use super::source::SOURCE;
 use super::state::JSON_MEDIA;
 use crate::context::{
@@ -18,7 +20,7 @@ use crate::error::Result;
 use crate::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use crate::repo::vfs::{VFS_SECTION, VfsUri, take_cited};
 use crate::repo::{BranchName, Snapshot, Stamp, Transaction};
-use crate::tree::{Item, Link, MAX_KEY_BYTES};
+use crate::tree::{Item, Link, List, MAX_KEY_BYTES};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -29,10 +31,17 @@ pub(super) type FilesOfTurn<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
 /// Sections that a commit adds to: the format, and the payloads that messages cite.
-const ADDED_BY_COMMIT: [&str; 2] = ["meta", VFS_SECTION];
+const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
+
+/// The section of facts.
+const META: &str = "meta";
 
 /// The section that files are in.
 const FILES: &str = "files";
+
+/// Sections that stay as they are when a conversation goes back: what the file holds, what is known of
+/// its session, and the workspace.
+const STAYING: [&str; 3] = [SOURCE, META, FILES];
 
 /// Longest name of an agent, in bytes.
 const MAX_AGENT_BYTES: usize = 200;
@@ -58,6 +67,10 @@ pub(super) struct TurnWriter<'r> {
     /// Payloads that messages of the turn may cite; looked for only when there are any.
     cited: BTreeSet<VfsUri>,
     follows_citations: bool,
+    /// The turns of the session by their place in the file, once a conversation has gone back.
+    timeline: Option<Timeline>,
+    /// Branches of what a conversation left behind.
+    pub(super) left: Vec<BranchName>,
 }
 
 /// What the turn in the making has so far.
@@ -73,6 +86,9 @@ pub(super) struct Pending {
     others: Said,
     /// What else its commit is to say.
     pub(super) metadata: BTreeMap<String, String>,
+    /// Pieces of the source that stand before it, where that is not what its parent has.
+    #[serde(default)]
+    begins: Option<u64>,
 }
 
 /// A turn that was committed as far as it went, and may go on.
@@ -136,6 +152,8 @@ impl<'r> TurnWriter<'r> {
             last_time: None,
             cited: BTreeSet::new(),
             follows_citations,
+            timeline: None,
+            left: Vec::new(),
         }
     }
 
@@ -146,9 +164,14 @@ impl<'r> TurnWriter<'r> {
         events: Vec<Event>,
         to_source: bool,
     ) -> Result<()> {
-        let starts_turn = |event: &Event| matches!(event, Event::Turn | Event::Compact { .. });
+        let starts_turn = |event: &Event| {
+            matches!(event, Event::Turn | Event::Compact { .. } | Event::Back { .. })
+        };
         // Facts that a piece tells before its turn begins belong to that, as its bytes do.
-        let told = events.iter().find(|event| !matches!(event, Event::Meta { .. }));
+        let says = |event: &&Event| {
+            !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
+        };
+        let told = events.iter().find(says);
         if told.is_some_and(starts_turn) {
             self.end_turn(Trigger::Turn)?;
         }
@@ -266,7 +289,7 @@ impl<'r> TurnWriter<'r> {
 
     fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
         match event {
-            Event::Turn | Event::Unknown { .. } => Ok(()),
+            Event::Turn | Event::Unread { .. } | Event::Unknown { .. } => Ok(()),
             // A key that no map takes is in the source, where it came from.
             Event::Scratchpad { key, .. }
             | Event::File { path: key, .. }
@@ -298,6 +321,7 @@ impl<'r> TurnWriter<'r> {
                 let at = end.saturating_sub(1);
                 self.builder.splice(&mut self.transaction, &section, at..end, vec![item])
             }
+            Event::Back { at, to } => self.go_back(at, to),
             Event::Compact { agent, summary, keep } => {
                 self.compact(piece, &agent, &summary, keep)?;
                 self.commit(Trigger::Compaction)
@@ -329,9 +353,113 @@ impl<'r> TurnWriter<'r> {
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {
-                self.builder.set_entry(&mut self.transaction, "meta", &key, Some(value.into()))
+                self.builder.set_entry(&mut self.transaction, META, &key, Some(value.into()))
             }
         }
+    }
+
+    /// The context in the making.
+    fn context(&mut self) -> Result<Context> {
+        let tree = self.builder.write(&mut self.transaction)?;
+        Context::open(&self.transaction, &tree)
+    }
+
+    /// Goes on from what the conversation was after the piece `to`, with the piece `at`. What came since
+    /// stays on a branch, unless a turn that is there no more is asked for.
+    fn go_back(&mut self, at: u64, to: Option<u64>) -> Result<()> {
+        let now = self.context()?;
+        let timeline = match self.timeline.take() {
+            Some(timeline) => timeline,
+            None => {
+                let source = now.list(&self.transaction, SOURCE)?;
+                Timeline::of(&self.transaction, self.branch.session(), &self.branch, &source)?
+            }
+        };
+        let place = timeline.place(&self.transaction, to)?;
+        self.timeline = Some(timeline);
+        let Some(place) = place else { return Ok(()) };
+        self.leave(place.base)?;
+        self.begin_at(&place, &now, &STAYING, at)
+    }
+
+    /// Keeps a piece that is a copy of what another session has: only facts are taken from it.
+    pub(super) fn copy(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+        let entry = write_piece(&mut self.transaction, self.format, piece)?;
+        self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
+        self.note_facts(piece, events)
+    }
+
+    /// Begins at a place of another session, with the source and facts so far.
+    pub(super) fn begin_fork(&mut self, place: &Place) -> Result<()> {
+        let now = self.context()?;
+        let at = now.count(&self.transaction, SOURCE)?;
+        self.transaction.move_branch(&self.branch, place.base);
+        self.begin_at(place, &now, &[SOURCE, META], at)
+    }
+
+    /// Branches of what the conversation left behind.
+    pub(super) fn left(&self) -> Vec<ImportedBranch> {
+        let tip = |branch: &BranchName| self.transaction.tip(branch);
+        let left = self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?)));
+        left.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head }).collect()
+    }
+
+    /// Gives what is beyond `base` a branch of its own, and moves to `base`.
+    fn leave(&mut self, base: Option<ObjectId>) -> Result<()> {
+        let tip = self.transaction.tip(&self.branch).filter(|tip| Some(*tip) != base);
+        let Some(tip) = tip else { return Ok(()) };
+        let mut others = self.transaction.branches_of(self.branch.session());
+        others.retain(|(name, _)| *name != self.branch);
+        if !others.iter().any(|(_, other)| *other == tip) {
+            // What goes on is a line that was left before: the two change places.
+            let changed = others.into_iter().find(|(_, other)| Some(*other) == base);
+            let name = match changed {
+                Some((name, _)) => name,
+                None => free_name(&self.branch, |name| self.transaction.tip(name).is_none())?,
+            };
+            self.transaction.move_branch(&name, Some(tip));
+            if !self.left.contains(&name) {
+                self.left.push(name);
+            }
+        }
+        self.transaction.move_branch(&self.branch, base);
+        Ok(())
+    }
+
+    /// Makes the context what it is at `place`, but for the sections `staying`, which are those of `now`;
+    /// the next turn begins with the piece `at`.
+    fn begin_at(&mut self, place: &Place, now: &Context, staying: &[&str], at: u64) -> Result<()> {
+        let below = match &place.base {
+            Some(base) => Context::open(&self.transaction, &self.transaction.commit(base)?.tree)?,
+            None => Context::default(),
+        };
+        self.builder = Builder::from(below);
+        for section in staying {
+            self.builder.set_as_in(&mut self.transaction, section, now)?;
+        }
+        if let Some((turn, messages)) = &place.part {
+            let main = agent_section(MAIN_AGENT, "messages")?;
+            self.builder.set_as_in(&mut self.transaction, &main, turn)?;
+            let len = self.builder.list_len(&self.transaction, &main)?;
+            self.builder.splice(&mut self.transaction, &main, *messages..len, vec![])?;
+        }
+        self.pending.begins = Some(at);
+        Ok(())
+    }
+
+    /// Makes `source` the first `pieces` of `stored`: what the commit below has belongs to another
+    /// file, or to less of this one.
+    pub(super) fn begin_source(&mut self, stored: &List, pieces: u64) -> Result<()> {
+        let items = stored.iter(&self.transaction, 0..pieces).collect::<Result<Vec<Item>>>()?;
+        self.pending.begins = Some(pieces);
+        self.builder.clear(&mut self.transaction, META)?;
+        self.builder.set_list(&mut self.transaction, SOURCE, items)
+    }
+
+    /// Notes facts, and nothing else of what a piece means.
+    pub(super) fn note_facts(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+        let facts = events.into_iter().filter(|event| matches!(event, Event::Meta { .. }));
+        facts.into_iter().try_for_each(|fact| self.apply_event(piece, fact))
     }
 
     fn compact(
@@ -398,10 +526,13 @@ impl<'r> TurnWriter<'r> {
     }
 
     fn commit(&mut self, trigger: Trigger) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
+        let mut pending = std::mem::take(&mut self.pending);
+        if let Some(begins) = pending.begins {
+            pending.metadata.insert(BEGINS.to_owned(), begins.to_string());
+        }
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());
-            self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
+            self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
         }
         let cited = std::mem::take(&mut self.cited);
         take_cited(&mut self.transaction, &mut self.builder, cited)?;
@@ -414,10 +545,16 @@ impl<'r> TurnWriter<'r> {
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,
             trigger,
-            message: if pending.pieces == 0 { FILES.to_owned() } else { title(trigger, said) },
+            message: match pending.pieces + pending.messages {
+                0 if trigger == Trigger::Turn => FILES.to_owned(),
+                _ => title(trigger, said),
+            },
             metadata: pending.metadata,
         };
-        self.transaction.snapshot(&self.branch, snapshot)?;
+        let turn = self.transaction.snapshot(&self.branch, snapshot)?;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(self.builder.list_len(&self.transaction, SOURCE)?, turn);
+        }
         self.last_time = Some(time);
         self.turns += 1;
         self.messages += pending.messages;

@@ -34,6 +34,7 @@ pub(super) const ANTHROPIC: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// Messages of the OpenAI interface.
@@ -48,6 +49,7 @@ pub(super) const OPENAI: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// Results of tau2-bench.
@@ -64,6 +66,7 @@ pub(super) const TAU2: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static RULES: Rules =

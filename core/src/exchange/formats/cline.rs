@@ -34,6 +34,7 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// How to read `ui_messages.json`.
@@ -48,6 +49,7 @@ pub(super) const WINDOW: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };

@@ -32,6 +32,7 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static RULES: Rules = Rules {

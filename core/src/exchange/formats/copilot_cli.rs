@@ -31,6 +31,7 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.
@@ -124,8 +125,7 @@ impl Parser for CopilotCli {
             other => {
                 let group = other.split('.').next().unwrap_or_default();
                 if !GROUPS.contains(&group) {
-                    let what = format!("an event of type '{}'", json::plain(other));
-                    events.push(Event::Unknown { what });
+                    events.push(Event::Unread { kind: json::plain(other).to_owned() });
                 }
             }
         }
@@ -232,7 +232,7 @@ mod tests {
                 "main Tool ok",
                 "file a: A",
                 "main Tool ok",
-                "unknown: an event of type 'novel.event'",
+                "unread: novel.event",
             ]
         );
     }

@@ -39,6 +39,7 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// How to read `session-*.jsonl`.
@@ -53,6 +54,7 @@ pub(super) const LOG: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static RULES: Rules =

@@ -39,6 +39,7 @@ mod editor;
 mod files;
 mod folder;
 mod gemini;
+mod links;
 pub mod ollm;
 mod opencode;
 mod openhands;

@@ -94,6 +94,7 @@ pub(super) const STORE: Format = Format {
     whole: None,
     archive: Some(import_store),
     continues: None,
+    lineage: None,
 };
 
 /// How to read a chat.
@@ -108,6 +109,7 @@ pub(super) const SESSION: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

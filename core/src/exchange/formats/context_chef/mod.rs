@@ -76,6 +76,7 @@ pub(super) const FORMAT: Format = Format {
     whole: Some(sections::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

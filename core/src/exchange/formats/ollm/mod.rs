@@ -81,6 +81,7 @@ pub(super) const CONTEXT: Format = Format {
     whole: Some(context::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// How to read a mode transition.

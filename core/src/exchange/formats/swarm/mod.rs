@@ -77,6 +77,7 @@ pub(super) const SNAPSHOT: Format = Format {
     whole: Some(sections::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
 };
 
 /// How to read a log.
@@ -91,6 +92,7 @@ pub(super) const EVENTS: Format = Format {
     whole: None,
     archive: None,
     continues: Some("swarm-snapshot"),
+    lineage: None,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -455,3 +455,104 @@ fn kinds_of_records_that_are_not_read_are_counted_once() {
     assert_eq!(notes, [(2, what)]);
     assert!(sandbox.repo.tip(&BranchName::main("s").unwrap()).is_some());
 }
+
+fn opencode_message(id: &str, role: &str, parts: &Value) -> Value {
+    json!({"info": {"id": id, "role": role, "sessionID": "ses_1", "finish": "stop"}, "parts": parts})
+}
+
+fn opencode_said(id: &str, role: &str) -> Value {
+    opencode_message(id, role, &json!([{"type": "text", "text": format!("{role} {id}")}]))
+}
+
+fn opencode(messages: &[Value]) -> Vec<u8> {
+    let document = json!({"info": {"id": "ses_1", "directory": "/p"}, "messages": messages});
+    serde_json::to_vec(&document).unwrap()
+}
+
+#[test]
+fn a_compaction_of_opencode_keeps_what_it_says_after_the_summary() {
+    for (tail, kept) in [(json!(null), &[][..]), (json!("3"), &["user 3", "assistant 4"][..])] {
+        let mut summary = opencode_said("6", "assistant");
+        summary["info"]["summary"] = true.into();
+        let asked = json!([{"type": "compaction", "auto": false, "tail_start_id": tail}]);
+        let messages = [
+            opencode_said("1", "user"),
+            opencode_said("2", "assistant"),
+            opencode_said("3", "user"),
+            opencode_said("4", "assistant"),
+            opencode_message("5", "user", &asked),
+            summary,
+            opencode_said("7", "user"),
+        ];
+        let sandbox = Sandbox::new();
+        let report = sandbox.import("ses_1", &opencode(&messages)).unwrap();
+        let expected = [&["What did we do so far?", "assistant 6"], kept, &["user 7"]].concat();
+        assert_eq!(said(&sandbox, &report.head), expected);
+    }
+}
+
+#[test]
+fn what_opencode_reverted_is_left_and_main_is_the_line_that_lives() {
+    let sandbox = Sandbox::new();
+    let mut messages: Vec<Value> =
+        (1..=4).map(|at| opencode_said(&at.to_string(), "user")).collect();
+    let first = sandbox.import("ses_1", &opencode(&messages)).unwrap();
+    messages.truncate(2);
+    messages.push(opencode_said("5", "user"));
+    let second = sandbox.import("ses_1", &opencode(&messages)).unwrap();
+    assert_eq!(second.branch.to_string(), "ses_1/main");
+    assert_eq!(said(&sandbox, &second.head), ["user 1", "user 2", "user 5"]);
+    assert_eq!(commit(&sandbox, "ses_1/main-2"), first.head);
+    assert_eq!(second.others.len(), 1);
+    assert_eq!(sandbox.repo.head().unwrap().commit, Some(second.head));
+    assert_eq!(sandbox.import("ses_1", &opencode(&messages)).unwrap().head, second.head);
+}
+
+fn copilot(kind: &str, agent: Option<&str>, data: &Value) -> Value {
+    let mut line = json!({"type": kind, "id": "e", "data": data});
+    if let Some(agent) = agent {
+        line["agentId"] = agent.into();
+    }
+    line
+}
+
+#[test]
+fn sub_agents_and_compactions_of_copilot_are_told_apart() {
+    let said_by = |kind, agent, text: &str| copilot(kind, agent, &json!({"content": text}));
+    let start = json!({"turnId": "0"});
+    let lines = [
+        copilot("session.start", None, &json!({"sessionId": "s"})),
+        said_by("user.message", None, "go"),
+        copilot("assistant.turn_start", None, &start),
+        said_by("assistant.message", None, "I call."),
+        said_by("user.message", Some("a-1"), "do it"),
+        copilot("assistant.turn_start", Some("a-1"), &start),
+        said_by("assistant.message", Some("a-1"), "sub done"),
+        said_by("assistant.message", None, "Done."),
+    ];
+    let mut compacted = lines.to_vec();
+    compacted.extend([
+        copilot(
+            "session.compaction_complete",
+            None,
+            &json!({"success": true, "summaryContent": "In short."}),
+        ),
+        copilot("session.compaction_complete", None, &json!({"success": false})),
+        said_by("user.message", None, "next"),
+    ]);
+    let sandbox = Sandbox::new();
+    let report = sandbox.import("s", joined(&lines).as_bytes()).unwrap();
+    assert_eq!(report.turns, 2);
+    assert_eq!(said(&sandbox, &report.head), ["go", "I call.", "Done."]);
+    let context = sandbox.repo.context(&report.head).unwrap();
+    assert_eq!(context.messages(sandbox.repo.store(), "a-1@main").unwrap().len(), 2);
+    let report = sandbox.import("s", joined(&compacted).as_bytes()).unwrap();
+    assert_eq!(said(&sandbox, &report.head), ["In short.", "next"]);
+}
+
+#[test]
+fn results_of_commands_of_cline_are_shown() {
+    let record = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
+        "content": [{"query": "ls", "result": "a.txt", "success": true}]}]});
+    assert_eq!(view("cline-sdk", record.to_string().as_bytes()).summary(), "a.txt");
+}

@@ -359,6 +359,7 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
         ahead: Vec::new(),
         anew: false,
         apart: false,
+        left: None,
     })
 }
 

@@ -37,4 +37,7 @@ pub struct Format {
     pub continues: Option<&'static str>,
     /// How its records tell that they go on from another session, where they do.
     pub lineage: Option<Lineage>,
+    /// Whether its client takes messages out when a person goes back: what a file has now is then the
+    /// line that lives, and what it had is left.
+    pub is_rewritten: bool,
 }

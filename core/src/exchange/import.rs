@@ -208,7 +208,11 @@ impl<'r> Run<'r> {
         if joint.base != staging.tip(&joint.branch) {
             staging.move_branch(&joint.branch, joint.base);
         }
-        let writer = TurnWriter::new(staging, builder, joint.branch.clone(), format, stamp);
+        if let Some((name, tip)) = &joint.left {
+            staging.move_branch(name, Some(*tip));
+        }
+        let mut writer = TurnWriter::new(staging, builder, joint.branch.clone(), format, stamp);
+        writer.left.extend(joint.left.iter().map(|(name, _)| name.clone()));
         let is_new = joint.base.is_none() && joint.stored.is_empty();
         let forking = if is_new { Forking::new(format) } else { None };
         let (notes, unread) = (Vec::new(), Unread::default());

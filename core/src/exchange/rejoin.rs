@@ -46,6 +46,8 @@ pub(super) struct Joint {
     pub(super) anew: bool,
     /// The source of the base is another one than the first pieces of `stored`.
     pub(super) apart: bool,
+    /// What the branch was until now, and the name that it goes on under.
+    pub(super) left: Option<(BranchName, ObjectId)>,
 }
 
 /// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
@@ -184,7 +186,7 @@ fn join(
 ) -> Result<Joint> {
     let grown = longest_exhausted(&mut alive)?;
     let candidate = alive.swap_remove(grown.unwrap_or(0));
-    let (mut anew, mut apart) = (false, false);
+    let (mut anew, mut apart, mut left) = (false, false, None);
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
@@ -195,7 +197,12 @@ fn join(
                 anew = pieces == 0 && is_document_below(repo, format, &id)?;
             }
             let name = free_name(&candidate.branch, |name| repo.tip(name).is_none())?;
-            (name, commit, pieces)
+            if format.is_rewritten {
+                left = Some((name, candidate.tip));
+                (candidate.branch, commit, pieces)
+            } else {
+                (name, commit, pieces)
+            }
         }
     };
     Ok(Joint {
@@ -209,6 +216,7 @@ fn join(
         ahead,
         anew,
         apart,
+        left,
     })
 }
 
@@ -245,6 +253,7 @@ fn at_end(
         ahead,
         anew: false,
         apart: false,
+        left: None,
     }))
 }
 
@@ -316,6 +325,7 @@ fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
         ahead: Vec::new(),
         anew: anew.unwrap_or(false),
         apart: false,
+        left: None,
     })
 }
 

@@ -32,6 +32,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules = Rules {

@@ -35,6 +35,7 @@ pub(super) const ANTHROPIC: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// Messages of the OpenAI interface.
@@ -50,6 +51,7 @@ pub(super) const OPENAI: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// Results of tau2-bench.
@@ -67,6 +69,7 @@ pub(super) const TAU2: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules =

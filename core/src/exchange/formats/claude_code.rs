@@ -45,6 +45,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+    is_rewritten: false,
 };
 
 /// Lines that say nothing about the conversation.

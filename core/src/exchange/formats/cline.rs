@@ -35,6 +35,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read `ui_messages.json`.
@@ -50,6 +51,7 @@ pub(super) const WINDOW: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };

@@ -42,6 +42,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: Some(Lineage { id: |_| None, origin }),
+    is_rewritten: false,
 };
 
 const LINE_TYPES: &[&str] =

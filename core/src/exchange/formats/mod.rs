@@ -39,6 +39,7 @@ mod editor;
 mod files;
 mod folder;
 mod gemini;
+mod gemini_view;
 mod links;
 pub mod ollm;
 mod opencode;

@@ -36,6 +36,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules = Rules {

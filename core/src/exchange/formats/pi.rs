@@ -41,6 +41,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: Some(Lineage { id: entry_id, origin }),
+    is_rewritten: false,
 };
 
 /// Entries that say nothing about the conversation.

@@ -95,6 +95,7 @@ pub(super) const STORE: Format = Format {
     archive: Some(import_store),
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a chat.
@@ -110,6 +111,7 @@ pub(super) const SESSION: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -77,6 +77,7 @@ pub(super) const FORMAT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -82,6 +82,7 @@ pub(super) const CONTEXT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a mode transition.

@@ -78,6 +78,7 @@ pub(super) const SNAPSHOT: Format = Format {
     archive: None,
     continues: None,
     lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a log.
@@ -93,6 +94,7 @@ pub(super) const EVENTS: Format = Format {
     archive: None,
     continues: Some("swarm-snapshot"),
     lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -7,13 +7,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Cursor, Read};
 
-use serde_json::Value;
-
 use super::piece::{Piece, PieceKind};
 use super::rewind::{Place, Timeline};
 use super::source::{SOURCE, entries};
 use super::unpack::unpacked;
-use super::{format::Format, json};
+use super::{
+    format::{Format, Lineage, Told},
+    json,
+};
 use crate::context::{Context, SourceKind};
 use crate::error::Result;
 use crate::object::{Kind, ObjectSource};
@@ -22,31 +23,6 @@ use crate::repo::{BranchName, Transaction};
 /// Most pieces, and most bytes of them, that are looked at for what a file goes on from.
 const MAX_HELD: usize = 512;
 const MAX_HELD_BYTES: usize = 8 << 20;
-
-/// How records of a format tell what session they come from.
-#[derive(Debug, Clone, Copy)]
-pub struct Lineage {
-    /// The id of a record, which a copy of it in another file has too.
-    pub id: fn(&Value) -> Option<&str>,
-    /// Where a record comes from.
-    pub origin: fn(&Value) -> Told,
-}
-
-/// Where a record comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// It does not say.
-    Nothing,
-    /// From the session of its file, and from no other.
-    Here,
-    /// From another session.
-    From {
-        /// What that is called, or what its name ends with.
-        session: String,
-        /// Pieces of its file that come before this one, for a file that has no copies of them.
-        pieces: Option<u64>,
-    },
-}
 
 /// The first pieces of a file, until it is known what they go on from.
 pub(super) struct Forking {

@@ -343,7 +343,10 @@ impl<'r> Run<'r> {
             writer.transaction.switch(&branch);
         }
         let head = writer.transaction.tip(&branch);
-        let others = writer.left();
+        let left = writer.left().into_iter();
+        let left =
+            left.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
+        let others = left.collect();
         let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
         let reason = format!("import {}", options.session);
         let committed = writer.transaction.finish(&options.stamp, &reason)?;

@@ -18,13 +18,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{Change, Files};
+use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
+use super::files::Files;
 use super::links::Links;
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::event::{Content, Event, Parser};
-use crate::exchange::fork::{Lineage, Told};
-use crate::exchange::format::Format;
+use crate::exchange::format::{Format, Lineage, Told};
 use crate::exchange::json::text_at;
 use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
@@ -63,6 +63,7 @@ const QUIET: &[&str] = &[
     "atis-latch",
     "attribution-snapshot",
     "bridge-session",
+    "continued-in",
     "cost-state",
     "custom-title",
     "data-flow-incomplete",
@@ -374,56 +375,6 @@ fn attachment(line: &Value, events: &mut Vec<Event>) -> bool {
         events.push(Event::Message(view(line).event(&agent, Content::Piece, time, None)));
     }
     is_message
-}
-
-/// Todo lists of a sub-agent are seen in its calls only.
-fn sub_agent_todos(agent: &str, line: &Value, events: &mut Vec<Event>) {
-    let blocks = line.pointer("/message/content").and_then(Value::as_array);
-    for block in blocks.into_iter().flatten() {
-        let is_call = text_at(block, "/name") == Some("TodoWrite");
-        if let Some(todos) = block.pointer("/input/todos").filter(|_| is_call) {
-            events.push(Event::Scratchpad {
-                key: todos_key(agent),
-                content: Some(Content::own(todos)),
-            });
-        }
-    }
-}
-
-fn todos_key(agent: &str) -> String {
-    if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") }
-}
-
-/// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
-/// rule, so what came of it is known whatever happened to the file in between; an edit that does not
-/// fit even that leaves a file of which nothing is known.
-fn change(result: &Value) -> Option<Change> {
-    if let Some(file) = result.get("file") {
-        let lines = |name| file.get(name).and_then(Value::as_u64);
-        let is_whole = text_at(result, "/type") == Some("text")
-            && lines("startLine") == Some(1)
-            && lines("numLines").is_some()
-            && lines("numLines") == lines("totalLines");
-        return text_at(file, "/content")
-            .filter(|_| is_whole)
-            .map(|text| Change::Write(text.into()));
-    }
-    let Some(old) = text_at(result, "/oldString") else {
-        let is_write = matches!(text_at(result, "/type"), Some("create" | "update"));
-        return text_at(result, "/content")
-            .filter(|_| is_write)
-            .map(|text| Change::Write(text.into()));
-    };
-    let new = text_at(result, "/newString")?.to_owned();
-    let edit = Change::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
-    match text_at(result, "/originalFile") {
-        Some(before) => Some(edit.applied_to(before).map_or(Change::Remove, Change::Write)),
-        None => Some(edit),
-    }
-}
-
-fn is(value: &Value, name: &str) -> bool {
-    value.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
 #[cfg(test)]

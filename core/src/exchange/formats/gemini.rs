@@ -7,22 +7,21 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
-use std::ops::Range;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{Change, Files};
+use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
 use super::gemini_view::{answered_by, answered_in, calls, view};
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::document::{Document, Rules};
-use crate::exchange::event::{Content, Event, MessageEvent, Parser};
+use crate::exchange::event::{Content, Event, Parser};
 use crate::exchange::format::Format;
-use crate::exchange::json::{Text, text_at};
+use crate::exchange::json::text_at;
 use crate::exchange::piece::{Piece, Pieces};
 use crate::exchange::shape::Shape;
 use crate::exchange::{json, lines};
@@ -163,49 +162,67 @@ impl Gemini {
     /// `$set` with messages says what the whole conversation is.
     fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
         let Some(messages) = listed(piece) else { return };
-        let messages = self.without_repeated_results(messages);
-        let keys: Vec<String> = messages.iter().map(|(message, _)| key(message)).collect();
-        let common = keys.iter().zip(&self.order).take_while(|(a, b)| a == b).count();
-        if common == self.order.len() {
-            // What is known may be told with results that it did not have.
-            for (number, (message, content)) in messages.into_iter().enumerate() {
-                if number >= common || calls(&message).next().is_some() {
-                    self.message(&message, content, events);
+        let told = self.without_repeated_results(&messages, true);
+        let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
+        // Results have no part in it: a step has them here, and beside it in the list.
+        let steps: Vec<usize> = (0..keys.len())
+            .filter(|at| keys.get(*at).is_some_and(|key| !key.ends_with(RESULTS)))
+            .collect();
+        let known = self.order.iter().filter(|key| !key.ends_with(RESULTS));
+        let same =
+            steps.iter().zip(known.clone()).take_while(|(at, key)| keys.get(**at) == Some(*key));
+        let (common, known) = (same.count(), known.count());
+        if common == known {
+            let new = common.checked_sub(1).and_then(|last| steps.get(last)).map_or(0, |at| at + 1);
+            for (number, at) in told.into_iter().enumerate() {
+                let Some((message, content)) = messages.get(at) else { continue };
+                // What is known may be told with results that it did not have.
+                if number >= new || calls(message).next().is_some() {
+                    self.message(message, content.clone(), events);
                 }
             }
-            return;
+        } else if common < steps.len() || !self.is_starting {
+            self.become_list(&messages, (&told, &keys), events);
         }
-        if common == keys.len() && self.is_starting {
-            return;
-        }
-        let kept = tail(&self.order, &keys);
-        let new = messages.len() - kept.len();
-        let summary: Vec<MessageEvent> = messages
-            .iter()
-            .take(new)
-            .map(|(message, content)| {
-                let time = message.get("timestamp").and_then(json::time);
-                let model = text_at(message, "/model");
-                view(message).event(MAIN_AGENT, content.clone(), time, model)
-            })
-            .collect();
-        for (message, _) in messages.iter().take(new) {
+    }
+
+    /// The conversation becomes `messages`, of which `told` have the keys `keys` and are no results that
+    /// are known.
+    fn become_list(
+        &mut self,
+        messages: &[Listed],
+        (told, keys): (&[usize], &[String]),
+        events: &mut Vec<Event>,
+    ) {
+        let kept = tail(&self.order, keys);
+        let (_, kept_keys) = keys.split_at(keys.len().saturating_sub(kept.len()));
+        let first_kept = told.get(keys.len().saturating_sub(kept.len())).copied();
+        let first_kept = first_kept.unwrap_or(messages.len());
+        let new = self.without_repeated_results(messages, false).into_iter();
+        let new = new.filter(|at| *at < first_kept).filter_map(|at| messages.get(at));
+        let (mut order, mut summary) = (Vec::new(), Vec::new());
+        for (message, content) in new {
+            let time = message.get("timestamp").and_then(json::time);
+            let model = text_at(message, "/model");
+            summary.push(view(message).event(MAIN_AGENT, content.clone(), time, model));
+            order.push(key(message));
             self.answer(message);
         }
-        self.order = keys;
+        order.extend_from_slice(kept_keys);
+        self.order = order;
         let places = self.order.iter().enumerate().filter(|(_, key)| !key.is_empty());
         self.places = places.map(|(at, key)| (key.clone(), at)).collect();
         let keep = kept.start as u64..kept.end as u64;
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
     }
 
-    /// Results that the message with their calls has already, or that come a second time, are no
-    /// messages of their own.
-    fn without_repeated_results(&self, messages: Vec<Listed>) -> Vec<Listed> {
+    /// Where the messages of a list are that say something: results that come a second time are left
+    /// out, and, if what is `known` stays, those that the message with their calls has here.
+    fn without_repeated_results(&self, messages: &[Listed], known: bool) -> Vec<usize> {
         let (mut told, mut is_known) = (HashSet::new(), false);
         let mut kept = Vec::with_capacity(messages.len());
-        for (message, content) in messages {
-            match answered_by(&message) {
+        for (at, (message, _)) in messages.iter().enumerate() {
+            match answered_by(message) {
                 Some(ids) => {
                     let has =
                         |id: &&str| told.contains(*id) || is_known && self.answered.contains(*id);
@@ -215,11 +232,11 @@ impl Gemini {
                     told.extend(ids.into_iter().map(str::to_owned));
                 }
                 None => {
-                    is_known = self.places.contains_key(&key(&message));
-                    told.extend(answered_in(&message).map(str::to_owned));
+                    is_known = known && self.places.contains_key(&key(message));
+                    told.extend(answered_in(message).map(str::to_owned));
                 }
             }
-            kept.push((message, content));
+            kept.push(at);
         }
         kept
     }
@@ -290,48 +307,6 @@ impl Gemini {
         let (agent, keep) = (MAIN_AGENT.to_owned(), 0..at as u64);
         events.push(Event::Compact { agent, summary: Vec::new(), keep });
     }
-}
-
-/// A message of a list, and its bytes.
-type Listed = (Value, Content);
-
-/// The messages that `$set` brings, each with its own bytes; nothing when it brings none.
-fn listed(piece: &Piece) -> Option<Vec<Listed>> {
-    #[derive(Deserialize)]
-    struct Update<'a> {
-        #[serde(rename = "$set", borrow)]
-        set: Set<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Set<'a> {
-        #[serde(borrow)]
-        messages: Option<Vec<&'a RawValue>>,
-    }
-    let text = Text::new(&piece.bytes)?;
-    let update: Update<'_> = text.parse().ok()?;
-    let read = |message: &RawValue| {
-        let bytes = message.get().as_bytes();
-        let value = json::value(bytes).filter(Value::is_object)?;
-        Some((value, Content::Own(Bytes::copy_from_slice(bytes))))
-    };
-    Some(update.set.messages?.into_iter().filter_map(read).collect())
-}
-
-/// What a message is known by; empty when it has no id.
-fn key(message: &Value) -> String {
-    match (text_at(message, "/id"), answered_by(message)) {
-        (None | Some(""), _) => String::new(),
-        (Some(id), None) => id.to_owned(),
-        (Some(id), Some(_)) => format!("{id} results"),
-    }
-}
-
-/// Where `new` ends as some part of `old` does: the longest such part.
-fn tail(old: &[String], new: &[String]) -> Range<usize> {
-    let Some(last) = new.last().filter(|key| !key.is_empty()) else { return 0..0 };
-    let Some(end) = old.iter().rposition(|key| key == last).map(|at| at + 1) else { return 0..0 };
-    let same = old.iter().take(end).rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
-    end.saturating_sub(same)..end
 }
 
 fn working_directory(text: &str) -> Option<&str> {
@@ -502,6 +477,29 @@ mod tests {
             "main User prompt 4",
         ];
         assert_eq!(outline_of(&lines), expected);
+    }
+
+    #[test]
+    fn a_list_without_a_message_has_the_results_of_what_stays() {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "u"});
+        let list = json!({"$set": {"messages":
+            [prompt("1"), read_again("2"), response("2"), response("3"), prompt("5")]}});
+        let lines = [
+            prompt("1"),
+            step("2"),
+            response("3"),
+            prompt("4"),
+            prompt("5"),
+            header.clone(),
+            list.clone(),
+            header,
+            list,
+        ];
+        let told = outline_of(&lines);
+        let after: Vec<_> = told.iter().skip(9).map(String::as_str).collect();
+        let compacted =
+            "compact main [main User prompt 1; main Assistant [write_file]; main Tool done] 3..4";
+        assert_eq!(after, [compacted], "{told:?}");
     }
 
     #[test]

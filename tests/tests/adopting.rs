@@ -215,6 +215,30 @@ fn a_session_of_gemini_that_writes_messages_again_has_each_once() {
 }
 
 #[test]
+fn what_others_were_forked_from_comes_before_them() {
+    let line = |id: &str, session: &str, kind: &str| {
+        let message = json!({"role": kind, "id": format!("m-{id}"), "content": id});
+        json!({"type": kind, "uuid": id, "sessionId": session, "requestSessionId": "base",
+            "message": message})
+    };
+    let text = |session: &str, ids: &[&str]| -> String {
+        let kinds = ["user", "assistant"].into_iter().cycle();
+        ids.iter().zip(kinds).map(|(id, kind)| format!("{}\n", line(id, session, kind))).collect()
+    };
+    let home = Home::new();
+    // The fork is the longer one, and its name comes first.
+    home.write(
+        &format!("{PROJECT}/a.jsonl"),
+        text("a", &["1", "2", "5", "6", "7", "8"]).as_bytes(),
+    );
+    home.write(&format!("{PROJECT}/base.jsonl"), text("base", &["1", "2", "3", "4"]).as_bytes());
+    home.adopt();
+    let commit = |revision| home.sandbox.repo.resolve(revision).unwrap().commit;
+    assert_eq!(commit("a~4"), commit("base~2"));
+    assert_eq!(home.text("a"), text("a", &["1", "2", "5", "6", "7", "8"]));
+}
+
+#[test]
 fn processes_that_adopt_at_once_leave_each_session_once() {
     let home = Home::new();
     for session in 0..6 {

@@ -1,6 +1,6 @@
 //! Imports sessions that were found: several at once, and only what is new.
 //!
-//! A file that has not changed since it was last adopted is not read again; any other one is compared
+//! What others were forked from comes before them. A file that has not changed since it was last adopted is not read again; any other one is compared
 //! with what its session has, as every import does. Each session is one operation, so a process that
 //! is stopped leaves whole sessions, and the next one goes on.
 
@@ -11,6 +11,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use rayon::prelude::*;
 
 use super::find::FoundSession;
+use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{HEAD_BYTES, ImportOptions, ImportReport, import};
@@ -83,25 +84,31 @@ pub fn adopt(
 
     let databases = Databases::default();
     let source = Source { options, seen, databases: &databases };
-    let mut adopted = Vec::new();
-    if repo.head()?.commit.is_none() {
-        // The first import moves HEAD, so it is that of the newest session.
-        let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
-        let at = (0..groups.len()).max_by_key(|at| groups.get(*at).and_then(newest));
-        if let Some(at) = at {
-            adopted.extend(adopt_group(repo, groups.remove(at), &source));
-        }
-    }
-    let all = || -> Vec<_> {
-        let each = groups.into_par_iter().with_max_len(1);
-        each.flat_map_iter(|group| adopt_group(repo, group, &source)).collect()
+    let newest = match repo.head()?.commit {
+        // The session that changed last moves HEAD.
+        None => groups.iter().flatten().max_by_key(|found| found.modified).cloned(),
+        Some(_) => None,
     };
+    let newest = newest.map(|found| found.session);
     let threads = rayon::current_num_threads().min(MAX_THREADS);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    adopted.extend(match pool {
-        Ok(pool) => pool.install(all),
-        Err(_) => all(),
-    });
+    let mut adopted = Vec::new();
+    for mut groups in lineage::generations(groups, |found| !is_known(repo, found, seen)) {
+        let is_newest = |group: &Vec<FoundSession>| {
+            group.first().is_some_and(|found| Some(&found.session) == newest.as_ref())
+        };
+        if let Some(at) = groups.iter().position(is_newest) {
+            adopted.extend(adopt_group(repo, groups.remove(at), true, &source));
+        }
+        let all = || -> Vec<_> {
+            let each = groups.into_par_iter().with_max_len(1);
+            each.flat_map_iter(|group| adopt_group(repo, group, false, &source)).collect()
+        };
+        adopted.extend(match &pool {
+            Ok(pool) => pool.install(all),
+            Err(_) => all(),
+        });
+    }
     for (Adopted { found, outcome }, mark) in &mut adopted {
         if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
             seen.insert(&found.path, found.entry.as_deref(), mark, &report.branch.to_string());
@@ -155,7 +162,12 @@ struct Source<'a> {
     databases: &'a Databases,
 }
 
-fn adopt_group(repo: &Repository, group: Vec<FoundSession>, source: &Source<'_>) -> Vec<Marked> {
+fn adopt_group(
+    repo: &Repository,
+    group: Vec<FoundSession>,
+    switch: bool,
+    source: &Source<'_>,
+) -> Vec<Marked> {
     group
         .into_iter()
         .map(|found| {
@@ -165,7 +177,7 @@ fn adopt_group(repo: &Repository, group: Vec<FoundSession>, source: &Source<'_>)
             }
             // Looked at before it is read: what is written meanwhile shows the next time.
             let mark = source.seen.mark(&found.path, found.entry.as_deref());
-            let outcome = match adopt_one(repo, &found, source) {
+            let outcome = match adopt_one(repo, &found, switch, source) {
                 Ok(report) => Outcome::Imported(Box::new(report)),
                 Err(error) => Outcome::Failed(error),
             };
@@ -181,12 +193,17 @@ fn is_known(repo: &Repository, found: &FoundSession, seen: &Seen) -> bool {
     branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))
 }
 
-fn adopt_one(repo: &Repository, found: &FoundSession, source: &Source<'_>) -> Result<ImportReport> {
+fn adopt_one(
+    repo: &Repository,
+    found: &FoundSession,
+    switch: bool,
+    source: &Source<'_>,
+) -> Result<ImportReport> {
     let import_options = ImportOptions {
         format: Some(found.format),
         session: found.session.clone(),
         stamp: source.options.stamp.clone(),
-        switch: false,
+        switch,
     };
     let attempt = || {
         let failure = Failure::default();

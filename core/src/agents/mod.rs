@@ -20,6 +20,7 @@
 mod adopt;
 mod find;
 pub mod hook;
+mod lineage;
 mod name;
 mod opencode;
 mod places;

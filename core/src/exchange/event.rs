@@ -85,6 +85,14 @@ pub enum Event {
         /// Messages of its agent's conversation that follow it.
         back: u64,
     },
+    /// The conversation goes back to what it was after an earlier piece, and goes on from there. What
+    /// was said since stays on a branch of its own; files, facts and the source stay as they are.
+    Back {
+        /// Pieces of the file before this one.
+        at: u64,
+        /// The piece it goes on from, the first being 0; nothing for the beginning.
+        to: Option<u64>,
+    },
     /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
     /// part `keep` of the list as it was before.
     Compact {
@@ -139,6 +147,11 @@ pub enum Event {
         /// Its value.
         value: String,
     },
+    /// The piece is a record of a kind that is not read: it is kept in `source`, and counted.
+    Unread {
+        /// What its format calls the kind.
+        kind: String,
+    },
     /// Something in the piece was not understood; it is kept in `source` and reported.
     Unknown {
         /// What, for people.
@@ -177,6 +190,12 @@ pub trait Parser {
     /// [wanted](Parser::wanted). False when that is not what a parser of this format says.
     fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
         let _ = (saved, contents);
+        false
+    }
+
+    /// Whether a piece refers to something that a parser which saw every piece would know, and this one
+    /// does not.
+    fn is_lost(&self) -> bool {
         false
     }
 

@@ -30,6 +30,7 @@ use super::import::Run;
 use super::piece::{Piece, PieceKind};
 use super::redacted::redacted;
 use super::rejoin::{Joint, Relation, rejoin};
+use super::rewind::begins;
 use super::source::{SOURCE, entries};
 use super::turns::{OpenTurn, TurnWriter, write_piece};
 use crate::context::{Builder, Context};
@@ -291,6 +292,9 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 events
             };
             let told: Vec<_> = pieces.iter().map(tell).collect();
+            if parser.is_lost() {
+                return Ok(None);
+            }
             let wanted = parser.wanted();
             if wanted.is_empty() {
                 return Ok(Some((parser, told)));
@@ -342,6 +346,10 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             run.piece(&piece?)?;
         }
         drop(pieces);
+        if run.is_copying() {
+            return Ok(None);
+        }
+        run.end()?;
         // A branch may have more than the file.
         let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
         Ok(Some(Progress { run, branch, beside, tip, offset, was_quick: false }))
@@ -429,6 +437,8 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
         instead: Vec::new(),
         ahead: Vec::new(),
         anew: false,
+        apart: false,
+        left: None,
     })
 }
 
@@ -456,22 +466,23 @@ fn reopen(
         return Ok(None);
     }
     let parent = commit.parents.first().copied();
+    let own = begins(&commit);
     let (pieces, time) = match parent {
-        None => (0, None),
+        None => (own.unwrap_or(0), None),
         Some(parent) => {
             let before = repo.commit(&parent)?;
             if repo.store().gone(&before.tree).is_some() {
                 return Ok(None);
             }
             let pieces = repo.context(&parent)?.count(repo.store(), SOURCE)?;
-            (pieces, (pieces > 0).then_some(before.time))
+            (own.unwrap_or(pieces), (pieces > 0).then_some(before.time))
         }
     };
     if pieces > joint.common || pieces > joint.keep {
         return Ok(None);
     }
     let context = repo.context(&head)?;
-    (joint.base, joint.base_pieces) = (parent, pieces);
+    (joint.base, joint.base_pieces, joint.apart) = (parent, pieces, own.is_some());
     let time = time.or(Some(commit.time));
     Ok(Some(Remade { time, metadata: commit.metadata, context }))
 }

@@ -34,4 +34,34 @@ pub struct Format {
     pub archive: Option<Archive>,
     /// The format of documents that a transcript of this one may go on from, in the same session.
     pub continues: Option<&'static str>,
+    /// How its records tell that they go on from another session, where they do.
+    pub lineage: Option<Lineage>,
+    /// Whether its client takes messages out when a person goes back: what a file has now is then the
+    /// line that lives, and what it had is left.
+    pub is_rewritten: bool,
+}
+
+/// How records of a format tell what session they come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Lineage {
+    /// The id of a record, which a copy of it in another file has too.
+    pub id: fn(&Value) -> Option<&str>,
+    /// Where a record comes from.
+    pub origin: fn(&Value) -> Told,
+}
+
+/// Where a record comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// It does not say.
+    Nothing,
+    /// From the session of its file, and from no other.
+    Here,
+    /// From another session.
+    From {
+        /// What that is called, or what its name ends with.
+        session: String,
+        /// Pieces of its file that come before this one, for a file that has no copies of them.
+        pieces: Option<u64>,
+    },
 }

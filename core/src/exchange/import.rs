@@ -24,6 +24,7 @@ use super::between::Between;
 use super::captures::Captures;
 use super::detect::detect;
 use super::event::{Event, Parser};
+use super::fork::{Forking, Step};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
 use super::redacted::redacted;
@@ -31,6 +32,7 @@ use super::rejoin::{Joint, Relation, rejoin};
 use super::source::SourceReader;
 use super::turns::TurnWriter;
 use super::unpack::unpacked;
+use super::unread::Unread;
 use super::whole::{import_whole, read_all};
 use crate::context::Builder;
 use crate::error::{Error, Result};
@@ -185,6 +187,9 @@ pub(super) struct Run<'r> {
     /// Bytes of the file that were in the source already.
     pub(super) known_bytes: u64,
     notes: Vec<ImportNote>,
+    unread: Unread,
+    /// What the file may be a fork of, until that is known.
+    forking: Option<Forking>,
 }
 
 impl<'r> Run<'r> {
@@ -209,15 +214,23 @@ impl<'r> Run<'r> {
         if joint.base != staging.tip(&joint.branch) {
             staging.move_branch(&joint.branch, joint.base);
         }
+        if let Some((name, tip)) = &joint.left {
+            staging.move_branch(name, Some(*tip));
+        }
         let captures = Captures::load(repo, joint.branch.session())?;
         let branch = joint.branch.clone();
-        let writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
-        Ok(Self { parser, writer, known_bytes: 0, notes: Vec::new() })
+        let mut writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
+        writer.left.extend(joint.left.iter().map(|(name, _)| name.clone()));
+        let is_new = joint.base.is_none() && joint.stored.is_empty();
+        let forking = if is_new { Forking::new(format) } else { None };
+        let (notes, unread) = (Vec::new(), Unread::default());
+        Ok(Self { parser, writer, known_bytes: 0, notes, unread, forking })
     }
 
     /// An import that goes on where another one stopped, whose parser had come to `parser`.
     pub(super) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
-        Self { parser, writer, known_bytes: 0, notes: Vec::new() }
+        let (notes, unread) = (Vec::new(), Unread::default());
+        Self { parser, writer, known_bytes: 0, notes, unread, forking: None }
     }
 
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
@@ -225,6 +238,9 @@ impl<'r> Run<'r> {
         let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
         if joint.anew {
             self.writer.replace_source(0, &[])?;
+        }
+        if joint.apart {
+            self.writer.begin_source(&stored, base_pieces)?;
         }
         if keep < base_pieces {
             self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
@@ -237,6 +253,8 @@ impl<'r> Run<'r> {
             self.parser.piece(&piece, &mut events);
             if index >= base_pieces {
                 self.writer.apply(&piece, events, index < keep)?;
+            } else if joint.apart {
+                self.writer.note_facts(&piece, events)?;
             }
         }
         if !instead.is_empty() {
@@ -246,9 +264,53 @@ impl<'r> Run<'r> {
     }
 
     pub(super) fn piece(&mut self, piece: &Piece) -> Result<()> {
+        let Some(mut forking) = self.forking.take() else {
+            let events = self.parse(piece);
+            return self.apply(piece, events);
+        };
+        let step = forking.piece(&self.writer.transaction, piece)?;
+        self.forking = Some(forking);
+        self.step(step)
+    }
+
+    /// Whether the file has had nothing but copies of another session's records.
+    pub(super) fn is_copying(&self) -> bool {
+        self.forking.as_ref().is_some_and(Forking::is_copying)
+    }
+
+    /// The file has no further piece now.
+    pub(super) fn end(&mut self) -> Result<()> {
+        let Some(mut forking) = self.forking.take() else { return Ok(()) };
+        let step = forking.begin(&self.writer.transaction, None)?;
+        self.step(step)
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Hold => Ok(()),
+            Step::Copied(pieces) => pieces.iter().try_for_each(|piece| {
+                let events = self.parse(piece);
+                self.writer.copy(piece, events)
+            }),
+            Step::Begins { place, pieces, missing } => {
+                self.forking = None;
+                if let Some(place) = place {
+                    self.writer.begin_fork(&place)?;
+                }
+                if let Some((piece, session)) = pieces.first().zip(missing) {
+                    let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
+                    let what = format!("the beginning is in session {name}, which is not here");
+                    self.note(piece, format!("{what}: import that one, and this one again"));
+                }
+                pieces.iter().try_for_each(|piece| self.piece(piece))
+            }
+        }
+    }
+
+    fn parse(&mut self, piece: &Piece) -> Vec<Event> {
         let mut events = Vec::new();
         self.parser.piece(piece, &mut events);
-        self.apply(piece, events)
+        events
     }
 
     /// Applies what the parser made of a piece.
@@ -257,8 +319,10 @@ impl<'r> Run<'r> {
             self.note(piece, reason.clone());
         }
         for event in &events {
-            if let Event::Unknown { what } = event {
-                self.note(piece, what.clone());
+            match event {
+                Event::Unknown { what } => self.note(piece, what.clone()),
+                Event::Unread { kind } => self.unread.add(piece, kind),
+                _ => {}
             }
         }
         self.writer.apply(piece, events, true)
@@ -277,22 +341,27 @@ impl<'r> Run<'r> {
         branch: BranchName,
         input_bytes: u64,
     ) -> Result<ImportReport> {
+        self.end()?;
         let mut events = Vec::new();
         self.parser.finish(&mut events);
         self.writer.finish(events)?;
-        let Self { mut writer, notes, .. } = self;
+        let Self { mut writer, mut notes, unread, .. } = self;
+        notes.extend(unread.note());
         writer.captures.save(&mut writer.transaction)?;
         if options.switch || repo.tip(&repo.shared_head()?).is_none() {
             writer.transaction.switch(&branch);
         }
         let head = writer.transaction.tip(&branch);
+        let left = writer.left().into_iter();
+        let left =
+            left.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
+        let others = left.collect();
         let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
         let reason = format!("import {}", options.session);
         let committed = writer.transaction.finish(&options.stamp, &reason)?;
         let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
         let new_bytes = committed.written.stored_bytes;
         let format = format.name;
-        let others = Vec::new();
         Ok(ImportReport {
             branch,
             format,

@@ -7,6 +7,7 @@ use std::iter::Peekable;
 
 use super::format::Format;
 use super::piece::Piece;
+use super::rewind::{begins, free_name};
 use super::source::{SOURCE, entries};
 use super::taken_back::{client_branch, taken_back};
 use super::turns::source_kind;
@@ -46,6 +47,10 @@ pub(super) struct Joint {
     pub(super) ahead: Vec<Piece>,
     /// The base came from a document of another format: its source makes room for this one.
     pub(super) anew: bool,
+    /// The source of the base is another one than the first pieces of `stored`.
+    pub(super) apart: bool,
+    /// What the branch was until now, and the name that it goes on under.
+    pub(super) left: Option<(BranchName, ObjectId)>,
 }
 
 /// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
@@ -194,17 +199,24 @@ fn join(
 ) -> Result<Joint> {
     let grown = longest_exhausted(&mut alive)?;
     let candidate = alive.swap_remove(grown.unwrap_or(0));
-    let mut anew = false;
+    let (mut anew, mut apart, mut left) = (false, false, None);
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
             let base = last_common_turn(repo, format, &candidate.tip, candidate.common)?;
-            let (commit, pieces) = base.map_or((None, 0), |(id, pieces)| (Some(id), pieces));
+            let (commit, pieces) = base.map_or((None, 0), |(id, pieces, _)| (Some(id), pieces));
+            apart = base.is_some_and(|(_, _, apart)| apart);
             if let Some(id) = commit {
                 anew = pieces == 0 && is_document_below(repo, format, &id)?;
             }
             let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
-            (free_name(repo, stem)?, commit, pieces)
+            let name = free_name(stem, |name| repo.tip(name).is_none())?;
+            if format.is_rewritten && candidate.beside.is_none() {
+                left = Some((name, candidate.tip));
+                (candidate.branch, commit, pieces)
+            } else {
+                (name, commit, pieces)
+            }
         }
     };
     Ok(Joint {
@@ -218,6 +230,8 @@ fn join(
         instead: differing.since(candidate.keep),
         ahead,
         anew,
+        apart,
+        left,
     })
 }
 
@@ -255,6 +269,8 @@ fn at_end(
         instead: differing.since(candidate.keep),
         ahead,
         anew: false,
+        apart: false,
+        left: None,
     }))
 }
 
@@ -336,48 +352,44 @@ fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
         instead: Vec::new(),
         ahead: Vec::new(),
         anew: anew.unwrap_or(false),
+        apart: false,
+        left: None,
     })
 }
 
-/// The newest commit on the line of `tip` whose source ends within the first `common` pieces. One
-/// whose content retention has dropped is no place to go on from, as what it had cannot be read.
+/// The newest commit on the line of `tip` whose source ends within the first `common` pieces, how many
+/// pieces come before what follows it, and whether these are not what its own source has. One whose
+/// content retention has dropped is no place to go on from, as what it had cannot be read.
 fn last_common_turn(
     repo: &Repository,
     format: &Format,
     tip: &ObjectId,
     common: u64,
-) -> Result<Option<(ObjectId, u64)>> {
+) -> Result<Option<(ObjectId, u64, bool)>> {
+    let mut after: Option<(u64, String)> = None;
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let LogEntry { id, commit, .. } = entry?;
+        let above = after.take();
+        after = begins(&commit).map(|pieces| (pieces, commit.session.clone()));
         if repo.store().gone(&commit.tree).is_some() {
             continue;
+        }
+        match above {
+            Some((pieces, _)) if pieces <= common => return Ok(Some((id, pieces, true))),
+            // A fork has nothing of the session that it was forked from.
+            Some((_, session)) if session != commit.session => return Ok(None),
+            _ => {}
         }
         let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
         // What the document below has is no part of the file.
         if pieces > 0 && is_document_below(repo, format, &id)? {
-            return Ok(Some((id, 0)));
+            return Ok(Some((id, 0, false)));
         }
         if pieces <= common {
-            return Ok(Some((id, pieces)));
+            return Ok(Some((id, pieces, false)));
         }
     }
     Ok(None)
-}
-
-/// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.
-fn free_name(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
-    let stem = match branch.branch().rsplit_once('-') {
-        Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
-        _ => branch.branch(),
-    };
-    let mut number = 2_u64;
-    loop {
-        let name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
-        if repo.tip(&name).is_none() {
-            return Ok(name);
-        }
-        number += 1;
-    }
 }
 
 fn describe(format: &Format, piece: &Piece) -> SourceEntry {

@@ -1,5 +1,7 @@
 //! Events become commits: a context grows with every event, and each turn is snapshotted.
 
+mod back;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use super::captures::Captures;
 use super::event::{Content, Event, MessageEvent};
 use super::format::Format;
 use super::piece::{Piece, PieceKind};
+use super::rewind::{BEGINS, Timeline};
 use super::source::SOURCE;
 use super::state::JSON_MEDIA;
 use crate::context::{
@@ -30,7 +33,10 @@ pub(super) type FilesOfTurn<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
 /// Sections that a commit adds to: the format, and the payloads that messages cite.
-const ADDED_BY_COMMIT: [&str; 2] = ["meta", VFS_SECTION];
+const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
+
+/// The section of facts.
+const META: &str = "meta";
 
 /// The section that files are in.
 const FILES: &str = "files";
@@ -61,6 +67,10 @@ pub(super) struct TurnWriter<'r> {
     follows_citations: bool,
     /// Files that wait for the turns of their calls.
     pub(super) captures: Captures,
+    /// The turns of the session by their place in the file, once a conversation has gone back.
+    timeline: Option<Timeline>,
+    /// Branches of what a conversation left behind.
+    pub(super) left: Vec<BranchName>,
 }
 
 /// What the turn in the making has so far.
@@ -76,6 +86,9 @@ pub(super) struct Pending {
     others: Said,
     /// What else its commit is to say.
     pub(super) metadata: BTreeMap<String, String>,
+    /// Pieces of the source that stand before it, where that is not what its parent has.
+    #[serde(default)]
+    begins: Option<u64>,
 }
 
 /// A turn that was committed as far as it went, and may go on.
@@ -141,6 +154,8 @@ impl<'r> TurnWriter<'r> {
             cited: BTreeSet::new(),
             follows_citations,
             captures,
+            timeline: None,
+            left: Vec::new(),
         }
     }
 
@@ -151,9 +166,14 @@ impl<'r> TurnWriter<'r> {
         events: Vec<Event>,
         to_source: bool,
     ) -> Result<()> {
-        let starts_turn = |event: &Event| matches!(event, Event::Turn | Event::Compact { .. });
+        let starts_turn = |event: &Event| {
+            matches!(event, Event::Turn | Event::Compact { .. } | Event::Back { .. })
+        };
         // Facts that a piece tells before its turn begins belong to that, as its bytes do.
-        let told = events.iter().find(|event| !matches!(event, Event::Meta { .. }));
+        let says = |event: &&Event| {
+            !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
+        };
+        let told = events.iter().find(says);
         if told.is_some_and(starts_turn) {
             self.end_turn(Trigger::Turn)?;
         }
@@ -274,7 +294,7 @@ impl<'r> TurnWriter<'r> {
 
     fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
         match event {
-            Event::Turn | Event::Unknown { .. } => Ok(()),
+            Event::Turn | Event::Unread { .. } | Event::Unknown { .. } => Ok(()),
             // A key that no map takes is in the source, where it came from.
             Event::Scratchpad { key, .. }
             | Event::File { path: key, .. }
@@ -306,6 +326,7 @@ impl<'r> TurnWriter<'r> {
                 let at = end.saturating_sub(1);
                 self.builder.splice(&mut self.transaction, &section, at..end, vec![item])
             }
+            Event::Back { at, to } => self.go_back(at, to),
             Event::Compact { agent, summary, keep } => {
                 self.compact(piece, &agent, &summary, keep)?;
                 self.commit(Trigger::Compaction)
@@ -337,7 +358,7 @@ impl<'r> TurnWriter<'r> {
                 self.builder.set_file(&mut self.transaction, &path, file)
             }
             Event::Meta { key, value } => {
-                self.builder.set_entry(&mut self.transaction, "meta", &key, Some(value.into()))
+                self.builder.set_entry(&mut self.transaction, META, &key, Some(value.into()))
             }
         }
     }
@@ -414,10 +435,13 @@ impl<'r> TurnWriter<'r> {
 
     fn commit(&mut self, trigger: Trigger) -> Result<()> {
         self.join_captures()?;
-        let pending = std::mem::take(&mut self.pending);
+        let mut pending = std::mem::take(&mut self.pending);
+        if let Some(begins) = pending.begins {
+            pending.metadata.insert(BEGINS.to_owned(), begins.to_string());
+        }
         if self.turns == 0 {
             let format = Bytes::from_static(self.format.name.as_bytes());
-            self.builder.set_entry(&mut self.transaction, "meta", "format", Some(format))?;
+            self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
         }
         let cited = std::mem::take(&mut self.cited);
         take_cited(&mut self.transaction, &mut self.builder, cited)?;
@@ -430,10 +454,16 @@ impl<'r> TurnWriter<'r> {
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,
             trigger,
-            message: if pending.pieces == 0 { FILES.to_owned() } else { title(trigger, said) },
+            message: match pending.pieces + pending.messages {
+                0 if trigger == Trigger::Turn => FILES.to_owned(),
+                _ => title(trigger, said),
+            },
             metadata: pending.metadata,
         };
-        self.transaction.snapshot(&self.branch, snapshot)?;
+        let turn = self.transaction.snapshot(&self.branch, snapshot)?;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(self.builder.list_len(&self.transaction, SOURCE)?, turn);
+        }
         self.last_time = Some(time);
         self.turns += 1;
         self.messages += pending.messages;

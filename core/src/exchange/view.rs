@@ -185,7 +185,8 @@ impl MessageView {
             "document" | "file" | "input_file" => self.add_text("[document]"),
             "refusal" => self.add_text(text("refusal")),
             _ => {
-                let said = block.get("text").or_else(|| block.get("content"));
+                let said =
+                    ["text", "content", "result"].into_iter().find_map(|name| block.get(name));
                 self.add_content(said.unwrap_or(&Value::Null));
             }
         }

@@ -1,6 +1,6 @@
 //! Changes: objects are staged, refs are compared and swapped, all durable in one batch.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
@@ -108,6 +108,24 @@ impl<'r> Transaction<'r> {
             Some(_) => None,
             None => self.begun_at(branch),
         }
+    }
+
+    /// The branches of a session and their newest commits, as this transaction would leave them.
+    #[must_use]
+    pub fn branches_of(&self, session: &str) -> Vec<(BranchName, ObjectId)> {
+        let begun = self.refs.values.keys().map(String::as_str);
+        let names: BTreeSet<&str> = begun.chain(self.updates.keys().map(String::as_str)).collect();
+        let branches = names.into_iter().filter_map(BranchName::from_full);
+        let of_session = branches.filter(|branch| branch.session() == session);
+        of_session.filter_map(|branch| self.tip(&branch).map(|tip| (branch, tip))).collect()
+    }
+
+    /// The main branch of every session as it was when the change began, with its newest commit.
+    #[must_use]
+    pub fn main_branches(&self) -> Vec<(BranchName, ObjectId)> {
+        let branches = self.refs.values.keys().filter_map(|name| BranchName::from_full(name));
+        let main = branches.filter(|branch| branch.branch() == super::MAIN_BRANCH);
+        main.filter_map(|branch| self.begun_at(&branch).map(|tip| (branch, tip))).collect()
     }
 
     /// The commit `id`, staged or stored.

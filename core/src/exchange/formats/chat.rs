@@ -34,6 +34,8 @@ pub(super) const ANTHROPIC: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// Messages of the OpenAI interface.
@@ -48,6 +50,8 @@ pub(super) const OPENAI: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// Results of tau2-bench.
@@ -64,6 +68,8 @@ pub(super) const TAU2: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules =

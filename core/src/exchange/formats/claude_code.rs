@@ -7,7 +7,10 @@
 //! - `progress` lines of a sub-agent carry a whole line of its conversation; `isSidechain` marks the
 //!   same in versions that write it beside the main one. Neither begins a turn: a sub-agent works
 //!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
-//! - `compact_boundary` and the summary after it replace the whole conversation.
+//! - `compact_boundary` and the summary after it replace the conversation, but for the messages that
+//!   the boundary names: they stay, after the summary.
+//! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
+//!   there: what came between is left.
 
 use std::collections::HashMap;
 
@@ -15,11 +18,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{Change, Files};
+use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
+use super::files::Files;
+use super::links::Links;
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::event::{Content, Event, Parser};
-use crate::exchange::format::Format;
+use crate::exchange::format::{Format, Lineage, Told};
 use crate::exchange::json::text_at;
 use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
@@ -39,26 +44,52 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+    is_rewritten: false,
 };
 
 /// Lines that say nothing about the conversation.
 const QUIET: &[&str] = &[
+    "agent-color",
     "agent-name",
+    "agent-setting",
     "ai-title",
     "api-request",
     "api-request-blob",
+    "api-request-resumed",
     "api-request-shape",
+    "artifact-autoreact-ledger",
+    "artifact-thumbnail",
     "atis-latch",
+    "attribution-snapshot",
+    "bridge-session",
+    "continued-in",
     "cost-state",
     "custom-title",
+    "data-flow-incomplete",
+    "data-flow-records",
+    "derived-from",
+    "dev-mods",
+    "ended-by-model",
     "file-history-delta",
     "file-history-snapshot",
+    "frame-link",
+    "history-suppression",
+    "isolation-latch",
     "last-prompt",
+    "memory-mode",
+    "mode",
+    "observer-ref",
+    "permission-mode",
     "pr-link",
     "queue-operation",
+    "relocated",
+    "resume-head-vouch",
+    "session-owner",
     "summary",
     "tag",
     "tools-used",
+    "worktree-state",
 ];
 
 /// Beginnings of user lines that the program writes after a command or an interruption.
@@ -76,6 +107,16 @@ const CAVEAT: &str = "<local-command-caveat>";
 fn recognise(shape: &Shape<'_>) -> bool {
     let identified = ["uuid", "sessionId", "leafUuid", "messageId"].iter().any(|id| shape.has(id));
     !shape.is_array && shape.has("type") && identified
+}
+
+/// What session a line was copied from: answers keep the session in which they were asked for.
+fn origin(line: &Value) -> Told {
+    let asked_in = text_at(line, "/requestSessionId");
+    match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
+        Some(session) => Told::From { session: session.to_owned(), pieces: None },
+        None if text_at(line, "/type") == Some("assistant") => Told::Here,
+        None => Told::Nothing,
+    }
 }
 
 /// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
@@ -118,8 +159,11 @@ struct ClaudeCode {
     files: Files,
     /// The reply that the current turn belongs to.
     reply: Option<String>,
+    links: Links,
     /// A boundary was seen, and not yet its summary.
     at_boundary: bool,
+    /// The records that stay after the boundary.
+    kept: Vec<String>,
     /// The turn began with a caveat; the command follows.
     after_caveat: bool,
     /// The main agent has spoken in this file.
@@ -128,26 +172,11 @@ struct ClaudeCode {
 
 impl Parser for ClaudeCode {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.links.piece();
         let Some(line) = record(piece, events) else { return };
-        match text_at(&line, "/type").unwrap_or_default() {
-            "user" | "assistant" => self.message(&line, events),
-            "progress" => {
-                if let Some(inner) = sub_agent_line(&line) {
-                    let agent = sub_agent(text_at(&line, "/data/agentId"));
-                    self.conversation(&agent, inner, events);
-                }
-            }
-            "attachment" => attachment(&line, events),
-            "system" if text_at(&line, "/subtype") == Some("compact_boundary") => {
-                self.compact_without_summary(events);
-                self.at_boundary = true;
-            }
-            "system" => {}
-            quiet if QUIET.contains(&quiet) => {}
-            other => {
-                let what = format!("a line of type '{}'", json::plain(other));
-                events.push(Event::Unknown { what });
-            }
+        self.line(&line, events);
+        if let Some(id) = text_at(&line, "/uuid") {
+            self.links.add(id);
         }
     }
 
@@ -166,12 +195,41 @@ impl Parser for ClaudeCode {
         true
     }
 
+    fn is_lost(&self) -> bool {
+        self.links.is_lost()
+    }
+
     fn wanted(&self) -> Vec<ObjectId> {
         self.files.wanted()
     }
 }
 
 impl ClaudeCode {
+    fn line(&mut self, line: &Value, events: &mut Vec<Event>) {
+        match text_at(line, "/type").unwrap_or_default() {
+            "user" | "assistant" => self.message(line, events),
+            "progress" => {
+                if let Some(inner) = sub_agent_line(line) {
+                    let agent = sub_agent(text_at(line, "/data/agentId"));
+                    self.conversation(&agent, inner, events);
+                }
+            }
+            "attachment" => {
+                if attachment(line, events) && !is(line, "isSidechain") {
+                    self.links.message();
+                }
+            }
+            "system" if text_at(line, "/subtype") == Some("compact_boundary") => {
+                self.compact_without_summary(events);
+                self.at_boundary = true;
+                self.kept = kept_after(line);
+            }
+            "system" => {}
+            quiet if QUIET.contains(&quiet) => {}
+            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
     fn message(&mut self, line: &Value, events: &mut Vec<Event>) {
         for (key, path) in [
             ("session_id", "/sessionId"),
@@ -193,12 +251,9 @@ impl ClaudeCode {
         if is(line, "isCompactSummary") {
             self.at_boundary = false;
             self.reply = None;
-            events.push(Event::Compact {
-                agent: agent.to_owned(),
-                summary: vec![message],
-                keep: 0..0,
-            });
-            return;
+            let keep = if agent == MAIN_AGENT { self.compact(1) } else { 0..0 };
+            let agent = agent.to_owned();
+            return events.push(Event::Compact { agent, summary: vec![message], keep });
         }
         if agent == MAIN_AGENT {
             self.has_main = true;
@@ -206,9 +261,17 @@ impl ClaudeCode {
             self.session.fact("model", model, events);
         }
         if (agent == MAIN_AGENT || !self.has_main) && self.begins_turn(line, &view) {
+            if agent == MAIN_AGENT {
+                let parent = text_at(line, "/parentUuid");
+                events.extend(parent.and_then(|parent| self.links.back(parent)));
+                self.links.turn();
+            }
             events.push(Event::Turn);
         }
         events.push(Event::Message(message));
+        if agent == MAIN_AGENT {
+            self.links.message();
+        }
         if let Some(result) = line.get("toolUseResult") {
             self.result(agent, result, events);
         }
@@ -257,9 +320,20 @@ impl ClaudeCode {
 
     fn compact_without_summary(&mut self, events: &mut Vec<Event>) {
         if std::mem::take(&mut self.at_boundary) {
-            let agent = MAIN_AGENT.to_owned();
-            events.push(Event::Compact { agent, summary: Vec::new(), keep: 0..0 });
+            let (agent, keep) = (MAIN_AGENT.to_owned(), self.compact(0));
+            events.push(Event::Compact { agent, summary: Vec::new(), keep });
         }
+    }
+
+    /// The messages that stay when the conversation becomes `summary` messages and what was kept.
+    fn compact(&mut self, summary: u64) -> std::ops::Range<u64> {
+        let kept = std::mem::take(&mut self.kept);
+        let keep = match (kept.first(), kept.last()) {
+            (Some(first), Some(last)) => self.links.range(first, last),
+            _ => 0..0,
+        };
+        self.links.replaced(summary, &keep, kept.iter().map(String::as_str));
+        keep
     }
 }
 
@@ -280,68 +354,27 @@ fn agent_of(line: &Value) -> String {
     }
 }
 
-/// What the program adds to the conversation by itself.
-fn attachment(line: &Value, events: &mut Vec<Event>) {
+/// The records that a boundary says stay in the conversation, after the summary.
+fn kept_after(boundary: &Value) -> Vec<String> {
+    let kept = boundary.pointer("/compactMetadata/preservedMessages/uuids");
+    let kept = kept.and_then(Value::as_array).into_iter().flatten();
+    kept.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What the program adds to the conversation by itself. Returns whether it is a message.
+fn attachment(line: &Value, events: &mut Vec<Event>) -> bool {
     let agent = agent_of(line);
     if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
         let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
         let content = Content::Own(Bytes::from(parts.join("\n\n")));
         events.push(Event::SystemPrompt { agent: agent.clone(), content });
     }
-    if line.get("rendered").is_some_and(Value::is_array) {
+    let is_message = line.get("rendered").is_some_and(Value::is_array);
+    if is_message {
         let time = line.get("timestamp").and_then(json::time);
         events.push(Event::Message(view(line).event(&agent, Content::Piece, time, None)));
     }
-}
-
-/// Todo lists of a sub-agent are seen in its calls only.
-fn sub_agent_todos(agent: &str, line: &Value, events: &mut Vec<Event>) {
-    let blocks = line.pointer("/message/content").and_then(Value::as_array);
-    for block in blocks.into_iter().flatten() {
-        let is_call = text_at(block, "/name") == Some("TodoWrite");
-        if let Some(todos) = block.pointer("/input/todos").filter(|_| is_call) {
-            events.push(Event::Scratchpad {
-                key: todos_key(agent),
-                content: Some(Content::own(todos)),
-            });
-        }
-    }
-}
-
-fn todos_key(agent: &str) -> String {
-    if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") }
-}
-
-/// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
-/// rule, so what came of it is known whatever happened to the file in between; an edit that does not
-/// fit even that leaves a file of which nothing is known.
-fn change(result: &Value) -> Option<Change> {
-    if let Some(file) = result.get("file") {
-        let lines = |name| file.get(name).and_then(Value::as_u64);
-        let is_whole = text_at(result, "/type") == Some("text")
-            && lines("startLine") == Some(1)
-            && lines("numLines").is_some()
-            && lines("numLines") == lines("totalLines");
-        return text_at(file, "/content")
-            .filter(|_| is_whole)
-            .map(|text| Change::Write(text.into()));
-    }
-    let Some(old) = text_at(result, "/oldString") else {
-        let is_write = matches!(text_at(result, "/type"), Some("create" | "update"));
-        return text_at(result, "/content")
-            .filter(|_| is_write)
-            .map(|text| Change::Write(text.into()));
-    };
-    let new = text_at(result, "/newString")?.to_owned();
-    let edit = Change::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
-    match text_at(result, "/originalFile") {
-        Some(before) => Some(edit.applied_to(before).map_or(Change::Remove, Change::Write)),
-        None => Some(edit),
-    }
-}
-
-fn is(value: &Value, name: &str) -> bool {
-    value.get(name).and_then(Value::as_bool).unwrap_or(false)
+    is_message
 }
 
 #[cfg(test)]
@@ -531,11 +564,7 @@ mod tests {
         ];
         assert_eq!(
             told(&FORMAT, &lines),
-            [
-                "main System Today is Friday.",
-                "prompt main: Be\n\ngood.",
-                "unknown: a line of type 'novelty'",
-            ]
+            ["main System Today is Friday.", "prompt main: Be\n\ngood.", "unread: novelty",]
         );
     }
 }

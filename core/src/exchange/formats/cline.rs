@@ -34,6 +34,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read `ui_messages.json`.
@@ -48,6 +50,8 @@ pub(super) const WINDOW: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };

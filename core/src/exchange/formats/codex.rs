@@ -20,7 +20,7 @@ use super::files::{Change, Files};
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::event::{Content, Event, MessageEvent, Parser};
-use crate::exchange::format::Format;
+use crate::exchange::format::{Format, Lineage, Told};
 use crate::exchange::json::text_at;
 use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
@@ -40,6 +40,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: Some(Lineage { id: |_| None, origin }),
+    is_rewritten: false,
 };
 
 const LINE_TYPES: &[&str] =
@@ -48,6 +50,16 @@ const LINE_TYPES: &[&str] =
 fn recognise(shape: &Shape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
     !shape.is_array && is_known && shape.has("payload")
+}
+
+/// What a rollout goes on from: a fork names the other one, and how many of its lines come before.
+fn origin(line: &Value) -> Told {
+    let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
+    let pieces = base.get("end_ordinal_exclusive").and_then(Value::as_u64);
+    match (text_at(base, "/thread_id"), pieces) {
+        (Some(thread), Some(_)) => Told::From { session: thread.to_owned(), pieces },
+        _ => Told::Here,
+    }
 }
 
 /// A line, or an item of a compacted history.
@@ -147,10 +159,7 @@ impl Parser for Codex {
             "response_item" => self.item(payload, time, events),
             "event_msg" => self.event(payload, events),
             "compacted" => self.compacted(piece, &line, time, events),
-            other => {
-                let what = format!("a line of type '{}'", json::plain(other));
-                events.push(Event::Unknown { what });
-            }
+            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
         }
     }
 

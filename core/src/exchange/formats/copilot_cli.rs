@@ -3,6 +3,8 @@
 //!
 //! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
 //!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
+//! - Events with an `agentId` are those of a sub-agent, which works inside the turn that called it.
+//! - `session.compaction_complete` has the summary that replaces the conversation.
 //! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
 
 use serde_json::Value;
@@ -31,6 +33,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.
@@ -47,6 +51,9 @@ const GROUPS: &[&str] = &[
     "user",
 ];
 
+/// What tells of a compaction when it is done.
+const COMPACTED: &str = "session.compaction_complete";
+
 fn recognise(shape: &Shape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
     !shape.is_array && is_event && shape.has("data")
@@ -56,7 +63,7 @@ fn view(event: &Value) -> MessageView {
     let data = event.get("data").unwrap_or(&Value::Null);
     let mut view = MessageView::new(match text_at(event, "/type") {
         Some("system.message") => Role::System,
-        Some("user.message") => Role::User,
+        Some("user.message" | COMPACTED) => Role::User,
         Some("assistant.message") => Role::Assistant,
         Some("tool.execution_complete") => Role::Tool,
         _ => Role::Other,
@@ -68,7 +75,8 @@ fn view(event: &Value) -> MessageView {
         view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
         return view;
     }
-    view.add_content(data.get("content").unwrap_or(&Value::Null));
+    let said = data.get("content").or_else(|| data.get("summaryContent"));
+    view.add_content(said.unwrap_or(&Value::Null));
     view.add_thinking(text_at(data, "/reasoningText").unwrap_or_default());
     for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
         view.add_call(call.get("toolCallId"), call.get("name"), call.get("arguments"));
@@ -87,25 +95,32 @@ impl Parser for CopilotCli {
         let Some(line) = record(piece, events) else { return };
         let data = line.get("data").unwrap_or(&Value::Null);
         let call = text_at(data, "/toolCallId").unwrap_or_default();
+        let agent = agent_of(&line);
+        let is_main = agent == MAIN_AGENT;
         match text_at(&line, "/type").unwrap_or_default() {
             "session.start" => self.session_start(data, events),
-            "session.model_change" => {
+            "session.model_change" if is_main => {
                 self.session.fact("model", text_at(data, "/newModel"), events);
             }
             "system.message" => {
                 if let Some(prompt) = data.get("content") {
-                    events.push(Event::SystemPrompt {
-                        agent: MAIN_AGENT.to_owned(),
-                        content: Content::own(prompt),
-                    });
+                    let content = Content::own(prompt);
+                    events.push(Event::SystemPrompt { agent, content });
                 }
                 self.message(&line, events);
             }
             "user.message" => {
-                events.push(Event::Turn);
+                if is_main {
+                    events.push(Event::Turn);
+                }
                 self.message(&line, events);
             }
-            "assistant.turn_start" => events.push(Event::Turn),
+            "assistant.turn_start" if is_main => events.push(Event::Turn),
+            COMPACTED if data.get("success") == Some(&Value::Bool(true)) => {
+                let time = line.get("timestamp").and_then(json::time);
+                let summary = vec![view(&line).event(&agent, Content::Piece, time, None)];
+                events.push(Event::Compact { agent, summary, keep: 0..0 });
+            }
             "assistant.message" => self.message(&line, events),
             "tool.execution_start" => {
                 if let Some(change) = file_change(data) {
@@ -124,8 +139,7 @@ impl Parser for CopilotCli {
             other => {
                 let group = other.split('.').next().unwrap_or_default();
                 if !GROUPS.contains(&group) {
-                    let what = format!("an event of type '{}'", json::plain(other));
-                    events.push(Event::Unknown { what });
+                    events.push(Event::Unread { kind: json::plain(other).to_owned() });
                 }
             }
         }
@@ -149,8 +163,15 @@ impl CopilotCli {
         let time = line.get("timestamp").and_then(json::time);
         let said = text_at(line, "/data/model").or_else(|| self.session.known("model"));
         let model = said.filter(|_| view.role == Role::Assistant);
-        events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
+        let agent = agent_of(line);
+        events.push(Event::Message(view.event(&agent, Content::Piece, time, model)));
     }
+}
+
+/// Whose event it is.
+fn agent_of(line: &Value) -> String {
+    let id = text_at(line, "/agentId").filter(|id| !id.is_empty());
+    id.map_or_else(|| MAIN_AGENT.to_owned(), |id| format!("{}@{MAIN_AGENT}", id.replace('@', "_")))
 }
 
 /// What a file tool that starts will do, and to which file.
@@ -232,7 +253,7 @@ mod tests {
                 "main Tool ok",
                 "file a: A",
                 "main Tool ok",
-                "unknown: an event of type 'novel.event'",
+                "unread: novel.event",
             ]
         );
     }

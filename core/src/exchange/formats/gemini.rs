@@ -2,8 +2,8 @@
 //!
 //! A message of the model holds the tool calls of a step and their results, so it begins a turn, as a
 //! prompt does. In the log a message is written again, whole, whenever one of its tools has answered:
-//! the last record of an id counts. `$set` changes facts of the session, and brings messages;
-//! `$rewindTo` takes back a message and all after it.
+//! the last record of an id counts. `$set` changes facts of the session; the messages that it brings
+//! are the whole conversation from then on. `$rewindTo` takes back a message and all after it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -11,19 +11,19 @@ use std::io::BufRead;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
 use super::files::{Change, Files};
+use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
+use super::gemini_view::{answered_by, answered_in, calls, view};
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::document::{Document, Rules};
 use crate::exchange::event::{Content, Event, Parser};
 use crate::exchange::format::Format;
-use crate::exchange::json::{Text, text_at};
+use crate::exchange::json::text_at;
 use crate::exchange::piece::{Piece, Pieces};
 use crate::exchange::shape::Shape;
-use crate::exchange::view::MessageView;
 use crate::exchange::{json, lines};
 use crate::object::ObjectId;
 
@@ -39,6 +39,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read `session-*.jsonl`.
@@ -53,6 +55,8 @@ pub(super) const LOG: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules =
@@ -83,12 +87,17 @@ struct Gemini {
     session: Session,
     conversations: Conversations,
     files: Files,
-    /// The id of each message of the conversation, in order; empty where there is none.
+    /// The id of each message of the conversation, in order; empty where there is none. That of results
+    /// is marked: the message with their calls may have the same.
     order: Vec<String>,
     /// Where the message of an id is in that order.
     places: HashMap<String, usize>,
     /// Calls that have succeeded, whose files are told.
     done: HashSet<String>,
+    /// Calls whose results the conversation has.
+    answered: HashSet<String>,
+    /// Another process goes on with the session: it tells first what it has read.
+    is_starting: bool,
 }
 
 impl Parser for Gemini {
@@ -132,10 +141,12 @@ impl Gemini {
             self.rewind(id, events);
         } else if let Some(set) = record.get("$set") {
             self.facts(set, events);
-            self.messages(piece, events);
+            self.replace(piece, events);
         } else if record.get("type").is_some() {
+            self.is_starting = false;
             self.message(record, Content::Piece, events);
         } else if record.get("sessionId").is_some() {
+            self.is_starting = !self.order.is_empty();
             self.facts(record, events);
         } else {
             events.push(Event::Unknown { what: "a record that is no message".to_owned() });
@@ -148,36 +159,107 @@ impl Gemini {
         }
     }
 
-    /// The messages that `$set` brings, each with its own bytes.
-    fn messages(&mut self, piece: &Piece, events: &mut Vec<Event>) {
-        #[derive(Deserialize)]
-        struct Update<'a> {
-            #[serde(rename = "$set", borrow)]
-            set: Set<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Set<'a> {
-            #[serde(default, borrow)]
-            messages: Vec<&'a RawValue>,
-        }
-        let Some(text) = Text::new(&piece.bytes) else { return };
-        let update: Option<Update<'_>> = text.parse().ok();
-        for message in update.iter().flat_map(|update| &update.set.messages) {
-            let bytes = message.get().as_bytes();
-            let content = Content::Own(Bytes::copy_from_slice(bytes));
-            if let Some(message) = json::value(bytes).filter(Value::is_object) {
-                self.message(&message, content, events);
+    /// `$set` with messages says what the whole conversation is.
+    fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        let Some(messages) = listed(piece) else { return };
+        let told = self.without_repeated_results(&messages, true);
+        let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
+        // Results have no part in it: a step has them here, and beside it in the list.
+        let steps: Vec<usize> = (0..keys.len())
+            .filter(|at| keys.get(*at).is_some_and(|key| !key.ends_with(RESULTS)))
+            .collect();
+        let known = self.order.iter().filter(|key| !key.ends_with(RESULTS));
+        let same =
+            steps.iter().zip(known.clone()).take_while(|(at, key)| keys.get(**at) == Some(*key));
+        let (common, known) = (same.count(), known.count());
+        if common == known {
+            let new = common.checked_sub(1).and_then(|last| steps.get(last)).map_or(0, |at| at + 1);
+            for (number, at) in told.into_iter().enumerate() {
+                let Some((message, content)) = messages.get(at) else { continue };
+                // What is known may be told with results that it did not have.
+                if number >= new || calls(message).next().is_some() {
+                    self.message(message, content.clone(), events);
+                }
             }
+        } else if common < steps.len() || !self.is_starting {
+            self.become_list(&messages, (&told, &keys), events);
         }
     }
 
+    /// The conversation becomes `messages`, of which `told` have the keys `keys` and are no results that
+    /// are known.
+    fn become_list(
+        &mut self,
+        messages: &[Listed],
+        (told, keys): (&[usize], &[String]),
+        events: &mut Vec<Event>,
+    ) {
+        let kept = tail(&self.order, keys);
+        let (_, kept_keys) = keys.split_at(keys.len().saturating_sub(kept.len()));
+        let first_kept = told.get(keys.len().saturating_sub(kept.len())).copied();
+        let first_kept = first_kept.unwrap_or(messages.len());
+        let new = self.without_repeated_results(messages, false).into_iter();
+        let new = new.filter(|at| *at < first_kept).filter_map(|at| messages.get(at));
+        let (mut order, mut summary) = (Vec::new(), Vec::new());
+        for (message, content) in new {
+            let time = message.get("timestamp").and_then(json::time);
+            let model = text_at(message, "/model");
+            summary.push(view(message).event(MAIN_AGENT, content.clone(), time, model));
+            order.push(key(message));
+            self.answer(message);
+        }
+        order.extend_from_slice(kept_keys);
+        self.order = order;
+        let places = self.order.iter().enumerate().filter(|(_, key)| !key.is_empty());
+        self.places = places.map(|(at, key)| (key.clone(), at)).collect();
+        let keep = kept.start as u64..kept.end as u64;
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
+    }
+
+    /// Where the messages of a list are that say something: results that come a second time are left
+    /// out, and, if what is `known` stays, those that the message with their calls has here.
+    fn without_repeated_results(&self, messages: &[Listed], known: bool) -> Vec<usize> {
+        let (mut told, mut is_known) = (HashSet::new(), false);
+        let mut kept = Vec::with_capacity(messages.len());
+        for (at, (message, _)) in messages.iter().enumerate() {
+            match answered_by(message) {
+                Some(ids) => {
+                    let has =
+                        |id: &&str| told.contains(*id) || is_known && self.answered.contains(*id);
+                    if ids.iter().all(has) {
+                        continue;
+                    }
+                    told.extend(ids.into_iter().map(str::to_owned));
+                }
+                None => {
+                    is_known = known && self.places.contains_key(&key(message));
+                    told.extend(answered_in(message).map(str::to_owned));
+                }
+            }
+            kept.push(at);
+        }
+        kept
+    }
+
+    /// Notes the results that a message has.
+    fn answer(&mut self, message: &Value) {
+        let results = answered_by(message).unwrap_or_default().into_iter();
+        self.answered.extend(results.chain(answered_in(message)).map(str::to_owned));
+    }
+
     fn message(&mut self, message: &Value, content: Content, events: &mut Vec<Event>) {
+        let results = answered_by(message);
+        if results.is_some_and(|ids| ids.iter().all(|id| self.answered.contains(*id))) {
+            return;
+        }
+        self.answer(message);
         let view = view(message);
         if view.role == Role::User {
             self.session.fact("cwd", working_directory(&view.text), events);
         }
+        let key = key(message);
         let (time, model) = (message.get("timestamp"), text_at(message, "/model"));
-        let known = view.id.as_ref().and_then(|id| self.places.get(id)).copied();
+        let known = self.places.get(&key).copied();
         match known {
             Some(at) => {
                 let time = time.and_then(json::time);
@@ -188,11 +270,10 @@ impl Gemini {
             None => {
                 let facts = MessageFacts { conversation: None, time, model };
                 self.conversations.push_with(&view, content, facts, events);
-                let id = view.id.unwrap_or_default();
-                if !id.is_empty() {
-                    self.places.insert(id.clone(), self.order.len());
+                if !key.is_empty() {
+                    self.places.insert(key.clone(), self.order.len());
                 }
-                self.order.push(id);
+                self.order.push(key);
             }
         }
         self.tools(message, events);
@@ -233,10 +314,6 @@ fn working_directory(text: &str) -> Option<&str> {
     rest.lines().next().map(str::trim)
 }
 
-fn calls(message: &Value) -> impl Iterator<Item = &Value> {
-    message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
-}
-
 /// What a call of a file tool did, and to which file.
 fn file_change(call: &Value) -> Option<(&str, Change)> {
     let text = |path| text_at(call, path).map(str::to_owned);
@@ -255,60 +332,6 @@ fn file_change(call: &Value) -> Option<(&str, Change)> {
         _ => return None,
     };
     Some((path, change))
-}
-
-fn view(message: &Value) -> MessageView {
-    let mut view = MessageView::new(match text_at(message, "/type") {
-        Some("user") => Role::User,
-        Some("gemini") => Role::Assistant,
-        _ => Role::Other,
-    });
-    view.id = text_at(message, "/id").map(str::to_owned);
-    add_parts(&mut view, message.get("content").unwrap_or(&Value::Null));
-    for thought in message.get("thoughts").and_then(Value::as_array).into_iter().flatten() {
-        let [subject, description] =
-            ["/subject", "/description"].map(|path| text_at(thought, path));
-        let said = [subject, description].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        view.add_thinking(&said);
-    }
-    for call in calls(message) {
-        view.add_call(call.get("id"), call.get("name"), call.get("args"));
-        let is_error = matches!(text_at(call, "/status"), Some("error" | "cancelled"));
-        if let Some(result) = call.get("result").filter(|result| !result.is_null()) {
-            let mut inner = MessageView::new(Role::Tool);
-            add_parts(&mut inner, result);
-            let text = Value::String(inner.text);
-            view.add_result(call.get("id"), &text, is_error);
-        }
-    }
-    view
-}
-
-/// Adds parts as the interface of Gemini has them: text, a part, or a list of parts.
-fn add_parts(view: &mut MessageView, parts: &Value) {
-    match parts {
-        Value::String(text) => view.add_text(text),
-        Value::Array(parts) => parts.iter().for_each(|part| add_parts(view, part)),
-        Value::Object(part) => {
-            let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
-            if part.get("thought") == Some(&Value::Bool(true)) {
-                view.add_thinking(text);
-            } else {
-                view.add_text(text);
-            }
-            if part.contains_key("inlineData") || part.contains_key("fileData") {
-                view.add_text("[file]");
-            }
-            if let Some(response) = part.get("functionResponse").and_then(|it| it.get("response")) {
-                let said = response.get("output").or_else(|| response.get("error"));
-                match said.unwrap_or(response) {
-                    Value::String(text) => view.add_text(text),
-                    other => view.add_text(&other.to_string()),
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -378,7 +401,8 @@ mod tests {
             prompt("1"),
             answer("executing"),
             answer("success"),
-            json!({"$set": {"lastUpdated": "u", "messages": [answer("success"), prompt("3")]}}),
+            json!({"$set": {"lastUpdated": "u", "messages":
+                [prompt("1"), answer("success"), prompt("3")]}}),
             json!({"$set": {"summary": "T"}}),
             json!({"$rewindTo": "3"}),
             json!({"$rewindTo": "7"}),
@@ -405,5 +429,104 @@ mod tests {
                 "unknown: a record that is no message",
             ]
         );
+    }
+
+    fn response(id: &str) -> Value {
+        json!({"id": id, "type": "user", "content": [{"functionResponse":
+            {"id": "c1", "name": "write_file", "response": {"output": "done"}}}]})
+    }
+
+    fn step(id: &str) -> Value {
+        json!({"id": id, "type": "gemini", "content": "", "toolCalls": [call("success")]})
+    }
+
+    /// A step as it is written when another process has read it.
+    fn read_again(id: &str) -> Value {
+        json!({"id": id, "type": "gemini", "content": [{"functionCall":
+            {"id": "c1", "name": "write_file", "args": {"file_path": "/p/a.rs"}}}]})
+    }
+
+    fn outline_of(lines: &[Value]) -> Vec<String> {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "t"});
+        let lines: Vec<_> = std::iter::once(header).chain(lines.iter().cloned()).collect();
+        let mut told = told(&LOG, &lines);
+        told.retain(|line| !line.contains('='));
+        told
+    }
+
+    #[test]
+    fn results_belong_to_their_calls_and_a_resume_says_nothing_new() {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "u"});
+        let list = [prompt("1"), read_again("2"), response("2"), response("3")];
+        let lines = [
+            prompt("1"),
+            step("2"),
+            response("3"),
+            header,
+            json!({"$set": {"messages": [prompt("1")]}}),
+            json!({"$set": {"messages": list}}),
+            prompt("4"),
+        ];
+        let expected = [
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file]",
+            "file /p/a.rs: fn",
+            "turn",
+            "main User prompt 4",
+        ];
+        assert_eq!(outline_of(&lines), expected);
+    }
+
+    #[test]
+    fn a_list_without_a_message_has_the_results_of_what_stays() {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "u"});
+        let list = json!({"$set": {"messages":
+            [prompt("1"), read_again("2"), response("2"), response("3"), prompt("5")]}});
+        let lines = [
+            prompt("1"),
+            step("2"),
+            response("3"),
+            prompt("4"),
+            prompt("5"),
+            header.clone(),
+            list.clone(),
+            header,
+            list,
+        ];
+        let told = outline_of(&lines);
+        let after: Vec<_> = told.iter().skip(9).map(String::as_str).collect();
+        let compacted =
+            "compact main [main User prompt 1; main Assistant [write_file]; main Tool done] 3..4";
+        assert_eq!(after, [compacted], "{told:?}");
+    }
+
+    #[test]
+    fn a_list_replaces_the_conversation_and_its_known_end_stays() {
+        let summary = json!({"id": "9", "type": "user", "content": "In short."});
+        let lines = [
+            prompt("1"),
+            step("2"),
+            prompt("3"),
+            json!({"$set": {"messages": [summary, prompt("3")]}}),
+            json!({"$set": {"messages": [summary]}}),
+            json!({"$set": {"messages": [read_again("5"), response("6"), response("7")]}}),
+        ];
+        let expected = [
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file]",
+            "file /p/a.rs: fn",
+            "turn",
+            "main User prompt 3",
+            "compact main [main User In short.] 2..3",
+            "compact main [] 0..1",
+            "compact main [main Assistant [write_file]; main Tool done] 0..0",
+        ];
+        assert_eq!(outline_of(&lines), expected);
+        let view = view(&response("6"));
+        assert_eq!((view.role, &*view.tool_results[0].call_id), (Role::Tool, "c1"));
     }
 }

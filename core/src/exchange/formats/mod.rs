@@ -28,6 +28,7 @@
 mod atif;
 mod chat;
 mod claude_code;
+mod claude_code_tools;
 mod cline;
 mod cline_sdk;
 pub mod codesign;
@@ -39,6 +40,9 @@ mod editor;
 mod files;
 mod folder;
 mod gemini;
+mod gemini_list;
+mod gemini_view;
+mod links;
 pub mod ollm;
 mod opencode;
 mod openhands;

@@ -1,6 +1,8 @@
 //! opencode exports: one document, `{info, messages: [{info, parts}]}`.
 //!
-//! A message holds the tool calls of a step and their results, so a message is a turn. Files are
+//! A message holds the tool calls of a step and their results, so a message is a turn. A summary that a
+//! `compaction` asked for replaces what was said before, but for the messages that the compaction says
+//! stay. Files are
 //! followed through `write`, `edit` and `apply_patch`. Hashes of snapshots and
 //! patches stay in the record.
 
@@ -13,8 +15,9 @@ use super::files::{Change, Files};
 use super::session::Session;
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::document::{Document, Rules};
-use crate::exchange::event::{Event, Parser};
+use crate::exchange::event::{Content, Event, MessageEvent, Parser};
 use crate::exchange::format::Format;
+use crate::exchange::json;
 use crate::exchange::json::text_at;
 use crate::exchange::piece::{Piece, Pieces};
 use crate::exchange::shape::Shape;
@@ -32,6 +35,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: true,
 };
 
 static RULES: Rules = Rules {
@@ -52,6 +57,19 @@ struct Opencode {
     session: Session,
     conversations: Conversations,
     files: Files,
+    /// The id of each message of the conversation, in order.
+    order: Vec<String>,
+    /// The compaction that was asked for.
+    asked: Option<Asked>,
+}
+
+/// A message that asks for a compaction.
+#[derive(Debug)]
+struct Asked {
+    message: MessageEvent,
+    id: String,
+    /// The first message that stays.
+    tail: Option<String>,
 }
 
 impl Parser for Opencode {
@@ -67,25 +85,57 @@ impl Parser for Opencode {
             self.session.fact(key, plain(value.as_ref()).as_deref(), events);
         }
         if let Some((_, message)) = record(piece, events) {
-            self.message(&message, events);
+            self.message(&message, piece, events);
         }
     }
 }
 
 impl Opencode {
-    fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+    fn message(&mut self, message: &Value, piece: &Piece, events: &mut Vec<Event>) {
+        let view = view(message);
+        let id = view.id.clone().unwrap_or_default();
+        if is_summary(message)
+            && let Some(asked) = self.asked.take()
+        {
+            return self.compact(asked, (message, id), events);
+        }
         let model = text_at(message, "/info/modelID");
         let model = model.or_else(|| text_at(message, "/info/model/modelID"));
         let time = message.pointer("/info/time/created");
         let facts = MessageFacts { conversation: None, time, model };
         events.push(Event::Turn);
-        self.conversations.push_in_turn(&view(message), facts, events);
+        self.conversations.push_in_turn(&view, facts, events);
+        let compaction = parts(message).find(|part| text_at(part, "/type") == Some(COMPACTION));
+        self.asked = compaction.map(|part| Asked {
+            message: view.event(MAIN_AGENT, Content::Own(piece.bytes.clone()), None, None),
+            id: id.clone(),
+            tail: text_at(part, "/tail_start_id").map(str::to_owned),
+        });
+        self.order.push(id);
         for part in parts(message).filter(|part| is_done(part)) {
             self.files(part, events);
             if matches!(text_at(part, "/tool"), Some("todowrite")) {
                 todos(MAIN_AGENT, part.pointer("/state/input/todos"), events);
             }
         }
+    }
+
+    /// The conversation becomes what asked for the summary, the summary, and what stays.
+    fn compact(&mut self, asked: Asked, (message, id): (&Value, String), events: &mut Vec<Event>) {
+        let place = |id: &String| self.order.iter().position(|known| known == id);
+        let end = place(&asked.id).unwrap_or(self.order.len());
+        let start = asked.tail.as_ref().and_then(place).unwrap_or(end).min(end);
+        let time = message.pointer("/info/time/created").and_then(json::time);
+        let summary = view(message).event(
+            MAIN_AGENT,
+            Content::Piece,
+            time,
+            text_at(message, "/info/modelID"),
+        );
+        let kept = self.order.get(start..end).unwrap_or_default().to_vec();
+        self.order = [asked.id, id].into_iter().chain(kept).collect();
+        let (agent, keep) = (MAIN_AGENT.to_owned(), start as u64..end as u64);
+        events.push(Event::Compact { agent, summary: vec![asked.message, summary], keep });
     }
 
     /// Follows the files that a tool call changed.
@@ -122,6 +172,17 @@ impl Opencode {
     }
 }
 
+/// The type of a part that asks for a compaction, and what the model is asked instead from then on.
+const COMPACTION: &str = "compaction";
+const RECAP: &str = "What did we do so far?";
+
+/// Whether a message is the finished summary of a compaction.
+fn is_summary(message: &Value) -> bool {
+    let info = message.get("info").unwrap_or(&Value::Null);
+    let is_summary = info.get("summary") == Some(&Value::Bool(true));
+    is_summary && info.get("finish").is_some() && info.get("error").is_none()
+}
+
 fn parts(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("parts").and_then(Value::as_array).into_iter().flatten()
 }
@@ -141,6 +202,9 @@ fn view(message: &Value) -> MessageView {
     let mut view = MessageView::new(role);
     view.id = plain(message.pointer("/info/id"));
     for part in parts(message) {
+        if text_at(part, "/type") == Some(COMPACTION) {
+            view.add_text(RECAP);
+        }
         if text_at(part, "/type") != Some("tool") {
             view.add_content(part);
             continue;

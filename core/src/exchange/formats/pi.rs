@@ -1,21 +1,26 @@
-//! Sessions of the pi coding agent, version 1: a header line and then entries.
+//! Sessions of the pi coding agent, versions 1 to 3: a header line and then entries.
 //!
 //! - `message` entries are the conversation. A prompt begins a turn, and so do each reply of the
 //!   model and each command that the user runs.
-//! - `compaction` carries a summary and the index of the first entry that stays; the header is
-//!   entry 0, and what pi itself cannot read (a damaged line, a line of two records) is none. The
-//!   whole entry stands for the summary.
-//! - `branchedFrom` in the header names the file that this one was forked from.
-//! - Later versions link entries to a tree. They are read in file order, and reported.
+//! - `compaction` carries a summary and the id of the first entry that stays; before version 2 its
+//!   index: the header is entry 0, and what pi itself cannot read (a damaged line, a line of two
+//!   records) is none. The whole entry stands for the summary.
+//! - From version 2 on `parentId` names the entry before. An entry that follows one of an earlier turn
+//!   goes back there, and a `branch_summary` tells of what was left.
+//! - `parentSession` in the header (`branchedFrom` in version 1) names the file that this one was
+//!   forked from. Its entries are copied with their ids.
+
+use std::ops::Range;
 
 use serde_json::Value;
 
 use super::editor::Editor;
 use super::files::Change;
+use super::links::Links;
 use super::session::{Session, record};
 use crate::context::{MAIN_AGENT, Role};
 use crate::exchange::event::{Content, Event, Parser};
-use crate::exchange::format::Format;
+use crate::exchange::format::{Format, Lineage, Told};
 use crate::exchange::json::text_at;
 use crate::exchange::piece::Piece;
 use crate::exchange::shape::Shape;
@@ -34,7 +39,27 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: Some(Lineage { id: entry_id, origin }),
+    is_rewritten: false,
 };
+
+/// Entries that say nothing about the conversation.
+const QUIET: &[&str] = &["custom", "label", "session_info"];
+
+fn entry_id(entry: &Value) -> Option<&str> {
+    text_at(entry, "/id").filter(|_| text_at(entry, "/type") != Some("session"))
+}
+
+/// What session a file was forked from, as its header tells by its path.
+fn origin(entry: &Value) -> Told {
+    let path = ["/parentSession", "/branchedFrom"].into_iter().find_map(|at| text_at(entry, at));
+    let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
+    let name = name.map(|name| name.strip_suffix(".jsonl").unwrap_or(name));
+    match name.filter(|_| text_at(entry, "/type") == Some("session")) {
+        Some(name) => Told::From { session: name.to_owned(), pieces: None },
+        None => Told::Here,
+    }
+}
 
 fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.text("type") == Some("session") && shape.has("cwd")
@@ -76,33 +101,52 @@ struct Pi {
     line: u64,
     /// The entry of each message in the conversation, rising; a summary has that of the header.
     messages: Vec<u64>,
+    links: Links,
     editor: Editor,
 }
 
 impl Parser for Pi {
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.links.piece();
         let Some(entry) = record(piece, events) else { return };
         let is_alone = piece.suffix.ends_with(b"\n") && piece.line != self.line;
         self.entries += u64::from(is_alone);
         self.line = piece.line;
-        match text_at(&entry, "/type").unwrap_or_default() {
-            "session" => self.header(&entry, events),
-            "message" => self.message(&entry, events),
-            "compaction" => self.compaction(&entry, events),
-            "model_change" => self.session.fact("model", text_at(&entry, "/modelId"), events),
-            "thinking_level_change" => {
-                let level = text_at(&entry, "/thinkingLevel");
-                self.session.fact("thinking_level", level, events);
-            }
-            other => {
-                let what = format!("an entry of type '{}'", json::plain(other));
-                events.push(Event::Unknown { what });
-            }
+        self.go_back(&entry, events);
+        self.entry(&entry, events);
+        if let Some(id) = entry_id(&entry) {
+            self.links.add(id);
         }
     }
 }
 
 impl Pi {
+    fn entry(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        match text_at(entry, "/type").unwrap_or_default() {
+            "session" => self.header(entry, events),
+            "message" => self.message(entry, events),
+            "branch_summary" | "custom_message" => self.note(entry, events),
+            "compaction" => self.compaction(entry, events),
+            "model_change" => self.session.fact("model", text_at(entry, "/modelId"), events),
+            "thinking_level_change" => {
+                let level = text_at(entry, "/thinkingLevel");
+                self.session.fact("thinking_level", level, events);
+            }
+            quiet if QUIET.contains(&quiet) => {}
+            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
+    /// An entry may follow an older one.
+    fn go_back(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let back = text_at(entry, "/parentId").and_then(|parent| self.links.back(parent));
+        if back.is_some() {
+            let left = usize::try_from(self.links.messages()).unwrap_or(usize::MAX);
+            self.messages.truncate(left);
+        }
+        events.extend(back);
+    }
+
     fn header(&mut self, header: &Value, events: &mut Vec<Event>) {
         for (key, path) in [
             ("session_id", "/id"),
@@ -110,14 +154,22 @@ impl Pi {
             ("model", "/modelId"),
             ("thinking_level", "/thinkingLevel"),
             ("branched_from", "/branchedFrom"),
+            ("branched_from", "/parentSession"),
         ] {
             self.session.fact(key, text_at(header, path), events);
         }
-        let version = header.get("version").and_then(Value::as_u64).unwrap_or(1);
-        if version > 1 {
-            let what = format!("session version {version}: links between entries are not followed");
-            events.push(Event::Unknown { what });
-        }
+    }
+
+    /// What a summary or an extension tells the model.
+    fn note(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let time = entry.get("timestamp").and_then(json::time);
+        events.push(Event::Message(view(entry).event(MAIN_AGENT, Content::Piece, time, None)));
+        self.add_message();
+    }
+
+    fn add_message(&mut self) {
+        self.messages.push(self.entries.saturating_sub(1));
+        self.links.message();
     }
 
     fn message(&mut self, entry: &Value, events: &mut Vec<Event>) {
@@ -126,10 +178,11 @@ impl Pi {
         let said = text_at(entry, "/message/model").or_else(|| self.session.known("model"));
         let model = said.filter(|_| view.role == Role::Assistant);
         if view.tool_results.is_empty() {
+            self.links.turn();
             events.push(Event::Turn);
         }
         events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
-        self.messages.push(self.entries.saturating_sub(1));
+        self.add_message();
         let blocks = entry.pointer("/message/content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
             if let Some((call, change)) = text_at(block, "/id").zip(file_change(block)) {
@@ -142,19 +195,30 @@ impl Pi {
     }
 
     fn compaction(&mut self, entry: &Value, events: &mut Vec<Event>) {
-        let first_kept = entry.get("firstKeptEntryIndex").and_then(Value::as_u64);
-        if first_kept.is_none() {
-            let what = "a compaction without firstKeptEntryIndex: nothing is kept".to_owned();
+        let keep = self.kept(entry).unwrap_or_else(|| {
+            let what = "a compaction without a first entry that stays: nothing is kept".to_owned();
             events.push(Event::Unknown { what });
-        }
-        let first_kept = first_kept.unwrap_or(self.entries);
-        let keep = self.messages.partition_point(|entry| *entry < first_kept);
+            self.messages.len()..self.messages.len()
+        });
         let time = entry.get("timestamp").and_then(json::time);
         let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
-        let keep_range = keep as u64..self.messages.len() as u64;
-        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep: keep_range });
         // The summary goes with the next compaction, whatever that keeps.
-        self.messages.splice(..keep, [0]);
+        self.messages.splice(..keep.start, [0]);
+        let keep = keep.start as u64..keep.end as u64;
+        self.links.replaced(1, &keep, []);
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
+    }
+
+    /// The messages that stay after a compaction.
+    fn kept(&mut self, entry: &Value) -> Option<Range<usize>> {
+        let index = entry.get("firstKeptEntryIndex").and_then(Value::as_u64);
+        let start = match (index, text_at(entry, "/firstKeptEntryId")) {
+            (Some(index), _) => self.messages.partition_point(|entry| *entry < index),
+            (None, Some(id)) => usize::try_from(self.links.since(id)?.start).ok()?,
+            (None, None) => return None,
+        };
+        let len = self.messages.len();
+        Some(start.min(len)..len)
     }
 }
 
@@ -227,7 +291,7 @@ mod tests {
                 "file a.txt: ho\n",
                 "turn",
                 "main Tool $ ls",
-                "unknown: an entry of type 'surprise'",
+                "unread: surprise",
             ]
         );
     }

@@ -35,6 +35,8 @@ pub(super) const FORMAT: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static RULES: Rules = Rules {

@@ -49,6 +49,8 @@ pub(super) fn outline(events: &[Event]) -> Vec<String> {
         Event::Clear { section } => format!("clear {section}"),
         Event::SystemPrompt { agent, content } => format!("prompt {agent}: {}", text(content)),
         Event::Unknown { what } => format!("unknown: {what}"),
+        Event::Unread { kind } => format!("unread: {kind}"),
+        Event::Back { at, to } => format!("back to {to:?} at {at}"),
         Event::Compact { agent, summary, keep } => {
             let summary: Vec<_> = summary.iter().map(message).collect();
             format!("compact {agent} [{}] {keep:?}", summary.join("; "))

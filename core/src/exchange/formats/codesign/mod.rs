@@ -94,6 +94,8 @@ pub(super) const STORE: Format = Format {
     whole: None,
     archive: Some(import_store),
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a chat.
@@ -108,6 +110,8 @@ pub(super) const SESSION: Format = Format {
     whole: None,
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -76,6 +76,8 @@ pub(super) const FORMAT: Format = Format {
     whole: Some(sections::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

@@ -81,6 +81,8 @@ pub(super) const CONTEXT: Format = Format {
     whole: Some(context::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a mode transition.

@@ -77,6 +77,8 @@ pub(super) const SNAPSHOT: Format = Format {
     whole: Some(sections::apply_document),
     archive: None,
     continues: None,
+    lineage: None,
+    is_rewritten: false,
 };
 
 /// How to read a log.
@@ -91,6 +93,8 @@ pub(super) const EVENTS: Format = Format {
     whole: None,
     archive: None,
     continues: Some("swarm-snapshot"),
+    lineage: None,
+    is_rewritten: false,
 };
 
 static WHOLE: Rules = Rules { cuts: &[], fields: &[] };

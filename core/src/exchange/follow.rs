@@ -322,7 +322,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             write_piece(&mut staging, format, piece)
         })?;
         let (mut joint, is_known) = match relation {
-            Relation::Joined(joint) => (joint, false),
+            Relation::Joined(joint) => (*joint, false),
             Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
         };
         let (branch, tip) = (joint.branch.clone(), staging.tip(&joint.branch));

@@ -149,7 +149,7 @@ pub fn import(
         super::turns::write_piece(&mut staging, format, piece)
     })?;
     let joint = match relation {
-        Relation::Joined(joint) => joint,
+        Relation::Joined(joint) => *joint,
         Relation::Known(branch, head) => {
             drop(pieces);
             return known(repo, options, branch, head, format, input_bytes);

@@ -22,7 +22,7 @@ pub(super) enum Relation {
     /// Every record is known: the branch has it, and nothing is to be done.
     Known(BranchName, ObjectId),
     /// Something follows that the branch does not have.
-    Joined(Joint),
+    Joined(Box<Joint>),
 }
 
 /// Where a file goes on, and what of it was read to find out.
@@ -63,7 +63,7 @@ pub(super) fn rejoin(
 ) -> Result<Relation> {
     let mut alive = candidates(repo, session, format)?;
     if alive.is_empty() {
-        return fresh(repo, session, format).map(Relation::Joined);
+        return fresh(repo, session, format).map(|joint| Relation::Joined(Box::new(joint)));
     }
     let mut differing = Differing::default();
     let mut group: Vec<Piece> = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn rejoin(
             .collect::<Result<Vec<bool>>>()?;
         if !accepted.contains(&true) {
             let joint = join(repo, format, alive, differing, group)?;
-            return Ok(Relation::Joined(joint));
+            return Ok(Relation::Joined(Box::new(joint)));
         }
         let mut accepted = accepted.into_iter();
         alive.retain(|_| accepted.next().unwrap_or(false));
@@ -258,7 +258,7 @@ fn at_end(
     if grown.is_none() {
         return candidate.known(repo);
     }
-    Ok(Relation::Joined(Joint {
+    Ok(Relation::Joined(Box::new(Joint {
         branch: candidate.branch,
         beside: candidate.beside,
         base: Some(candidate.tip),
@@ -271,7 +271,7 @@ fn at_end(
         anew: false,
         apart: false,
         left: None,
-    }))
+    })))
 }
 
 /// The branch, of those without further records, that has most of the file exactly.

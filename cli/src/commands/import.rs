@@ -188,6 +188,10 @@ pub(super) fn print(
     )?;
     for ImportedBranch { branch, turns, messages, .. } in &report.others {
         let branch = out.paint.paint(NAME, branch);
+        if *turns == 0 {
+            writeln!(out, "{branch}: what the session left when it went back")?;
+            continue;
+        }
         let turns = out.paint.paint(STRONG, count(*turns, "turn"));
         writeln!(out, "{branch}: {turns} with {}", count(*messages, "message"))?;
     }

@@ -37,9 +37,9 @@ impl Unread {
         let kinds: Vec<String> = named.chain(more).collect();
         let what = match (all, kinds.len()) {
             (1, _) => {
-                format!("a record of kind {} is kept and not read", self.kinds.keys().next()?)
+                format!("a record of kind {} is not read", self.kinds.keys().next()?)
             }
-            _ => format!("{all} records of kind {} are kept and not read", kinds.join(", ")),
+            _ => format!("{all} records of kind {} are not read", kinds.join(", ")),
         };
         Some(ImportNote { line, offset, what })
     }

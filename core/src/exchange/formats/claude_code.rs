@@ -262,8 +262,11 @@ impl ClaudeCode {
         }
         if (agent == MAIN_AGENT || !self.has_main) && self.begins_turn(line, &view) {
             if agent == MAIN_AGENT {
-                let parent = text_at(line, "/parentUuid");
-                events.extend(parent.and_then(|parent| self.links.back(parent)));
+                events.extend(match line.get("parentUuid") {
+                    Some(Value::String(parent)) => self.links.back(parent),
+                    Some(Value::Null) if view.role == Role::User => self.links.back_to_start(),
+                    _ => None,
+                });
                 self.links.turn();
             }
             events.push(Event::Turn);

@@ -75,6 +75,16 @@ impl Links {
         Some(Event::Back { at: self.pieces.saturating_sub(1), to: Some(place.piece) })
     }
 
+    /// What it means that a turn begins with the current piece and follows no record at all.
+    pub(super) fn back_to_start(&mut self) -> Option<Event> {
+        if self.messages == 0 {
+            return None;
+        }
+        self.messages = 0;
+        self.turn();
+        Some(Event::Back { at: self.pieces.saturating_sub(1), to: None })
+    }
+
     /// Messages in the conversation.
     pub(super) fn messages(&self) -> u64 {
         self.messages

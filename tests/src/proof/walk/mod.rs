@@ -2,8 +2,8 @@
 //!
 //! Snapshots, forks, merges with every policy, picks, going back, undo, redo, removed branches,
 //! collections and packing follow each other on one store, which is opened anew now and then. After
-//! each step the branches and what was touched are what the [`model`] says, and each merge is
-//! [`check`]ed against what it was made of; now and then everything that ever was is read again.
+//! each step the branches and what was touched are what the module `model` says, and each merge is
+//! checked against what it was made of; now and then everything that ever was is read again.
 
 mod check;
 mod model;

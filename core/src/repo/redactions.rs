@@ -106,23 +106,33 @@ impl Repository {
     /// The redactions of this store, as of its refs. Reads nothing where there are none, and the same
     /// ones once.
     ///
+    /// When they are lost there are none: nothing stands for what was redacted then, and it is still
+    /// refused, since the packs know what is gone.
+    ///
     /// # Errors
-    /// `NotFound` or `Corrupt`, naming the ref.
+    /// `Io` when they cannot be read.
     pub fn redactions(&self) -> Result<Arc<Redactions>> {
         let refs = self.refs();
         let Some(RefValue::Object(id)) = refs.value(REDACTIONS_REF) else {
-            return Redactions::load(&self.store, &refs).map(Arc::new);
+            return Ok(Arc::default());
         };
         let mut loaded = self.redactions.lock().unwrap_or_else(PoisonError::into_inner);
         match &loaded.0 {
             Some((of, known)) if of == id => Ok(Arc::clone(known)),
             _ => {
-                let known = Arc::new(Redactions::load(&self.store, &refs)?);
+                let known = match Redactions::load(&self.store, &refs) {
+                    Err(error) if is_lost(&error) => return Ok(Arc::default()),
+                    found => Arc::new(found?),
+                };
                 loaded.0 = Some((*id, Arc::clone(&known)));
                 Ok(known)
             }
         }
     }
+}
+
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 /// The error about content that was redacted and is to be stored again.

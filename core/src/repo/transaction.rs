@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
-use super::redactions::refused;
+use super::redactions::{REDACTIONS_REF, refused};
 use super::{BranchName, Repository, Stamp, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
@@ -363,16 +363,28 @@ struct LinkCheck<'a> {
 }
 
 impl LinkCheck<'_> {
+    /// Refuses content that was redacted. Where the list of it is lost, the packs still know.
+    fn check_redactions(&self) -> Result<()> {
+        if self.repo.refs().value(REDACTIONS_REF).is_none() {
+            return Ok(());
+        }
+        let (redactions, store) = (self.repo.redactions()?, &self.repo.store);
+        let is_redacted =
+            |id: &ObjectId| redactions.contains(id) || store.gone(id) == Some(Gone::Redacted);
+        let blobs = self.staged.iter().filter(|(_, object)| object.kind == Kind::Blob);
+        match blobs.map(|(id, _)| id).find(|id| is_redacted(id)) {
+            Some(id) => Err(refused(id)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what refers to something that is neither staged nor stored. What a collection has
     /// taken away since the transaction began is given back, to be stored again.
     fn run(&self) -> Result<Vec<(ObjectId, Object)>> {
         let mut known = self.repo.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.prepare(self.repo.store.epoch());
         let mut rescued = Vec::new();
-        let redactions = self.repo.redactions()?;
-        if let Some((id, _)) = self.staged.iter().find(|(id, _)| redactions.contains(id)) {
-            return Err(refused(id));
-        }
+        self.check_redactions()?;
         for update in self.refs.values() {
             if let Some(RefValue::Object(target)) = &update.new {
                 self.rely_on(target, &update.name, &mut known, &mut rescued)?;

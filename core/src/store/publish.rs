@@ -145,8 +145,7 @@ impl Store {
             prepared.discard(io)?;
             return Ok(Some(Published::Withheld));
         }
-        let verdict = self.link_last(change, &prepared, newest)?;
-        match verdict {
+        match self.link_last(change, &prepared, newest)? {
             Verdict::Linked => {
                 self.sync_manifest()?;
                 // A repair still needs the damaged ones.

@@ -1,7 +1,7 @@
 //! What to do about a failure, in the words of who reads it.
 
 /// Advice for people at a command line, and for agents and programs that only call operations.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Advice {
     for_commands: Option<String>,
     for_calls: Option<String>,

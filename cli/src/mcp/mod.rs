@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
-    CustomResult, ErrorCode, Implementation, InitializeRequestParams, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResult, Resource, ResourceContents, ResourceTemplate, ServerCapabilities,
-    ServerConfig, Tool, ToolAnnotations,
+    CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResult,
+    Resource, ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -23,7 +23,6 @@ use serde_json::Value;
 use turntree::Error;
 
 use self::input::{Input, TOO_LONG};
-
 use crate::error::{Failure, Result};
 use crate::lines::too_long;
 use crate::service::resource::{Content, Contents, TEMPLATES};
@@ -169,12 +168,8 @@ impl ServerHandler for Server {
         let CustomRequest { method, params, .. } = request;
         let problem = match &*method {
             TOO_LONG => return Err(ErrorData::invalid_request(too_long(), None)),
-            "initialize" => problem::<InitializeRequestParams>(params),
             "tools/call" => problem::<CallToolRequestParams>(params),
             "resources/read" => problem::<ReadResourceRequestParams>(params),
-            "tools/list" | "resources/list" | "resources/templates/list" => {
-                problem::<PaginatedRequestParams>(params)
-            }
             _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)),
         };
         Err(ErrorData::invalid_params(format!("params of {method}: {problem}"), None))

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::error::{Hint, Result};
 
 /// Refuses `dir` when it is broad and nobody said that this is meant.
@@ -29,8 +30,13 @@ pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
         "a directory above the home directory"
     };
     let refused = format!("{} is {what}, which is more than a workspace", dir.display());
-    Err(Error::invalid(refused))
-        .hint(ErrorKind::InvalidInput, "name the directory of a project, or say --allow-broad")
+    Err(Error::invalid(refused)).hint(
+        ErrorKind::InvalidInput,
+        Advice::new(
+            "name the directory of a project, or say --allow-broad",
+            "whoever starts the server names the directory of a project",
+        ),
+    )
 }
 
 /// Where `dir` leads to once all of it is there: what is, is followed, and the rest counts as made.

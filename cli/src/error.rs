@@ -8,6 +8,7 @@ use serde::Serialize;
 use turntree::repo::{Available, AvailableTurn};
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::json;
 use crate::output::stderr_line;
 
@@ -62,7 +63,7 @@ pub(crate) enum Failure {
         /// What went wrong.
         error: Error,
         /// What to do about it.
-        hint: Option<String>,
+        hint: Option<Advice>,
         /// What `--json` calls it, where others have a name for it; else that of its kind.
         name: Option<&'static str>,
     },
@@ -89,11 +90,11 @@ impl From<io::Error> for Failure {
 /// Adds a hint to an error.
 pub(crate) trait Hint<T> {
     /// The same result, and for an error of `kind` what to do about it.
-    fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T>;
+    fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T>;
 }
 
 impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
-    fn hint(self, kind: ErrorKind, hint: impl Into<String>) -> Result<T> {
+    fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T> {
         self.map_err(|failure| match failure.into() {
             Failure::Library { error, hint: None, name } if error.kind() == kind => {
                 Failure::Library { error, hint: Some(hint.into()), name }
@@ -143,7 +144,7 @@ impl From<&Available> for Left {
 
 impl Failure {
     /// An error, and what to do about it.
-    pub(crate) fn hinted(error: Error, hint: impl Into<String>) -> Self {
+    pub(crate) fn hinted(error: Error, hint: impl Into<Advice>) -> Self {
         Self::Library { error, hint: Some(hint.into()), name: None }
     }
 
@@ -166,8 +167,8 @@ impl Failure {
         }
     }
 
-    /// The error as one JSON object, as `--json` prints it, with the hint at the end of the message. It
-    /// is short even if what was asked for is not.
+    /// The error as one JSON object, as `--json` prints it, with the hint for who calls operations at
+    /// the end of the message. It is short even if what was asked for is not.
     pub(crate) fn to_json(&self) -> String {
         match self {
             Self::Output(_) => Report::new("io", self.message()).to_json(),
@@ -178,7 +179,7 @@ impl Failure {
                     report.message.truncate(cut);
                     report.message.push('…');
                 }
-                if let Some(hint) = hint {
+                if let Some(hint) = hint.as_ref().and_then(Advice::for_calls) {
                     report.message = format!("{} ({hint})", report.message);
                 }
                 report.to_json()
@@ -222,7 +223,8 @@ impl Failure {
                 self.exit()
             }
             Self::Library { error, hint, name } => {
-                let report = Report::of(error, hint.as_deref());
+                let hint = hint.as_ref().and_then(Advice::for_commands);
+                let report = Report::of(error, hint);
                 Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
                 self.exit()
             }
@@ -399,7 +401,7 @@ mod tests {
         let failed = |kind| Err::<(), _>(Error::new(kind, "x"));
         let hinted = failed(ErrorKind::NotFound).hint(ErrorKind::NotFound, "look again");
         assert!(
-            matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again")
+            matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again".into())
         );
         let other = failed(ErrorKind::Io).hint(ErrorKind::NotFound, "look again");
         assert!(matches!(other, Err(Failure::Library { hint: None, .. })));

@@ -18,6 +18,7 @@ use turntree::repo::{Repository, Resolver, Stamp};
 use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::args::Global;
 use crate::clock;
 use crate::error::{Failure, Hint, Result};
@@ -40,7 +41,11 @@ const BRANCH: &str = "TURNTREE_BRANCH";
 const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
 const OFF: &str = "off";
 
-const NO_STORE: &str = "make one with 'turntree init', or begin with 'turntree import FILE'";
+/// What to do where there is no store.
+fn no_store() -> Advice {
+    let for_commands = "make one with 'turntree init', or begin with 'turntree import FILE'";
+    Advice::new(for_commands, "the first snapshot makes it")
+}
 
 /// One run of the program.
 #[derive(Debug)]
@@ -286,7 +291,11 @@ pub(crate) fn check_may_switch() -> Result<()> {
         None => Ok(()),
         Some(name) => {
             let error = Error::invalid(format!("{BRANCH} is {name}: HEAD is for others to switch"));
-            Err(Failure::hinted(error, format!("set {BRANCH} to another branch, or unset it")))
+            let hint = Advice::new(
+                format!("set {BRANCH} to another branch, or unset it"),
+                "name the branch in each call: in revision, and in session and branch",
+            );
+            Err(Failure::hinted(error, hint))
         }
     }
 }
@@ -366,11 +375,11 @@ fn open_quietly(location: &Location) -> Result<Repository> {
     let Location { dir, found } = location;
     if is_absent(dir)? {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
-        return Err(Failure::hinted(missing, NO_STORE));
+        return Err(Failure::hinted(missing, no_store()));
     }
     Repository::open(Arc::new(RealIo), dir, open_options())
         .map_err(|error| denied(dir, error))
-        .hint(ErrorKind::NotFound, NO_STORE)
+        .hint(ErrorKind::NotFound, no_store())
 }
 
 /// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a

@@ -154,13 +154,13 @@ pub(crate) struct Moved {
     pub(crate) branch: String,
     /// Turn of the commit.
     pub(crate) turn: Option<u64>,
-    /// The pin on it, for `snapshot --pin`.
+    /// The pin on it, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<String>,
-    /// What was captured, for `snapshot --workspace`.
+    /// What was captured of a workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<Workspace>,
-    /// Whether it was due, for `snapshot --usage`.
+    /// Whether it was due, where that was asked by usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watched>,
 }

@@ -23,6 +23,7 @@
 //! | `render/` | text for people: graph, diff, one-liners |
 //! | `commands/` | one file a verb |
 
+mod advice;
 mod args;
 mod breadth;
 mod clock;
@@ -32,6 +33,7 @@ mod error;
 mod hook;
 mod invocation;
 mod json;
+mod lines;
 mod live;
 mod mcp;
 mod output;

@@ -12,6 +12,7 @@ use turntree::workspace::{
 };
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
@@ -117,7 +118,9 @@ impl BringBack {
         let reason = format!("{} {}", self.verb, self.restore.branch);
         let done = prepared.apply(&stamp, &reason).hint(
             ErrorKind::Conflict,
-            "another process changed the branch meanwhile, and nothing was done: try again",
+            Advice::anyone(
+                "another process changed the branch meanwhile, and nothing was done: try again",
+            ),
         )?;
         remember(repo, cache.as_ref(), done.plan.before.as_ref());
         Ok(done)
@@ -211,7 +214,9 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     let place = |error: Error| error.at("the workspace");
     Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
         Failure::Library { error, hint, name } => {
-            let hint = hint.or_else(|| Some("--workspace names where it is now".into()));
+            let for_calls = "only whoever starts the server names another";
+            let named = || Advice::new("--workspace names where it is now", for_calls);
+            let hint = Some(hint.unwrap_or_else(named));
             Failure::Library { error: place(error), hint, name }
         }
         failure => failure,
@@ -264,7 +269,9 @@ pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&Arranged>) -> R
         "{failed} of {all} files are not as they should be, the first is {}: {worst}",
         place.display()
     );
-    let hint =
-        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback";
+    let hint = Advice::new(
+        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback",
+        "the same restore again finishes, with a plan_id of now",
+    );
     Err(Failure::hinted(Error::new(kind, message), hint))
 }

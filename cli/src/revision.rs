@@ -5,6 +5,7 @@ use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{BranchName, Repository, Resolver, Revision};
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::clock;
 use crate::error::{Hint, Result};
 
@@ -50,7 +51,11 @@ pub(crate) fn with_resolver<T>(
     let now = clock::now()?;
     let parse = |text: &str| clock::parse_moment(text, now);
     let answer = ask(&Resolver::new(repo).with_times(&parse));
-    answer.hint(ErrorKind::NotFound, "'turntree branch' and 'turntree log' show what there is")
+    let hint = Advice::new(
+        "'turntree branch' and 'turntree log' show what there is",
+        "branch lists the branches, log the snapshots; all = true those of every session",
+    );
+    answer.hint(ErrorKind::NotFound, hint)
 }
 
 /// The branch that `--session` and `--branch` name; HEAD says what they leave open.

@@ -3,7 +3,7 @@
 //! Methods are the operations of [`Service`], and `describe`, which lists them. Batches are refused:
 //! who has several requests writes several lines, without waiting for answers.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,10 +11,8 @@ use turntree::Error;
 
 use crate::error::{Failure, Result};
 use crate::json::SCHEMA;
+use crate::lines::{Line, next_line, too_long};
 use crate::service::{Operation, Service};
-
-/// Longest line, without its end.
-const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// Codes of JSON-RPC. Failures of operations have [`FAILED`] less the exit code of the program.
 const PARSE_ERROR: i64 = -32700;
@@ -65,20 +63,10 @@ pub(crate) fn serve(
     output: &mut dyn Write,
 ) -> Result<()> {
     let failed = |error| Error::io("read standard input", error);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = input.take(MAX_LINE_BYTES + 1).read_until(b'\n', &mut line).map_err(failed)?;
-        if read == 0 {
-            return Ok(());
-        }
-        let is_whole = line.ends_with(b"\n");
-        let answer = if !is_whole && line.len() as u64 > MAX_LINE_BYTES {
-            input.skip_until(b'\n').map_err(failed)?;
-            let message = format!("a line is longer than {MAX_LINE_BYTES} bytes");
-            Some(refusal(&Value::Null, INVALID_REQUEST, message))
-        } else {
-            answer(service, &line)
+    while let Some(line) = next_line(input).map_err(failed)? {
+        let answer = match line {
+            Line::Whole(line) => answer(service, &line),
+            Line::TooLong { id } => Some(refusal(&id, INVALID_REQUEST, too_long())),
         };
         if let Some(answer) = answer {
             output.write_all(answer.as_bytes())?;
@@ -86,6 +74,7 @@ pub(crate) fn serve(
             output.flush()?;
         }
     }
+    Ok(())
 }
 
 /// The answer to a line, if it gets one: an empty line and a notification do not.

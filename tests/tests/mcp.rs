@@ -1,5 +1,6 @@
 //! `turntree mcp`: tools and resources of the Model Context Protocol.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -99,11 +100,155 @@ fn a_failure_is_an_answer_with_its_kind() {
     assert_eq!(error["oldest_available"]["turn"], 4);
     let unknown = server.call("tools/call", &json!({"name": "drop"})).unwrap_err();
     assert_eq!(unknown["code"], -32602);
+    for (method, params) in [
+        ("tools/call", json!({})),
+        ("tools/call", json!({"name": 7})),
+        ("tools/call", json!({"name": "status", "arguments": []})),
+        ("tools/call", json!({"name": "status", "arguments": "x"})),
+        ("resources/read", json!({"uri": 7})),
+    ] {
+        let error = server.call(method, &params).unwrap_err();
+        assert_eq!(error["code"], -32602, "{method} {params}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(method), "{error}");
+    }
+    assert_eq!(server.call("tools/drop", &json!({})).unwrap_err()["code"], -32601);
     let huge = json!({"revision": "x".repeat(1 << 20)});
     let error = server.tool("show", &huge).unwrap_err();
     assert_eq!(error["error"], "not-found");
     assert!(error["message"].as_str().unwrap().len() < 4000);
     server.tool("status", &json!({})).unwrap();
+}
+
+#[test]
+fn what_a_failure_advises_is_a_call_and_no_command() {
+    let (place, server, _) = with_turns(2);
+    let nowhere = Place::new(PROGRAM);
+    let servers = [server, place.mcp(&[]), place.mcp(&["--read-only"]), nowhere.mcp(&[])];
+    let [server, alone, looking, empty] = servers.map(RefCell::new);
+    let summary = json!({"revision": "plan-b", "messages": "summary"});
+    let ours = json!({"revision": "plan-b", "messages": "ours", "summary": "s"});
+    let plan_b = json!({"action": "fork", "name": "plan-b"});
+    for (server, name, arguments, advice) in [
+        (&server, "show", json!({"revision": "nowhere"}), "log the snapshots"),
+        (&server, "merge", summary, "give it as summary"),
+        (&server, "merge", ours, "messages = summary"),
+        (&server, "merge", json!({"revision": "HEAD:files"}), "only takes a part"),
+        (&server, "branch", plan_b, "action = switch"),
+        (&server, "search", json!({"pattern": "x", "session": "none"}), "all = true"),
+        (&server, "restore", json!({"revision": "HEAD~1", "dry_run": false}), "dry_run first"),
+        (&alone, "restore", json!({"revision": "HEAD~1"}), "only = [\"conversation\"]"),
+        (&alone, "snapshot", json!({"message": "m", "files": true}), "without files = true"),
+        (&looking, "merge", json!({"revision": "plan-b"}), "to look only"),
+        (&empty, "status", json!({}), "the first snapshot makes it"),
+    ] {
+        let error = server.borrow_mut().tool(name, &arguments).unwrap_err();
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(advice), "{name} {arguments}: {message}");
+        assert!(!message.contains("--") && !message.contains("'turntree "), "{name}: {message}");
+    }
+}
+
+#[test]
+fn a_window_that_is_too_small_is_told_what_it_may_be() {
+    let (_place, mut server, _) = with_turns(2);
+    for window in [0, 1, 51] {
+        let error = server.tool("spiral", &json!({"window": window})).unwrap_err();
+        assert_eq!(error["message"], format!("window is {window}: expected 2 to 50"));
+    }
+    server.tool("spiral", &json!({"window": 2})).unwrap();
+    let error = server.tool("search", &json!({"pattern": "x", "context": 11})).unwrap_err();
+    assert_eq!(error["message"], "context is 11: expected 0 to 10");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_answered_and_the_next_one_too() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let long = "x".repeat(17 << 20);
+    let call = json!({"name": "snapshot", "arguments": {"message": long}}).to_string();
+    let mut server = place.mcp(&[]);
+    for (line, id) in [
+        (
+            format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{call}}}"#),
+            json!("a"),
+        ),
+        (format!(r#"{{"method":"tools/call","params":{call},"jsonrpc":"2.0","id":7}}"#), json!(7)),
+        (long, Value::Null),
+    ] {
+        server.send(&line);
+        // Asked at once, so that a server that says nothing to the line is found out.
+        let asked = server.ask("ping", &json!({}));
+        let mut answers = [server.receive(), server.receive()];
+        answers.sort_by_key(|answer| answer["id"] == asked);
+        let [answer, _] = answers;
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &id), "{answer}");
+        assert_eq!(server.tool("status", &json!({})).unwrap()["turn"], 1);
+    }
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn ids_are_short_and_name_what_they_are_of() {
+    let (place, mut server, uri) = with_turns(3);
+    let mut whole = place.server(&["serve", "--stdio", "--workspace", "work"]);
+    for (name, arguments) in [
+        ("status", json!({})),
+        ("log", json!({"all": true})),
+        ("show", json!({})),
+        ("show", json!({"revision": "HEAD:agents/main/messages"})),
+        ("show", json!({"revision": "HEAD:scratchpad/note"})),
+        ("diff", json!({"old": "turn:1"})),
+        ("search", json!({"pattern": "note"})),
+        ("branch", json!({})),
+        ("merge", json!({"revision": "plan-b", "dry_run": true})),
+        ("restore", json!({"revision": "turn:1"})),
+        ("read_vfs", json!({"uri": uri, "limit": 10})),
+    ] {
+        let told = server.tool(name, &arguments).unwrap();
+        let expected = whole.call(name, &arguments).unwrap();
+        assert!(check_short(&told, &expected) > 0, "{name} {arguments}: {told}");
+    }
+    let logged = server.tool("log", &json!({})).unwrap();
+    let first = logged["snapshots"][2]["id"].as_str().unwrap();
+    let shown = server.tool("show", &json!({"revision": first})).unwrap();
+    assert_eq!(shown["snapshot"]["turn"], 1);
+    let moved = server.tool("snapshot", &json!({"message": "m"})).unwrap();
+    assert_eq!(moved["id"].as_str().unwrap().len(), 12);
+    // What only looks like an id is content, and stays whole.
+    let hash = "ab".repeat(32);
+    let note = json!({"scratchpad": {"id": {"content": hash}}});
+    server.tool("snapshot", &json!({"message": hash, "state": note})).unwrap();
+    let shown = server.tool("show", &json!({"revision": "HEAD:scratchpad/id"})).unwrap();
+    assert!(shown["entry"]["text"].as_str().unwrap().contains(&hash), "{shown}");
+    assert_eq!(server.tool("log", &json!({"limit": 1})).unwrap()["snapshots"][0]["message"], hash);
+}
+
+/// Checks that `told` is `whole` with short ids, but for what is only handed back; returns how many.
+fn check_short(told: &Value, whole: &Value) -> usize {
+    match (told, whole) {
+        (Value::Object(told), Value::Object(whole)) => {
+            assert_eq!(told.len(), whole.len());
+            let is_handed_back = |key: &str| ["plan_id", "next_cursor"].contains(&key);
+            let members = told.iter().filter(|(key, _)| !is_handed_back(key));
+            members.map(|(key, value)| check_short(value, &whole[key])).sum()
+        }
+        (Value::Array(told), Value::Array(whole)) => {
+            assert_eq!(told.len(), whole.len());
+            told.iter().zip(whole).map(|(told, whole)| check_short(told, whole)).sum()
+        }
+        (Value::String(told), Value::String(whole)) if is_id(whole) => {
+            assert_eq!(told, &whole[..12]);
+            1
+        }
+        (told, whole) => {
+            assert_eq!(told, whole);
+            0
+        }
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[test]

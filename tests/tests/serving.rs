@@ -118,8 +118,17 @@ fn what_is_no_request_is_refused_and_the_next_one_is_answered() {
         assert_eq!(answer["error"]["code"], code, "{line}: {answer}");
         assert!(answer.get("result").is_none());
     }
-    server.send(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(17 << 20)));
-    assert_eq!(server.receive()["error"]["code"], -32600, "a line that is too long");
+    let long = "x".repeat(17 << 20);
+    for (line, id) in [
+        (format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{long}"}}"#), json!(1)),
+        (format!(r#"{{"method":"{long}","jsonrpc":"2.0","id":"a"}}"#), json!("a")),
+        (long, Value::Null),
+    ] {
+        server.send(&line);
+        let answer = server.receive();
+        assert_eq!(answer["error"]["code"], -32600, "a line that is too long");
+        assert_eq!(answer["id"], id);
+    }
     let deep = "[".repeat(100_000);
     server.send(&deep);
     assert_eq!(server.receive()["error"]["code"], -32700, "a line that is too deep");
@@ -139,6 +148,20 @@ fn errors_have_the_data_that_the_command_line_prints() {
     assert_eq!(error["data"]["oldest_available"]["turn"], 4);
     let error = server.call("restore", &json!({"revision": "turn:1"})).unwrap_err();
     assert_eq!(error["data"]["error"], "snapshot_expired");
+}
+
+#[test]
+fn ids_are_whole_and_advice_names_methods() {
+    let place = Place::new(PROGRAM);
+    let _ = place.with_turns(1);
+    let mut server = serve(&place);
+    let logged = server.call("log", &json!({})).unwrap();
+    assert_eq!(logged["snapshots"][0]["id"].as_str().unwrap().len(), 64);
+    let error = server.call("show", &json!({"revision": "nowhere"})).unwrap_err();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("log the snapshots") && !message.contains("'turntree"), "{message}");
+    let error = server.call("spiral", &json!({"window": 1})).unwrap_err();
+    assert_eq!(error["message"], "window is 1: expected 2 to 50");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use turntree::Error;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 
+use crate::advice::Advice;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, check_may_switch, stamp};
@@ -76,7 +77,10 @@ pub(crate) fn fork(
     let branch = BranchName::new(session.unwrap_or(named), name)?;
     if repo.tip(&branch).is_some() {
         let taken = Error::invalid(format!("branch {branch} exists already"));
-        let hint = "choose another name, or 'turntree switch' to it";
+        let hint = Advice::new(
+            "choose another name, or 'turntree switch' to it",
+            "choose another name, or call branch with action = switch",
+        );
         return Err(Failure::hinted(taken, hint));
     }
     let mut change = repo.begin();

@@ -15,6 +15,7 @@ use turntree::repo::{
 use turntree::{Error, ErrorKind};
 
 use super::log::Walk;
+use crate::advice::Advice;
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
@@ -225,7 +226,10 @@ pub(crate) fn scopes(
     let first = branches.remove(own);
     if first.is_none() && !all {
         let missing = Error::not_found(format!("session {own} has no snapshot"));
-        return Err(Failure::hinted(missing, "--all searches every session"));
+        return Err(Failure::hinted(
+            missing,
+            Advice::new("--all searches every session", "all = true searches every session"),
+        ));
     }
     let others = branches.into_values().filter(|_| all);
     let scope = |mut starts: Vec<(_, Option<BranchName>)>| {

@@ -13,6 +13,7 @@ use turntree::{Error, ErrorKind};
 
 use super::lesson_fields::LessonFields;
 use super::lesson_file::{Export, Import};
+use crate::advice::Advice;
 use crate::clock;
 use crate::complete::{lessons, revisions, sessions};
 use crate::error::{Answer, Failure, Hint, Result};
@@ -243,7 +244,7 @@ impl Target {
         let branch = self.branch(repo)?;
         let mut transaction = repo.begin();
         let Some(tip) = transaction.tip(&branch) else {
-            let hint = "lessons belong to a session: take a snapshot first";
+            let hint = Advice::anyone("lessons belong to a session: take a snapshot first");
             let error = Error::not_found(format!("{branch} has no snapshot yet"));
             return Err(Failure::hinted(error, hint));
         };
@@ -266,7 +267,9 @@ impl Target {
             made = Some((id, transaction.commit(&id)?.turn));
             transaction.finish(&stamp, &format!("lesson {verb} {branch}")).hint(
                 ErrorKind::Conflict,
-                "another process put a snapshot on this branch meanwhile: try again",
+                Advice::anyone(
+                    "another process put a snapshot on this branch meanwhile: try again",
+                ),
             )?;
         }
         Ok(Changed { branch, changes, lessons, made })

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::mcp;
-use crate::service::{Options, Service, end_on_signals};
+use crate::service::{Ids, Options, Service, end_on_signals};
 
 /// Serve the Model Context Protocol to an agent, over standard input and output
 ///
@@ -27,7 +27,7 @@ pub(crate) struct Mcp {
 
 impl Mcp {
     pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let service = Arc::new(Service::new(run, &self.options)?);
+        let service = Arc::new(Service::new(run, &self.options, Ids::Short)?);
         end_on_signals(&service)?;
         // The server's threads write to stdout, so this one must not hold it.
         run.out.hand_over();

@@ -16,8 +16,9 @@ use turntree::repo::{
 };
 use turntree::{Error, ErrorKind};
 
+use crate::advice::Advice;
 use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
+use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
 use crate::output::{ID, NAME, Output};
@@ -62,7 +63,10 @@ pub(crate) fn merge(
     let mut change = repo.begin();
     let staged = change.merge(&request, &stamp).hint(
         ErrorKind::NotFound,
-        "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
+        Advice::new(
+            "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
+            "branch lists branches, show what is in a snapshot",
+        ),
     )?;
     let turn = change.commit(&staged.commit)?.turn;
     let reason = format!("merge {} into {}", request.label, request.into);
@@ -157,10 +161,15 @@ impl How {
         match (self.messages, summary) {
             (Messages::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
             (Messages::Summary, None) => {
-                Err(Error::invalid("--messages summary takes the text with --summary").into())
+                let error = Error::invalid("a merge with a summary takes its text");
+                let (command, call) = ("give it with --summary", "give it as summary");
+                Err(Failure::hinted(error, Advice::new(command, call)))
             }
             (_, Some(_)) => {
-                Err(Error::invalid("a summary goes with --messages summary alone").into())
+                let error =
+                    Error::invalid("a summary is for a merge with messages by summary alone");
+                let (command, call) = ("say --messages summary", "call it with messages = summary");
+                Err(Failure::hinted(error, Advice::new(command, call)))
             }
             (Messages::Append, None) => Ok(MessagePolicy::Append),
             (Messages::Ours, None) => Ok(MessagePolicy::Ours),
@@ -181,7 +190,7 @@ impl How {
         reason: &str,
     ) -> Result<()> {
         if is_changed && !self.dry_run {
-            change.finish(&stamp()?, reason).hint(ErrorKind::Conflict, RACE)?;
+            change.finish(&stamp()?, reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
         }
         Ok(())
     }
@@ -198,10 +207,8 @@ fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> 
     let found = resolve(repo, revision)?;
     if found.path.is_some() {
         let message = format!("'{revision}' names an entry: expected a snapshot");
-        return Err(crate::error::Failure::hinted(
-            Error::invalid(message),
-            "'--only PATH' takes a part of one",
-        ));
+        let hint = Advice::new("'--only PATH' takes a part of one", "only takes a part of one");
+        return Err(Failure::hinted(Error::invalid(message), hint));
     }
     let label = found.branch.as_ref().map(BranchName::to_string);
     Ok((found.commit, label.unwrap_or_else(|| found.commit.short(ID_DIGITS))))

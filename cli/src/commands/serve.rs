@@ -9,7 +9,7 @@ use turntree::Error;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::rpc;
-use crate::service::{Options, Service, end_on_signals};
+use crate::service::{Ids, Options, Service, end_on_signals};
 
 /// Serve other programs, JSON-RPC 2.0 in lines over standard input and output
 ///
@@ -34,7 +34,7 @@ impl Serve {
             let error = Error::invalid("serve takes --stdio: it listens nowhere else");
             return Err(Failure::hinted(error, "turntree serve --stdio"));
         }
-        let service = Arc::new(Service::new(run, &self.options)?);
+        let service = Arc::new(Service::new(run, &self.options, Ids::Whole)?);
         end_on_signals(&service)?;
         rpc::serve(&service, &mut BufReader::new(stdin().lock()), &mut run.out)?;
         Ok(Answer::Yes)

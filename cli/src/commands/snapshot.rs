@@ -14,6 +14,7 @@ use turntree::workspace::workspace_metadata;
 
 use super::transition::{self, Request, Transitions};
 use super::watching::{Due, Watching};
+use crate::advice::Advice;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
@@ -206,7 +207,7 @@ impl Snapshot {
         let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
         change.finish(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
-            "another process put a snapshot on this branch meanwhile: try again",
+            Advice::anyone("another process put a snapshot on this branch meanwhile: try again"),
         )?;
         if let Some(workspace) = &workspace {
             workspace.keep(repo, &tree);

@@ -14,7 +14,7 @@ pub(crate) struct Merged {
     pub(crate) session: String,
     /// The branch that it came into.
     pub(crate) branch: String,
-    /// Its newest commit; `null` with `--dry-run`.
+    /// Its newest commit; `null` on a dry run.
     pub(crate) id: Option<String>,
     pub(crate) turn: Option<u64>,
     /// What both were compared with; `null` when they share nothing.

@@ -10,6 +10,7 @@
 
 mod branch;
 mod diff;
+mod ids;
 mod lessons;
 mod log;
 mod merge;
@@ -43,6 +44,8 @@ use crate::complete::{revisions, sessions};
 use crate::error::{Exit, Failure, Result};
 use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
 use crate::live::client_session;
+
+pub(crate) use ids::Ids;
 
 /// Every operation, in the order of work.
 pub(crate) const OPERATIONS: [Operation; 12] = [
@@ -147,6 +150,7 @@ pub(crate) struct Service {
     branch: Mutex<Option<BranchName>>,
     workspace: Option<PathBuf>,
     pub(crate) read_only: bool,
+    ids: Ids,
     /// Held by a call that may change something.
     changing: Mutex<()>,
 }
@@ -167,15 +171,16 @@ impl Service {
             branch: Mutex::default(),
             workspace: None,
             read_only: true,
+            ids: Ids::Whole,
             changing: Mutex::default(),
         }
     }
 
     /// A server of the store that a run of the program is about.
-    pub(crate) fn new(run: &Invocation, options: &Options) -> Result<Self> {
+    pub(crate) fn new(run: &Invocation, options: &Options, ids: Ids) -> Result<Self> {
         let Options { session, branch, workspace, read_only } = options;
         let mut location = run.locate()?;
-        location.dir = absolute(&location.dir)?;
+        location = Location { dir: absolute(&location.dir)?, found: "the store of this server" };
         let head = || match is_absent(&location.dir)? {
             true => Ok(DEFAULT_SESSION.to_owned()),
             false => Ok::<_, Failure>(open(&location)?.head()?.branch.session().to_owned()),
@@ -194,6 +199,7 @@ impl Service {
             branch: Mutex::new(branch),
             workspace,
             read_only: *read_only,
+            ids,
             changing: Mutex::default(),
         })
     }
@@ -222,8 +228,12 @@ impl Service {
             return Err(Error::new(ErrorKind::Conflict, "cancelled before it began").into());
         }
         let call = Call::new(self);
-        let answer = (operation.run)(&call, arguments);
-        if let Some(opened) = call.opened.into_inner().filter(|_| self.maintains) {
+        let mut answer = (operation.run)(&call, arguments);
+        let Some(opened) = call.opened.into_inner() else { return answer };
+        if let (Ids::Short, Ok(answer)) = (self.ids, &mut answer) {
+            ids::shorten(answer, &opened.repo);
+        }
+        if self.maintains {
             opened.look_after();
         }
         answer
@@ -283,7 +293,7 @@ impl<'s> Call<'s> {
         match self.service.read_only {
             false => Ok(()),
             true => {
-                let message = "this server changes nothing: it was started with --read-only";
+                let message = "this server changes nothing: it was started to look only";
                 Err(Error::new(ErrorKind::Unsupported, message).into())
             }
         }

@@ -1,5 +1,7 @@
 //! Parts of long answers: how much one call gets, and where the next goes on.
 
+use std::ops::RangeInclusive;
+
 use turntree::{Error, Result};
 
 /// Bytes of text that a call gets by default, and at most.
@@ -15,11 +17,19 @@ pub(super) const MAX_ITEMS: u64 = 500;
 /// # Errors
 /// `InvalidInput` for none or too many.
 pub(super) fn limit(asked: Option<u64>, default: u64, max: u64) -> Result<usize> {
-    let limit = asked.unwrap_or(default);
-    if limit == 0 || limit > max {
-        return Err(Error::invalid(format!("limit is {limit}: expected 1 to {max}")));
+    within("limit", asked.unwrap_or(default), 1..=max)
+}
+
+/// The number of an argument that has bounds.
+///
+/// # Errors
+/// `InvalidInput` for one beyond them.
+pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Result<usize> {
+    if !bounds.contains(&asked) {
+        let (least, most) = bounds.into_inner();
+        return Err(Error::invalid(format!("{name} is {asked}: expected {least} to {most}")));
     }
-    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+    Ok(usize::try_from(asked).unwrap_or(usize::MAX))
 }
 
 /// A part of something.

@@ -18,6 +18,7 @@ use turntree::{Error, ErrorKind};
 
 use super::page::{Part, items};
 use super::{Call, Service};
+use crate::advice::Advice;
 use crate::commands::{ls, show};
 use crate::error::{Failure, Result};
 use crate::json;
@@ -198,7 +199,7 @@ fn decode(coded: &str) -> Option<String> {
 fn whole(bytes: &[u8], hint: &str) -> Result<Contents> {
     if bytes.len() > MAX_BYTES {
         let limit = Error::limit("bytes of a resource", MAX_BYTES as u64, bytes.len() as u64);
-        return Err(Failure::hinted(limit, hint));
+        return Err(Failure::hinted(limit, Advice::calls(hint)));
     }
     Ok(match std::str::from_utf8(bytes) {
         Ok(text) => Contents { media: TEXT, content: Content::Text(text.to_owned()) },

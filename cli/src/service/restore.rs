@@ -12,6 +12,7 @@ use turntree::{Error, ErrorKind};
 
 use super::snapshot::no_workspace;
 use super::{Call, Effect, Request};
+use crate::advice::Advice;
 use crate::error::{Failure, Result};
 use crate::json;
 use crate::render::ID_DIGITS;
@@ -83,7 +84,7 @@ impl Request for Restore {
             None if destructive && !dry_run => {
                 let error =
                     Error::invalid("this overwrites or deletes files, so it takes a plan_id");
-                return Err(Failure::hinted(error, "call it without dry_run first"));
+                return Err(Failure::hinted(error, Advice::calls("call it without dry_run first")));
             }
             _ => {}
         }
@@ -117,7 +118,11 @@ impl Restore {
         let workspace = match (only.reaches_files(), call.workspace()) {
             (true, Some(dir)) => Some(checked(dir, false)?),
             // Nobody's word but that of who started the server says where files are written.
-            (true, None) if has_files => return Err(no_workspace()),
+            (true, None) if has_files => {
+                return Err(no_workspace(
+                    "all but the files comes back with only = [\"conversation\"]",
+                ));
+            }
             _ => None,
         };
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
@@ -146,7 +151,7 @@ fn stale() -> Failure {
         ErrorKind::Conflict,
         "this plan_id is not that of what would be done now, and nothing was done",
     );
-    Failure::hinted(error, "look at the plan again: call it without plan_id")
+    Failure::hinted(error, Advice::calls("look at the plan again: call it without plan_id"))
 }
 
 /// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
 use turntree::repo::{GrepQuery, LinePattern, PatternOptions, Wanted};
 
-use super::page::{items, limit};
+use super::page::{items, limit, within};
 use super::{Call, Effect, Request};
 use crate::commands::grep::{RoleName, record, scopes};
 use crate::error::Result;
@@ -85,10 +85,7 @@ impl Request for Search {
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<Places> {
-        let around = match self.context {
-            0 => 0,
-            lines => limit(Some(lines), 0, MAX_AROUND).map_err(|error| error.at("context"))?,
-        };
+        let around = within("context", self.context, 0..=MAX_AROUND)?;
         let limit = limit(self.limit, PLACES, MAX_PLACES)?;
         let (fixed, ignore_case, word) = (self.fixed, self.ignore_case, self.word);
         let pattern = LinePattern::new(&self.pattern, PatternOptions { fixed, ignore_case, word })?;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use turntree::{Error, ErrorKind};
 
 use super::{Call, Effect, Request};
+use crate::advice::Advice;
 use crate::commands::snapshot::Snapshot as Command;
 use crate::error::{Failure, Result};
 use crate::json;
@@ -53,7 +54,7 @@ impl Request for Snapshot {
         call.check_may_change()?;
         let workspace = call.workspace().filter(|_| self.files != Some(false));
         if workspace.is_none() && self.files == Some(true) {
-            return Err(no_workspace());
+            return Err(no_workspace("call it without files = true"));
         }
         let command = Command {
             message: Some(self.message),
@@ -88,8 +89,8 @@ fn keep_first(skipped: &mut Vec<json::Skipped>) {
     }
 }
 
-/// The failure of a call that needs a workspace, on a server that has none.
-pub(super) fn no_workspace() -> Failure {
+/// The failure of a call that needs a workspace, on a server that has none, and how to do `without`.
+pub(super) fn no_workspace(without: &str) -> Failure {
     let error = Error::new(ErrorKind::Unsupported, "this server has no workspace");
-    Failure::hinted(error, "start it with --workspace DIR")
+    Failure::hinted(error, Advice::calls(without))
 }

@@ -5,14 +5,15 @@ use serde::Deserialize;
 use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
 use turntree::repo::HEAD;
 
-use super::page::limit;
+use super::page::within;
 use super::{Call, Effect, Request};
 use crate::commands::spiral::record;
 use crate::error::Result;
 use crate::json;
 use crate::revision::resolve;
 
-/// Largest window.
+/// Smallest and largest window.
+const MIN_WINDOW: u64 = 2;
 const MAX_WINDOW: u64 = 50;
 
 /// Which turns.
@@ -35,9 +36,8 @@ impl Request for Spiral {
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<json::Spiral> {
-        let asked = self.window.map(|window| if window < 2 { 0 } else { window });
-        let window = limit(asked, SPIRAL_WINDOW as u64, MAX_WINDOW);
-        let window = window.map_err(|error| error.at("window"))?;
+        let window = self.window.unwrap_or(SPIRAL_WINDOW as u64);
+        let window = within("window", window, MIN_WINDOW..=MAX_WINDOW)?;
         let repo = call.open()?;
         let newest = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
         Ok(record(&find_spiral(&steps(&repo, &newest)?, window)))

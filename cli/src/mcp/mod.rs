@@ -4,26 +4,29 @@
 //! The protocol is the SDK's: this file says what there is, runs each call on a thread of its own, and
 //! turns failures into tool errors that name their kind as `--json` does.
 
+mod input;
+
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest,
+    CustomResult, ErrorCode, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResult,
+    Resource, ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use turntree::Error;
 
+use self::input::{Input, TOO_LONG};
 use crate::error::{Failure, Result};
+use crate::lines::too_long;
 use crate::service::resource::{Content, Contents, TEMPLATES};
 use crate::service::{Effect, Operation, Service};
-
-/// Longest message; a longer one is passed over.
-const MAX_LINE_BYTES: usize = 16 << 20;
 
 const INSTRUCTIONS: &str = "\
 turntree keeps what an agent knows, turn by turn: conversation, notes, memory and files. \
@@ -39,9 +42,10 @@ pub(crate) fn serve(service: Arc<Service>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
     let ended = runtime.block_on(async {
-        let (stdin, stdout) = rmcp::transport::stdio();
-        let transport =
-            AsyncRwTransport::new_server(stdin, stdout).with_max_line_length(MAX_LINE_BYTES);
+        let (_, stdout) = rmcp::transport::stdio();
+        let transport = AsyncRwTransport::new_server(Input::stdin(), stdout);
+        // The input bounds its lines, and says so when one is too long.
+        let transport = transport.with_max_line_length(usize::MAX);
         // Only a client that goes before it said who it is does not get this far.
         let Ok(running) = (Server { service }).serve(transport).await else { return Ok(()) };
         running.waiting().await.map(drop)
@@ -154,6 +158,22 @@ impl ServerHandler for Server {
         });
         Ok(ReadResourceResult::new(contents.collect()).into())
     }
+
+    /// What the SDK knows by no method, or not with these parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        let problem = match &*method {
+            TOO_LONG => return Err(ErrorData::invalid_request(too_long(), None)),
+            "tools/call" => problem::<CallToolRequestParams>(params),
+            "resources/read" => problem::<ReadResourceRequestParams>(params),
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)),
+        };
+        Err(ErrorData::invalid_params(format!("params of {method}: {problem}"), None))
+    }
 }
 
 impl Server {
@@ -193,6 +213,12 @@ fn success(answer: Value) -> CallToolResult {
     let mut result = CallToolResult::success(content);
     result.structured_content = Some(answer);
     result
+}
+
+/// Why parameters are not what a method takes.
+fn problem<T: DeserializeOwned>(params: Option<Value>) -> String {
+    let error = serde_json::from_value::<T>(params.unwrap_or_default()).err();
+    error.map_or_else(|| "not what it takes".to_owned(), |error| error.to_string())
 }
 
 /// A failure to read a resource, as the protocol says it.

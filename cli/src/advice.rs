@@ -1,0 +1,46 @@
+//! What to do about a failure, in the words of who reads it.
+
+/// Advice for people at a command line, and for agents and programs that only call operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Advice {
+    for_commands: Option<String>,
+    for_calls: Option<String>,
+}
+
+impl Advice {
+    /// The same advice in the words of each: commands and options, operations and arguments.
+    pub(crate) fn new(for_commands: impl Into<String>, for_calls: impl Into<String>) -> Self {
+        Self { for_commands: Some(for_commands.into()), for_calls: Some(for_calls.into()) }
+    }
+
+    /// Advice that names neither.
+    pub(crate) fn anyone(advice: &str) -> Self {
+        Self::new(advice, advice)
+    }
+
+    /// Advice for who calls an operation.
+    pub(crate) fn calls(advice: impl Into<String>) -> Self {
+        Self { for_commands: None, for_calls: Some(advice.into()) }
+    }
+
+    pub(crate) fn for_commands(&self) -> Option<&str> {
+        self.for_commands.as_deref()
+    }
+
+    pub(crate) fn for_calls(&self) -> Option<&str> {
+        self.for_calls.as_deref()
+    }
+}
+
+/// Advice that names commands: who has none is not told.
+impl From<&str> for Advice {
+    fn from(advice: &str) -> Self {
+        advice.to_owned().into()
+    }
+}
+
+impl From<String> for Advice {
+    fn from(advice: String) -> Self {
+        Self { for_commands: Some(advice), for_calls: None }
+    }
+}

@@ -1,0 +1,245 @@
+"""How each client is driven headless: its settings, its command line, its tools, its transcripts."""
+
+import json
+import re
+
+from place import Failed
+from wire import Call
+
+
+class Client:
+    """What all clients have. `hooks` is their name for `turntree hook install`, if they have hooks."""
+
+    hooks = None
+    forks = False
+    rewinds = False
+    compacts = False
+    model_key = "nothing-to-keep"
+
+    def __init__(self, place, port):
+        self.place = place
+        self.url = f"http://127.0.0.1:{port}"
+        self.prepare()
+
+    def prepare(self):
+        """Writes the settings into the home."""
+
+    def setting(self, name, text):
+        path = self.place.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def in_work(self, name):
+        return str(self.place.work / name)
+
+    def transcript(self, session):
+        """The file of a session."""
+        found = sorted(self.place.home.rglob(f"*{session}*.jsonl"))
+        if not found:
+            raise Failed(f"there is no transcript of session {session}")
+        return found[0]
+
+    def recorded(self, session):
+        """What the client keeps of a session, which `export --format source` has to give again."""
+        return self.transcript(session).read_bytes()
+
+    def stored_as(self, session):
+        """The name of a session in the store: that of its file."""
+        return self.transcript(session).stem
+
+    def as_recorded(self, parts):
+        """What was sent, without what this client injects and does not record."""
+        return parts
+
+    def as_exported(self, parts):
+        """What the store has, in the form in which it is sent."""
+        return parts
+
+    def history(self):
+        """What `adopt` is pointed at."""
+        return self.place.home
+
+
+class ClaudeCode(Client):
+    hooks = "claude-code"
+    forks = rewinds = compacts = True
+    tools = ["Write", "Edit", "Bash", "Read"]
+
+    def write(self, name, text):
+        return Call("Write", {"file_path": self.in_work(name), "content": text})
+
+    def shell(self, command):
+        return Call("Bash", {"command": command, "description": "run it"})
+
+    def say(self, prompt, session=None, *options):
+        resume = ["--resume", session] if session else []
+        flags = ["-p", "--output-format", "json", *resume, *options, "--allowedTools", *self.tools]
+        ran = self.place.run(
+            ["claude", *flags, "--", prompt],
+            ANTHROPIC_BASE_URL=self.url,
+            ANTHROPIC_API_KEY=self.model_key,
+            DISABLE_TELEMETRY="1",
+            DISABLE_AUTOUPDATER="1",
+            DISABLE_ERROR_REPORTING="1",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+        )
+        try:
+            told = json.loads(ran.out)
+        except ValueError:
+            raise Failed(f"claude: exit code {ran.code}, {ran.err.strip()[-300:]}") from None
+        return (told[-1] if isinstance(told, list) else told)["session_id"]
+
+    def fork(self, prompt, session):
+        return self.say(prompt, session, "--fork-session")
+
+    def mark_of_now(self, session):
+        """The place in a session that a rewind can go back to."""
+        lines = map(json.loads, self.recorded(session).splitlines())
+        return [line["uuid"] for line in lines if line.get("type") == "assistant"][-1]
+
+    def rewind(self, prompt, session, mark):
+        return self.say(prompt, session, "--resume-session-at", mark)
+
+    def compact(self, session):
+        return self.say("/compact", session)
+
+
+class Codex(Client):
+    hooks = "codex"
+    forks = True
+    config = """model = "gpt-5.5-codex"
+model_provider = "stand-in"
+[model_providers.stand-in]
+name = "stand-in"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "STAND_IN_KEY"
+"""
+
+    def prepare(self):
+        self.setting(".codex/config.toml", self.config.format(url=self.url))
+
+    def write(self, name, text):
+        lines = "".join(f"+{line}\n" for line in text.splitlines())
+        patch = f"*** Begin Patch\n*** Add File: {name}\n{lines}*** End Patch\n"
+        return Call("apply_patch", patch)
+
+    def shell(self, command):
+        return Call("exec_command", {"cmd": command})
+
+    def say(self, prompt, session=None, verb="resume"):
+        # Hooks run only when they are trusted, and nobody is there to trust them.
+        flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+        flags += ["--dangerously-bypass-hook-trust", "--json"]
+        command = ["codex", "exec", *([verb] if session else []), *flags, *([session] if session else [])]
+        ran = self.place.run([*command, prompt], STAND_IN_KEY=self.model_key)
+        for told in json_lines(ran.text()):
+            if told.get("type") == "thread.started":
+                return told["thread_id"]
+        raise Failed(f"codex: exit code {ran.code}, {ran.err.strip()[-300:]}")
+
+    def fork(self, prompt, session):
+        return self.say(prompt, session, "fork")
+
+
+class GeminiCli(Client):
+    hooks = "gemini"
+    compacts = True
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"enableAutoUpdate": False},
+        "telemetry": {"enabled": False},
+    }
+
+    def prepare(self):
+        self.setting(".gemini/settings.json", json.dumps(self.settings))
+
+    def write(self, name, text):
+        return Call("write_file", {"file_path": self.in_work(name), "content": text})
+
+    def shell(self, command):
+        return Call("run_shell_command", {"command": command})
+
+    def say(self, prompt, session=None):
+        resume = ["--resume", session] if session else []
+        ran = self.place.run(
+            ["gemini", "-p", prompt, "--yolo", "--output-format", "json", *resume],
+            GEMINI_API_KEY=self.model_key,
+            GOOGLE_GEMINI_BASE_URL=self.url,
+        )
+        found = re.search(r'"session_id": "([^"]+)"', ran.text())
+        if not found:
+            raise Failed(f"gemini: exit code {ran.code}, {ran.err.strip()[-300:]}")
+        return found[1]
+
+    def compact(self, session):
+        return self.say("/compress", session)
+
+    def transcript(self, session):
+        found = sorted(self.place.home.rglob(f"session-*{session[:8]}*.json*"))
+        if not found:
+            raise Failed(f"there is no transcript of session {session}")
+        return found[-1]
+
+
+class OpenCode(Client):
+    forks = True
+    settings = {
+        "model": "stand-in/stand-in",
+        "small_model": "stand-in/stand-in",
+        "autoupdate": False,
+        "share": "disabled",
+        "permission": {"edit": "allow", "bash": "allow", "webfetch": "deny"},
+    }
+
+    def prepare(self):
+        limits = {"context": 200000, "output": 8000}
+        models = {"stand-in": {"name": "stand-in", "limit": limits, "tool_call": True}}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "stand-in", "models": models}
+        provider["options"] = {"baseURL": f"{self.url}/v1", "apiKey": self.model_key}
+        settings = {**self.settings, "provider": {"stand-in": provider}}
+        self.setting(".config/opencode/opencode.json", json.dumps(settings))
+
+    def run(self, *arguments, given=None):
+        return self.place.run(
+            ["opencode", *arguments],
+            given,
+            OPENCODE_DISABLE_MODELS_FETCH="1",
+            OPENCODE_DISABLE_AUTOUPDATE="1",
+            OPENCODE_DISABLE_LSP_DOWNLOAD="1",
+        )
+
+    def write(self, name, text):
+        return Call("write", {"filePath": self.in_work(name), "content": text})
+
+    def shell(self, command):
+        return Call("bash", {"command": command, "description": "run it"})
+
+    def say(self, prompt, session=None, *options):
+        resume = ["--session", session] if session else []
+        flags = ["-m", "stand-in/stand-in", "--format", "json", *resume, *options]
+        ran = self.run("run", *flags, given=prompt.encode())
+        for told in json_lines(ran.text()):
+            if told.get("sessionID"):
+                return told["sessionID"]
+        raise Failed(f"opencode: exit code {ran.code}, {ran.err.strip()[-300:]}")
+
+    def fork(self, prompt, session):
+        return self.say(prompt, session, "--fork")
+
+    def stored_as(self, session):
+        return session
+
+    def recorded(self, session):
+        return self.run("export", session).out
+
+
+def json_lines(text):
+    """The JSON objects among the lines of a client's output."""
+    for line in text.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+CLIENTS = {"claude-code": ClaudeCode, "codex": Codex, "gemini-cli": GeminiCli, "opencode": OpenCode}

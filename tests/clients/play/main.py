@@ -1,0 +1,115 @@
+"""Plays scripts with real agent clients against a stand-in, and prints what a store made of it by client.
+
+    main.py [--only CLIENT]... [--pinned] [--offline-ok] [--program PATH] [--folder DIR]
+            [--delay SECONDS] [--patience SECONDS] [--keep]
+
+Exits with 1 when an answer that `clients.json` expects to be yes is no. A client that does not install
+is skipped with the reason.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from clients import CLIENTS
+from install import Skipped, choose, install, program_is
+from place import Failed, Place
+from play import Play
+from standin import StandIn
+
+QUESTIONS = ["context", "resume", "files", "source", "rollback", "rewind", "fork", "compaction"]
+HERE = Path(__file__).parent
+
+
+def options():
+    parser = argparse.ArgumentParser(description="Plays scripts with real agent clients.")
+    parser.add_argument("--only", action="append", choices=list(CLIENTS), help="play this client")
+    parser.add_argument("--pinned", action="store_true", help="the versions of clients.json")
+    parser.add_argument("--offline-ok", action="store_true", help="play what is installed if need be")
+    parser.add_argument("--program", default="target/debug/turntree", help="the turntree to try")
+    parser.add_argument("--folder", default="target/clients", help="where installations stay")
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--patience", type=float, default=90.0, help="seconds for one run of a client")
+    parser.add_argument("--keep", action="store_true", help="leave homes and stores, and say where")
+    return parser.parse_args()
+
+
+def play(name, programs, chosen, program):
+    """The answers of one client, in a place of its own."""
+    folder = Path(tempfile.mkdtemp(prefix=f"turntree-{name}-"))
+    place = Place(folder, [programs], program, chosen.patience)
+    stand_in = StandIn(place.work, chosen.delay)
+    played = Play(CLIENTS[name](place, stand_in.port), stand_in)
+    try:
+        played.whole()
+    except Failed as failure:
+        played.answers["played"] = str(failure)
+    finally:
+        stand_in.close()
+        place.end_processes()
+        if chosen.keep:
+            write_requests(folder, stand_in)
+            print(f"{name}: {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return played.answers
+
+
+def write_requests(folder, stand_in):
+    """What the stand-in was sent last, for somebody who looks into a no."""
+    kept = [{"path": request.path, "body": request.body} for request in stand_in.requests]
+    kept += [{"path": path, "body": body, "aside": True} for path, body in stand_in.asides]
+    (folder / "requests.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False))
+
+
+def row(name, version, answers, seconds):
+    words = {question: "no" if answers[question] else "yes" for question in answers}
+    cells = [words.get(question, "-").ljust(len(question)) for question in QUESTIONS]
+    return f"{name:<12} {version:<10} {'  '.join(cells)}  {seconds:>5.0f} s"
+
+
+def judged(name, expected, answers):
+    """Lines about what is no, and about what is better than expected; how many are worse."""
+    lines, worse = [], 0
+    for question, reason in answers.items():
+        known = expected.get("no", {}).get(question)
+        if reason:
+            worse += known is None
+            lines.append(f"{name}, {question}: {reason}" + (f" (known: {known})" if known else ""))
+        elif known:
+            lines.append(f"{name}, {question}: is yes now, and clients.json says no ({known})")
+    for question in expected["yes"]:
+        if question not in answers:
+            worse += 1
+            lines.append(f"{name}, {question}: was not played")
+    return lines, worse
+
+
+def main():
+    chosen = options()
+    program, folder = program_is(chosen.program), Path(chosen.folder).resolve()
+    table = json.loads((HERE / "clients.json").read_text())
+    heads = "  ".join(QUESTIONS)
+    print(f"{'client':<12} {'version':<10} {heads}  {'time':>7}", flush=True)
+    notes, worse = [], 0
+    for name in chosen.only or list(CLIENTS):
+        begun = time.monotonic()
+        try:
+            version = choose(folder, table[name], chosen.pinned, chosen.offline_ok)
+            programs = install(folder, table[name]["package"], version)
+        except Skipped as reason:
+            print(f"{name:<12} skipped: {reason}", flush=True)
+            continue
+        answers = play(name, programs, chosen, program)
+        print(row(name, version, answers, time.monotonic() - begun), flush=True)
+        lines, count = judged(name, table[name], answers)
+        notes, worse = notes + lines, worse + count
+    print("\n".join(["", *notes]) if notes else "\nEvery answer is as expected.")
+    raise SystemExit(1 if worse else 0)
+
+
+if __name__ == "__main__":
+    main()

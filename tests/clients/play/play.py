@@ -1,0 +1,112 @@
+"""What is played with a client, and the answer to each question: None for yes, or the reason of a no."""
+
+import checks
+from place import Failed
+from wire import Answer
+
+DEADLINE = 20.0
+
+FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try something else."
+AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
+
+
+def first_script(client):
+    """Writes, lists and removes, with two calls at once among them."""
+    return [
+        Answer("I write.", [client.write("work.txt", "one\ntwo\n")]),
+        Answer("", [client.write("keep.txt", "keep\n"), client.write("deep/inner.txt", "ü\n")]),
+        Answer("I look.", [client.shell("ls")]),
+        Answer("", [client.shell("rm keep.txt work.txt")]),
+        Answer("", [client.shell("echo made > made.txt; cat deep/inner.txt")]),
+        Answer("First done."),
+    ]
+
+
+def second_script(client):
+    return [
+        Answer("", [client.write("second.txt", "second\n")]),
+        Answer("", [client.shell("rm second.txt; false")]),
+        Answer("Second done."),
+    ]
+
+
+def short_script(client, name):
+    return [Answer("", [client.write(name, f"{name}\n")]), Answer(f"{name} done.")]
+
+
+class Play:
+    """One client, its stand-in and its place; `answers` has what was found."""
+
+    def __init__(self, client, stand_in):
+        self.client, self.stand_in, self.place = client, stand_in, client.place
+        self.requests, self.answers = [], {}
+
+    def ask(self, question, check):
+        try:
+            self.answers[question] = check()
+        except Failed as failure:
+            self.answers[question] = str(failure)
+
+    def said(self, script, say, *arguments):
+        """Has the client play a script to its end; gives its session."""
+        self.stand_in.play(script)
+        session = say(*arguments)
+        left = len(self.stand_in.script)
+        if left:
+            raise Failed(f"the client ended {left} answers before the end of the script")
+        return session
+
+    def last(self):
+        return self.stand_in.requests[-1]
+
+    def kept(self, session):
+        """The session's name in the store, once all of it is there."""
+        if not self.client.hooks:
+            self.place.turntree("adopt", self.client.history())
+        name = self.client.stored_as(session)
+        # One that has failed need not be waited for again.
+        deadline = 0 if self.answers.get("source") else DEADLINE
+        reason = checks.source(self.client, session, name, deadline)
+        self.answers["source"] = self.answers.get("source") or reason
+        return name
+
+    def context_of(self, session):
+        return checks.context(self.client, self.last(), self.kept(session))
+
+    def whole(self):
+        """Everything, in order. What cannot be played any more is missing from the answers."""
+        client = self.client
+        self.place.turntree("init")
+        if client.hooks:
+            self.place.turntree("hook", "install", client.hooks, "--user")
+        session = self.said(first_script(client), client.say, FIRST)
+        self.requests += self.stand_in.requests
+        self.ask("context", lambda: self.context_of(session))
+        self.said(second_script(client), client.say, SECOND, session)
+        self.requests += self.stand_in.requests
+        self.ask("resume", lambda: self.context_of(session))
+        name = self.kept(session)
+        self.ask("files", lambda: checks.files(self.place, self.requests, name))
+        if client.rewinds:
+            self.ask("rewind", lambda: self.rewound(session))
+        if client.forks:
+            self.ask("fork", lambda: self.forked(session))
+        if client.compacts:
+            self.ask("compaction", lambda: self.compacted(session))
+        self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))
+        return self.answers
+
+    def rewound(self, session):
+        mark = self.client.mark_of_now(session)
+        self.said(short_script(self.client, "bad.txt"), self.client.say, THIRD, session)
+        self.said(short_script(self.client, "good.txt"), self.client.rewind, AGAIN, session, mark)
+        return self.context_of(session)
+
+    def forked(self, session):
+        script = short_script(self.client, "forked.txt")
+        return self.context_of(self.said(script, self.client.fork, FORKED, session))
+
+    def compacted(self, session):
+        self.said([], self.client.compact, session)
+        self.said(short_script(self.client, "later.txt"), self.client.say, LATER, session)
+        return self.context_of(session)

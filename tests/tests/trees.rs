@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-use proptest::prelude::*;
+use proptest::prelude::{any, prop};
+use proptest::prop_assert_eq;
 use serde_json::{Value, json};
 use turntree::exchange::formats::view;
 use turntree::exchange::{FollowOptions, ImportReport, follow};
@@ -266,8 +267,9 @@ fn a_rewind_that_is_followed_gives_the_branches_of_an_import() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+turntree_properties::properties! {
+    cases = 24;
+
     #[test]
     fn whatever_is_taken_back_the_context_is_the_line_of_parents(
         backs in prop::collection::vec(prop::option::of(any::<prop::sample::Index>()), 1..7),

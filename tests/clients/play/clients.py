@@ -2,9 +2,10 @@
 
 import json
 import re
+from itertools import groupby
 
 from place import Failed
-from wire import Call
+from wire import Answer, Call
 
 
 class Client:
@@ -14,6 +15,7 @@ class Client:
     forks = False
     rewinds = False
     compacts = False
+    before_compaction = []
     model_key = "nothing-to-keep"
 
     def __init__(self, place, port):
@@ -106,7 +108,7 @@ class ClaudeCode(Client):
 
 class Codex(Client):
     hooks = "codex"
-    forks = True
+    forks = compacts = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]
@@ -140,6 +142,12 @@ env_key = "STAND_IN_KEY"
 
     def fork(self, prompt, session):
         return self.say(prompt, session, "fork")
+
+    # It compacts by itself, before the prompt that follows an answer to a long request.
+    before_compaction = [Answer("A long answer.", tokens=10_000_000)]
+
+    def compact(self, session):
+        return self.say("Say much.", session)
 
 
 class GeminiCli(Client):
@@ -180,7 +188,19 @@ class GeminiCli(Client):
         found = sorted(self.place.home.rglob(f"session-*{session[:8]}*.json*"))
         if not found:
             raise Failed(f"there is no transcript of session {session}")
-        return found[-1]
+        return found[0]  # Each resume leaves a file beside it that says nothing.
+
+    def as_recorded(self, parts):
+        """After a resume the client sends each result twice, and a session context that is new."""
+        parts, kept = self.as_exported(parts), []
+        for is_result, group in groupby(parts, lambda part: part[1] == "result"):
+            run = list(group)
+            half = len(run) // 2
+            kept += run[:half] if is_result and run[:half] == run[half:] else run
+        return kept
+
+    def as_exported(self, parts):
+        return [part for part in parts if not part[2].startswith("<session_context>")]
 
 
 class OpenCode(Client):

@@ -51,18 +51,12 @@ def play(name, programs, chosen, program):
         stand_in.close()
         place.end_processes()
         if chosen.keep:
-            write_requests(folder, stand_in)
+            noted = json.dumps(stand_in.noted, indent=1, ensure_ascii=False)
+            (folder / "requests.json").write_text(noted)
             print(f"{name}: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     return played.answers
-
-
-def write_requests(folder, stand_in):
-    """What the stand-in was sent last, for somebody who looks into a no."""
-    kept = [{"path": request.path, "body": request.body} for request in stand_in.requests]
-    kept += [{"path": path, "body": body, "aside": True} for path, body in stand_in.asides]
-    (folder / "requests.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False))
 
 
 def row(name, version, answers, seconds):

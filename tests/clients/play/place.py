@@ -36,10 +36,13 @@ class Place:
         self.program, self.patience = program, patience
         self.home.mkdir(parents=True)
         self.work.mkdir()
+        temporary = folder / "tmp"
+        temporary.mkdir()
         self.mark = uuid.uuid4().hex
         path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
         self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.environment |= {"HOME": str(self.home), "PATH": path, MARK: self.mark}
+        self.environment["TMPDIR"] = str(temporary)
         self.environment |= {"PWD": str(self.work), "NO_PROXY": "127.0.0.1"}
 
     def run(self, command, given=None, **environment):

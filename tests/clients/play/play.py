@@ -86,7 +86,7 @@ class Play:
         self.requests += self.stand_in.requests
         self.ask("resume", lambda: self.context_of(session))
         name = self.kept(session)
-        self.ask("files", lambda: checks.files(self.place, self.requests, name))
+        self.ask("files", lambda: checks.files(client, self.requests, name))
         if client.rewinds:
             self.ask("rewind", lambda: self.rewound(session))
         if client.forks:
@@ -107,6 +107,6 @@ class Play:
         return self.context_of(self.said(script, self.client.fork, FORKED, session))
 
     def compacted(self, session):
-        self.said([], self.client.compact, session)
+        self.said(self.client.before_compaction, self.client.compact, session)
         self.said(short_script(self.client, "later.txt"), self.client.say, LATER, session)
         return self.context_of(session)

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from place import Failed
 from standin import listing
-from wire import Anthropic, without_reminders
+from wire import without_reminders
 
 WAIT = 0.1
 
@@ -37,8 +37,9 @@ def context(client, request, name):
     """The exported context is what was sent, and the answer to it."""
     sent = client.as_recorded([*request.parts, ("assistant", "text", request.answer.text)])
     sent = without_reminders(sent)
-    exported = json.loads(client.place.turntree("export", name, "--format", "anthropic"))
-    has = without_reminders(client.as_exported(Anthropic().parts(exported)))
+    form, dialect = client.export
+    exported = json.loads(client.place.turntree("export", name, "--format", form))
+    has = without_reminders(client.as_exported(dialect.parts(exported)))
     if sent == has:
         return None
     for what, at, to, other, end in SequenceMatcher(None, sent, has, autojunk=False).get_opcodes():

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from wire import DIALECTS, Answer
 
-ASIDE = Answer("A short title")
+# What asks without tools asks for a title or a summary.
+ASIDE = Answer("A short summary")
 NOTHING_LEFT = Answer("Nothing to do.")
 
 

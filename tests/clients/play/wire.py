@@ -108,8 +108,7 @@ class Responses:
         return path.split("?")[0].endswith("/responses")
 
     def is_aside(self, body):
-        asks_for_summary = "CONTEXT CHECKPOINT COMPACTION" in plain(body["input"][-1].get("content"))
-        return not body.get("tools") or asks_for_summary
+        return not body.get("tools")
 
     def parts(self, body):
         found = []

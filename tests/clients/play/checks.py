@@ -98,9 +98,12 @@ def files(client, requests, name):
 
 def rollback(client, requests, name, lost):
     """Going back to the turn before files were removed gives the workspace of that turn."""
-    before = next(at for at, request in enumerate(requests) if lost in str(request.answer.calls))
+    before = [lost in str(request.answer.calls) for request in requests].index(True)
     calls = sum(len(request.answer.calls) for request in requests[:before])
-    turn = next(turn for turn in turns(client.place, name) if turn[1] >= calls)
+    found = [turn for turn in turns(client.place, name) if turn[1] >= calls]
+    if not found:
+        return f"call {calls} is in no turn"
+    turn = found[0]
     arguments = ["--session", name, "--workspace", client.place.work, "--to-turn", turn[0]]
     client.place.turntree("rollback", *arguments)
     then, now = requests[before].files, listing(client.place.work)

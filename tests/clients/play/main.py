@@ -16,8 +16,8 @@ from pathlib import Path
 
 from clients import CLIENTS
 from install import Skipped, choose, install, program_is
-from place import Failed, Place
-from play import Play
+from place import Place
+from play import DRIFT, Play
 from standin import StandIn
 
 QUESTIONS = ["context", "resume", "files", "source", "rollback", "rewind", "fork", "compaction"]
@@ -32,7 +32,7 @@ def options():
     parser.add_argument("--program", default="target/debug/turntree", help="the turntree to try")
     parser.add_argument("--folder", default="target/clients", help="where installations stay")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
-    parser.add_argument("--patience", type=float, default=90.0, help="seconds for one run of a client")
+    parser.add_argument("--patience", type=float, default=240.0, help="seconds for each client")
     parser.add_argument("--keep", action="store_true", help="leave homes and stores, and say where")
     return parser.parse_args()
 
@@ -45,8 +45,8 @@ def play(name, programs, chosen, program):
     played = Play(CLIENTS[name](place, stand_in.port), stand_in)
     try:
         played.whole()
-    except Failed as failure:
-        played.answers["played"] = str(failure)
+    except DRIFT as failure:
+        played.answers["played"] = f"{type(failure).__name__}: {failure}"
     finally:
         stand_in.close()
         place.end_processes()
@@ -88,7 +88,7 @@ def main():
     table = json.loads((HERE / "clients.json").read_text())
     heads = "  ".join(QUESTIONS)
     print(f"{'client':<12} {'version':<10} {heads}  {'time':>7}", flush=True)
-    notes, worse = [], 0
+    notes, worse, played = [], 0, 0
     for name in chosen.only or list(CLIENTS):
         begun = time.monotonic()
         try:
@@ -97,11 +97,12 @@ def main():
         except Skipped as reason:
             print(f"{name:<12} skipped: {reason}", flush=True)
             continue
-        answers = play(name, programs, chosen, program)
+        answers, played = play(name, programs, chosen, program), played + 1
         print(row(name, version, answers, time.monotonic() - begun), flush=True)
         lines, count = judged(name, table[name], answers)
         notes, worse = notes + lines, worse + count
-    print("\n".join(["", *notes]) if notes else "\nEvery answer is as expected.")
+    well = "Every answer is as expected." if played else "No client was played."
+    print("\n".join(["", *(notes or [well])]))
     raise SystemExit(1 if worse else 0)
 
 

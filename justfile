@@ -15,6 +15,11 @@ fuzz ROUNDS="20" SECONDS="60":
 mutants *ARGS:
     cargo run -p turntree-tests --bin mutants -- {{ARGS}}
 
+# The newest releases of real agent clients against a stand-in; see tests/README.md.
+clients *ARGS:
+    cargo build --locked -p turntree-cli
+    python3 tests/clients/play/main.py {{ARGS}}
+
 # The criterion benches.
 bench *ARGS:
     cargo bench -p turntree-benches {{ARGS}}

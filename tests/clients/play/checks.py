@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from place import Failed
 from standin import listing
-from wire import Anthropic, without_reminders
+from wire import without_reminders
 
 WAIT = 0.1
 
@@ -37,8 +37,9 @@ def context(client, request, name):
     """The exported context is what was sent, and the answer to it."""
     sent = client.as_recorded([*request.parts, ("assistant", "text", request.answer.text)])
     sent = without_reminders(sent)
-    exported = json.loads(client.place.turntree("export", name, "--format", "anthropic"))
-    has = without_reminders(client.as_exported(Anthropic().parts(exported)))
+    form, dialect = client.export
+    exported = json.loads(client.place.turntree("export", name, "--format", form))
+    has = without_reminders(client.as_exported(dialect.parts(exported)))
     if sent == has:
         return None
     for what, at, to, other, end in SequenceMatcher(None, sent, has, autojunk=False).get_opcodes():
@@ -68,9 +69,16 @@ def turns(place, name):
     return found
 
 
-def files(place, requests, name):
+def written(client, request, files):
+    """What tools that write files left on disk: without hooks nothing else is known."""
+    tool = client.write("", "").name
+    told = [str(call.input) for call in request.answer.calls if call.name == tool]
+    return {path: text for path, text in files.items() if any(path in given for given in told)}
+
+
+def files(client, requests, name):
     """The files of the turn of each call are those that lay on disk after it."""
-    recorded, wrong, calls = turns(place, name), [], 0
+    recorded, wrong, calls = turns(client.place, name), [], 0
     for request, after in zip(requests, requests[1:]):
         if not request.answer.calls:
             continue
@@ -79,16 +87,23 @@ def files(place, requests, name):
         if turn is None:
             wrong.append(f"call {calls} is in no turn")
             continue
-        if turn[2] != after.files:
-            wrong.append(f"turn {turn[0]} has {sorted(turn[2])}, the disk had {sorted(after.files)}")
+        has, disk = turn[2], after.files
+        if not client.hooks:
+            disk = written(client, request, disk)
+            has = {path: text for path, text in has.items() if path in disk}
+        if has != disk:
+            wrong.append(f"turn {turn[0]} has {sorted(has)}, the disk had {sorted(disk)}")
     return f"{len(wrong)} of {calls} calls: {wrong[0]}" if wrong else None
 
 
 def rollback(client, requests, name, lost):
     """Going back to the turn before files were removed gives the workspace of that turn."""
-    before = next(at for at, request in enumerate(requests) if lost in str(request.answer.calls))
+    before = [lost in str(request.answer.calls) for request in requests].index(True)
     calls = sum(len(request.answer.calls) for request in requests[:before])
-    turn = next(turn for turn in turns(client.place, name) if turn[1] >= calls)
+    found = [turn for turn in turns(client.place, name) if turn[1] >= calls]
+    if not found:
+        return f"call {calls} is in no turn"
+    turn = found[0]
     arguments = ["--session", name, "--workspace", client.place.work, "--to-turn", turn[0]]
     client.place.turntree("rollback", *arguments)
     then, now = requests[before].files, listing(client.place.work)

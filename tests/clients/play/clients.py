@@ -2,18 +2,24 @@
 
 import json
 import re
+from itertools import groupby
 
 from place import Failed
-from wire import Call
+from wire import Answer, Anthropic, Call, Chat
+
+
+A_LONG_ONE = Answer("A long answer.", tokens=10_000_000)
 
 
 class Client:
     """What all clients have. `hooks` is their name for `turntree hook install`, if they have hooks."""
 
     hooks = None
+    export = ("anthropic", Anthropic())
     forks = False
     rewinds = False
     compacts = False
+    before_compaction = []
     model_key = "nothing-to-keep"
 
     def __init__(self, place, port):
@@ -106,7 +112,8 @@ class ClaudeCode(Client):
 
 class Codex(Client):
     hooks = "codex"
-    forks = True
+    export = ("openai", Chat())
+    forks = compacts = True
     config = """model = "gpt-5.5-codex"
 model_provider = "stand-in"
 [model_providers.stand-in]
@@ -140,6 +147,12 @@ env_key = "STAND_IN_KEY"
 
     def fork(self, prompt, session):
         return self.say(prompt, session, "fork")
+
+    # It compacts by itself, before the prompt that follows an answer to a long request.
+    before_compaction = [A_LONG_ONE]
+
+    def compact(self, session):
+        return self.say("Say much.", session)
 
 
 class GeminiCli(Client):
@@ -180,10 +193,23 @@ class GeminiCli(Client):
         found = sorted(self.place.home.rglob(f"session-*{session[:8]}*.json*"))
         if not found:
             raise Failed(f"there is no transcript of session {session}")
-        return found[-1]
+        return found[0]  # Each resume leaves a file beside it that says nothing.
+
+    def as_recorded(self, parts):
+        """After a resume the client sends each result twice, and a session context that is new."""
+        parts, kept = self.as_exported(parts), []
+        for is_result, group in groupby(parts, lambda part: part[1] == "result"):
+            run = list(group)
+            half = len(run) // 2
+            kept += run[:half] if is_result and run[:half] == run[half:] else run
+        return kept
+
+    def as_exported(self, parts):
+        return [part for part in parts if not part[2].startswith("<session_context>")]
 
 
 class OpenCode(Client):
+    export = ("openai", Chat())
     forks = True
     settings = {
         "model": "stand-in/stand-in",
@@ -231,8 +257,53 @@ class OpenCode(Client):
     def stored_as(self, session):
         return session
 
+    # It compacts by itself behind an answer to a long request, and goes on.
+    compacts = True
+    before_compaction = [A_LONG_ONE, Answer("Nothing is left.")]
+
+    def compact(self, session):
+        return self.say("Say much.", session)
+
     def recorded(self, session):
         return self.run("export", session).out
+
+
+class Pi(Client):
+    export = ("openai", Chat())
+    around_summary = re.compile(r"^The conversation history before .*<summary>(.*)</summary>$", re.DOTALL)
+    forks = compacts = True
+    before_compaction = [A_LONG_ONE]
+
+    def prepare(self):
+        model = {"id": "stand-in", "name": "stand-in", "contextWindow": 200000, "maxTokens": 8000}
+        provider = {"baseUrl": f"{self.url}/v1", "apiKey": self.model_key, "models": [model]}
+        provider["api"] = "openai-completions"
+        self.setting(".pi/agent/models.json", json.dumps({"providers": {"stand-in": provider}}))
+
+    def write(self, name, text):
+        return Call("write", {"path": name, "content": text})
+
+    def shell(self, command):
+        return Call("bash", {"command": command})
+
+    def say(self, prompt, session=None, option="--session"):
+        flags = ["--mode", "json", "--offline", "--provider", "stand-in", "--model", "stand-in"]
+        resume = [option, session] if session else []
+        ran = self.place.run(["pi", *flags, *resume, "-p", prompt])
+        for told in json_lines(ran.text()):
+            if told.get("type") == "session":
+                return told["id"]
+        raise Failed(f"pi: exit code {ran.code}, {ran.err.strip()[-300:]}")
+
+    def fork(self, prompt, session):
+        return self.say(prompt, session, "--fork")
+
+    def compact(self, session):
+        return self.say("Say much.", session)
+
+    def as_recorded(self, parts):
+        """The sentence before a summary is not recorded."""
+        return [(role, kind, self.around_summary.sub(r"\1", value)) for role, kind, value in parts]
 
 
 def json_lines(text):
@@ -242,4 +313,10 @@ def json_lines(text):
             yield json.loads(line)
 
 
-CLIENTS = {"claude-code": ClaudeCode, "codex": Codex, "gemini-cli": GeminiCli, "opencode": OpenCode}
+CLIENTS = {
+    "claude-code": ClaudeCode,
+    "codex": Codex,
+    "gemini-cli": GeminiCli,
+    "opencode": OpenCode,
+    "pi": Pi,
+}

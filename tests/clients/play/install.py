@@ -15,7 +15,9 @@ class Skipped(Exception):
 
 def npm(folder, *arguments):
     """Runs npm in a folder; gives what it prints."""
-    command = ["npm", "--no-audit", "--no-fund", *arguments]
+    if shutil.which("npm") is None:
+        raise Skipped("npm is not installed")
+    command = ["npm", "--no-audit", "--no-fund", "--fetch-retries=1", *arguments]
     try:
         ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -62,8 +64,6 @@ def choose(folder, client, pinned, offline_ok):
     """Which version to play: the pinned one, the newest, or with `offline_ok` what is here."""
     if pinned:
         return client["pinned"]
-    if shutil.which("npm") is None:
-        raise Skipped("npm is not installed")
     try:
         return newest(client["package"])
     except Skipped:

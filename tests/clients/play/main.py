@@ -16,8 +16,8 @@ from pathlib import Path
 
 from clients import CLIENTS
 from install import Skipped, choose, install, program_is
-from place import Failed, Place
-from play import Play
+from place import Place
+from play import DRIFT, Play
 from standin import StandIn
 
 QUESTIONS = ["context", "resume", "files", "source", "rollback", "rewind", "fork", "compaction"]
@@ -32,7 +32,7 @@ def options():
     parser.add_argument("--program", default="target/debug/turntree", help="the turntree to try")
     parser.add_argument("--folder", default="target/clients", help="where installations stay")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
-    parser.add_argument("--patience", type=float, default=90.0, help="seconds for one run of a client")
+    parser.add_argument("--patience", type=float, default=240.0, help="seconds for each client")
     parser.add_argument("--keep", action="store_true", help="leave homes and stores, and say where")
     return parser.parse_args()
 
@@ -45,24 +45,18 @@ def play(name, programs, chosen, program):
     played = Play(CLIENTS[name](place, stand_in.port), stand_in)
     try:
         played.whole()
-    except Failed as failure:
-        played.answers["played"] = str(failure)
+    except DRIFT as failure:
+        played.answers["played"] = f"{type(failure).__name__}: {failure}"
     finally:
         stand_in.close()
         place.end_processes()
         if chosen.keep:
-            write_requests(folder, stand_in)
+            noted = json.dumps(stand_in.noted, indent=1, ensure_ascii=False)
+            (folder / "requests.json").write_text(noted)
             print(f"{name}: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     return played.answers
-
-
-def write_requests(folder, stand_in):
-    """What the stand-in was sent last, for somebody who looks into a no."""
-    kept = [{"path": request.path, "body": request.body} for request in stand_in.requests]
-    kept += [{"path": path, "body": body, "aside": True} for path, body in stand_in.asides]
-    (folder / "requests.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False))
 
 
 def row(name, version, answers, seconds):
@@ -94,7 +88,7 @@ def main():
     table = json.loads((HERE / "clients.json").read_text())
     heads = "  ".join(QUESTIONS)
     print(f"{'client':<12} {'version':<10} {heads}  {'time':>7}", flush=True)
-    notes, worse = [], 0
+    notes, worse, played = [], 0, 0
     for name in chosen.only or list(CLIENTS):
         begun = time.monotonic()
         try:
@@ -103,11 +97,12 @@ def main():
         except Skipped as reason:
             print(f"{name:<12} skipped: {reason}", flush=True)
             continue
-        answers = play(name, programs, chosen, program)
+        answers, played = play(name, programs, chosen, program), played + 1
         print(row(name, version, answers, time.monotonic() - begun), flush=True)
         lines, count = judged(name, table[name], answers)
         notes, worse = notes + lines, worse + count
-    print("\n".join(["", *notes]) if notes else "\nEvery answer is as expected.")
+    well = "Every answer is as expected." if played else "No client was played."
+    print("\n".join(["", *(notes or [well])]))
     raise SystemExit(1 if worse else 0)
 
 

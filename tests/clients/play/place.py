@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +34,20 @@ class Place:
 
     def __init__(self, folder, programs, program, patience):
         self.home, self.work = folder / "home", folder / "work"
-        self.program, self.patience = program, patience
+        self.program, self.until = program, time.monotonic() + patience
         self.home.mkdir(parents=True)
         self.work.mkdir()
+        temporary = folder / "tmp"
+        temporary.mkdir()
         self.mark = uuid.uuid4().hex
         path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
         self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.environment |= {"HOME": str(self.home), "PATH": path, MARK: self.mark}
+        self.environment["TMPDIR"] = str(temporary)
         self.environment |= {"PWD": str(self.work), "NO_PROXY": "127.0.0.1"}
 
     def run(self, command, given=None, **environment):
-        """Runs a command in the work folder to its end, or kills it when patience is over."""
+        """Runs a command in the work folder to its end, or kills it when the time of this place is over."""
         process = subprocess.Popen(
             list(map(str, command)),
             cwd=self.work,
@@ -54,12 +58,13 @@ class Place:
             start_new_session=True,
         )
         try:
-            out, err = process.communicate(given, timeout=self.patience)
+            left = max(self.until - time.monotonic(), 1.0)
+            out, err = process.communicate(given, timeout=left)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             name = Path(str(command[0])).name
-            raise Failed(f"{name} did not end within {self.patience} s") from None
+            raise Failed(f"{name} did not end before the time of this client was over") from None
         return Ran(process.returncode, out, err.decode("utf-8", "replace"))
 
     def turntree(self, *arguments):

@@ -6,6 +6,9 @@ from wire import Answer
 
 DEADLINE = 20.0
 
+# A client that fails, or writes something else than what is expected here.
+DRIFT = (Failed, LookupError, TypeError, ValueError, OSError)
+
 FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try something else."
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
 
@@ -44,8 +47,8 @@ class Play:
     def ask(self, question, check):
         try:
             self.answers[question] = check()
-        except Failed as failure:
-            self.answers[question] = str(failure)
+        except DRIFT as failure:
+            self.answers[question] = f"{type(failure).__name__}: {failure}"
 
     def said(self, script, say, *arguments):
         """Has the client play a script to its end; gives its session."""
@@ -86,7 +89,7 @@ class Play:
         self.requests += self.stand_in.requests
         self.ask("resume", lambda: self.context_of(session))
         name = self.kept(session)
-        self.ask("files", lambda: checks.files(self.place, self.requests, name))
+        self.ask("files", lambda: checks.files(client, self.requests, name))
         if client.rewinds:
             self.ask("rewind", lambda: self.rewound(session))
         if client.forks:
@@ -107,6 +110,6 @@ class Play:
         return self.context_of(self.said(script, self.client.fork, FORKED, session))
 
     def compacted(self, session):
-        self.said([], self.client.compact, session)
+        self.said(self.client.before_compaction, self.client.compact, session)
         self.said(short_script(self.client, "later.txt"), self.client.say, LATER, session)
         return self.context_of(session)

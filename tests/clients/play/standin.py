@@ -10,7 +10,8 @@ from pathlib import Path
 
 from wire import DIALECTS, Answer
 
-ASIDE = Answer("A short title")
+# What asks without tools asks for a title or a summary.
+ASIDE = Answer("A short summary")
 NOTHING_LEFT = Answer("Nothing to do.")
 
 
@@ -37,14 +38,14 @@ class Request:
 
 @dataclass
 class StandIn:
-    """The server. `script` is what it still has to say, `requests` what it was asked."""
+    """The server. `script` is what it still has to say, `requests` what it was asked since that was set,
+    `noted` all that it was ever sent."""
 
     folder: Path
     delay: float = 0.0
     script: list = field(default_factory=list)
     requests: list = field(default_factory=list)
-    asides: list = field(default_factory=list)
-    unknown: list = field(default_factory=list)
+    noted: list = field(default_factory=list)
 
     def __post_init__(self):
         self.lock = threading.Lock()
@@ -116,12 +117,11 @@ class StandIn:
 
     def take(self, path, body):
         """Notes a request, and gives the answer as a document or as a list of events."""
+        self.noted.append({"path": path, "body": body})
         dialect = next((dialect for dialect in DIALECTS if dialect.takes(path)), None)
         if dialect is None:
-            self.unknown.append(path)
             return {"input_tokens": 10, "totalTokens": 10}
         if dialect.is_aside(body):
-            self.asides.append((path, body))
             return dialect.answer(ASIDE, body, path)
         with self.lock:
             answer = self.script.pop(0) if self.script else NOTHING_LEFT

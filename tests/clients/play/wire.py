@@ -24,6 +24,7 @@ class Answer:
 
     text: str = ""
     calls: list = field(default_factory=list)
+    tokens: int = 900  # How long the request was, as the model says: a client compacts by it.
 
 
 def call_part(name, given):
@@ -76,7 +77,7 @@ class Anthropic:
             made = {"type": "tool_use", "id": new_id("toolu_01"), "name": call.name}
             blocks.append({**made, "input": call.input})
         reason = "tool_use" if answer.calls else "end_turn"
-        usage = {"input_tokens": 900, "output_tokens": 50, "cache_read_input_tokens": 0}
+        usage = {"input_tokens": answer.tokens, "output_tokens": 50, "cache_read_input_tokens": 0}
         message = {"id": new_id("msg_01"), "type": "message", "role": "assistant"}
         message |= {"model": body.get("model", "stand-in"), "stop_sequence": None, "usage": usage}
         if not body.get("stream"):
@@ -139,7 +140,8 @@ class Responses:
                 item |= {"type": "function_call", "id": new_id("fc_"), "arguments": written}
             items.append(item)
         items = [{**item, "status": "completed"} for item in items]
-        usage = {"input_tokens": 900, "output_tokens": 50, "total_tokens": 950}
+        usage = {"input_tokens": answer.tokens, "output_tokens": 50}
+        usage |= {"total_tokens": answer.tokens + 50}
         usage |= {"input_tokens_details": {"cached_tokens": 0}}
         usage |= {"output_tokens_details": {"reasoning_tokens": 0}}
         response = {"id": new_id("resp_"), "object": "response", "created_at": 0, "status": "completed"}
@@ -185,7 +187,8 @@ class Chat:
             made = {"name": call.name, "arguments": json.dumps(call.input)}
             calls.append({"index": index, "id": new_id("call_"), "type": "function", "function": made})
         reason = "tool_calls" if calls else "stop"
-        usage = {"prompt_tokens": 900, "completion_tokens": 50, "total_tokens": 950}
+        usage = {"prompt_tokens": answer.tokens, "completion_tokens": 50}
+        usage |= {"total_tokens": answer.tokens + 50}
         base = {"id": new_id("chatcmpl-"), "created": 0, "model": body.get("model")}
         message = {"role": "assistant", "content": answer.text}
         message |= {"tool_calls": calls} if calls else {}
@@ -235,7 +238,8 @@ class Gemini:
         for call in answer.calls:
             made = {"name": call.name, "args": call.input, "id": new_id("call")}
             parts.append({"functionCall": made, "thoughtSignature": "c2lnbmVk"})
-        usage = {"promptTokenCount": 900, "candidatesTokenCount": 50, "totalTokenCount": 950}
+        usage = {"promptTokenCount": answer.tokens, "candidatesTokenCount": 50}
+        usage |= {"totalTokenCount": answer.tokens + 50}
         said = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
         whole = {"candidates": [said], "usageMetadata": usage, "modelVersion": "stand-in"}
         return [(None, whole)] if "streamGenerateContent" in path else whole

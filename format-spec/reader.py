@@ -383,7 +383,7 @@ class Store:
     def hidden(self, found: tuple[Operation, bytes, bool]) -> tuple | None:
         """The operation in a listed file that comes next, if it leads to one that waits."""
         operation, id_, _followed = found
-        while (parent := operation.parents[:32]) in self.known and operation.sequence > self.newest[0]:
+        while operation.sequence > self.newest[0] and (parent := operation.parents[:32]):
             if parent == self.newest[1]:
                 return operation, id_, True
             operation, id_ = decode(*self.read(parent)), parent

@@ -452,7 +452,9 @@ def refs(store: Store, number: str = "") -> None:
     while number and store.newest[0] > int(number):
         operation = decode(*store.read(store.newest[1]))
         store.refs |= {name: old for name, old, _new in in_turn(operation.changes, 3)}
-        store.newest = operation.sequence - 1, operation.parents[:32]
+        parent, joins = operation.parents[:32], len(operation.parents) > 32
+        before = decode(*store.read(parent)).sequence if joins else operation.sequence - 1
+        store.newest = before, parent
     for name, (form, value) in sorted(filter(lambda ref: ref[1], store.refs.items())):
         print(name, f"-> {value}" if form else value.hex(), sep="\t")
 

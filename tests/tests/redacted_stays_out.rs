@@ -8,9 +8,9 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, Selection};
 use turntree::exchange::{FollowOptions, Followed, follow};
 use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, redact};
-use turntree::object::{Kind, ObjectId, ObjectSink};
-use turntree::repo::{BranchName, Snapshot};
-use turntree::store::{Thoroughness, Tier};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use turntree::repo::{BranchName, REDACTIONS_REF, Snapshot};
+use turntree::store::{Expected, Thoroughness, Tier};
 use turntree::workspace::{CaptureOptions, Restore, prepare};
 use turntree_tests::desk::{Desk, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
@@ -247,6 +247,39 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
     desk.write("key.env", "KEY=from the environment\n");
     desk.snapshot();
     assert_eq!(desk.files()["key.env"].1, "KEY=from the environment\n");
+}
+
+#[test]
+fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
+    let desk = Desk::new();
+    let (sandbox, text) = (&desk.sandbox, claude_code(20));
+    sandbox.import("task", text.as_bytes()).unwrap();
+    desk.write("key.env", "KEY=k-1234\n");
+    desk.snapshot();
+    take_out(sandbox, SECRET);
+    take_out(sandbox, "k-1234");
+    let mut change = sandbox.repo.begin();
+    let other = change.write(Kind::Blob, "what a damaged list says".into()).unwrap();
+    change.set_ref(REDACTIONS_REF, Expected::Any, Some(RefValue::Object(other)));
+    change.finish(&stamp(10), "lose the list").unwrap();
+
+    desk.write("a.rs", "fn a() {}\n");
+    let captured = desk.snapshot_with(&CaptureOptions::default());
+    assert_eq!(reasons(&captured)["key.env"], "its content was redacted from the store");
+    assert_eq!(desk.files()["a.rs"].1, "fn a() {}\n");
+    let refused = sandbox.import("task", text.as_bytes()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Redacted);
+    for secret in [SECRET, "k-1234"] {
+        let stored = sandbox.reopened();
+        let inventory = stored.store().inventory().unwrap();
+        let positions = (0..inventory.positions()).filter_map(|at| inventory.entry(at));
+        let blobs = positions.filter(|entry| entry.kind == Kind::Blob);
+        let has = |id: &ObjectId| {
+            let bytes = stored.store().read_as(Kind::Blob, id).unwrap();
+            bytes.windows(secret.len()).any(|part| part == secret.as_bytes())
+        };
+        assert!(!blobs.into_iter().any(|entry| has(&entry.id)), "{secret} is back");
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use crate::repo::{Redactions, Repository};
 /// The pieces of a file as the store may have them; as they are where nothing was ever redacted.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when the redactions cannot be read. What stands for a piece and cannot be
-/// read is an error in its place.
+/// `Io` when the redactions cannot be read. What stands for a piece and cannot be read is an error in
+/// its place.
 pub(super) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<Pieces<'r>> {
     let redactions = repo.redactions()?;
     if redactions.is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn redacted<'r>(repo: &'r Repository, pieces: Pieces<'r>) -> Result<P
 /// be stored.
 ///
 /// # Errors
-/// `NotFound` or `Corrupt` when the redactions, or what stands for a piece, cannot be read.
+/// `Io` when the redactions cannot be read, `NotFound` or `Corrupt` when what stands for a piece is lost.
 pub(super) fn redacted_document(
     repo: &Repository,
     document: &Bytes,

@@ -188,11 +188,11 @@ impl<'a> Reach<'a> {
         let Some(mut id) = refs.operation else { return };
         // Of an operation that joins others it is not that of its first parent and one.
         let mut expected = Some(refs.sequence);
-        let mut sequence = refs.sequence;
         // What is not kept may still lie in a file that was not rewritten, without what is before it.
         let mut is_kept = true;
         loop {
-            let place = format!("operation {sequence}");
+            let place =
+                expected.map_or_else(|| format!("operation {id}"), |at| format!("operation {at}"));
             // One that is recorded as dropped may still lie in a file that was not rewritten.
             let recorded = self.inventory.gone(&id).is_some() && self.operations > 0;
             let operation = match self.read(&id) {
@@ -215,8 +215,10 @@ impl<'a> Reach<'a> {
             };
             is_kept &= is_kept_operation(self.operations, operation.time_micros, self.now);
             self.operations += 1;
-            if expected.is_some_and(|expected| operation.sequence != expected) {
-                let message = format!("the operation with this number says {}", operation.sequence);
+            let sequence = operation.sequence;
+            let place = expected.map_or_else(|| format!("operation {sequence}"), |_| place);
+            if expected.is_some_and(|expected| sequence != expected) {
+                let message = format!("the operation with this number says {sequence}");
                 self.add(FsckKind::Operations, place.clone(), message, Some(id));
             }
             for change in operation.changes {
@@ -232,8 +234,7 @@ impl<'a> Reach<'a> {
                     None => values.remove(&change.name),
                 };
             }
-            sequence = operation.sequence.saturating_sub(1);
-            expected = (operation.parents.len() == 1).then_some(sequence);
+            expected = (operation.parents.len() == 1).then(|| sequence.saturating_sub(1));
             match *operation.parents {
                 [] => {
                     for name in values.keys() {

@@ -17,10 +17,7 @@ use super::wholeness::Wholeness;
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Stamp};
-use crate::store::{Detached, Expected, RefUpdate, Store};
-
-/// Operations that one operation joins; it has the newest one as a parent too.
-const MAX_JOINED: usize = 63;
+use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
 
 /// Suffix of a ref that gets a value which another one cannot get.
 const BESIDE: &str = "-recovered";

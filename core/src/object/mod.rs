@@ -41,6 +41,7 @@ pub use id::{
     Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, MIN_PREFIX_DIGITS, ObjectId, key_digest, verify,
 };
 pub use memory::Memory;
+pub(crate) use operation::MAX_PARENTS;
 pub use operation::{Operation, RefChange, RefValue};
 pub use tag::Tag;
 

@@ -10,7 +10,8 @@ const VERSION_PLAIN: u64 = 1;
 const VERSION_UNDOING: usize = 2;
 const FIELDS: [u64; 2] = [7, 8];
 
-const MAX_PARENTS: usize = 64;
+/// Most parents of an operation.
+pub(crate) const MAX_PARENTS: usize = 64;
 const MAX_CHANGES: u64 = 1 << 16;
 
 /// One atomic change of refs.

@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use super::Repository;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, RefValue};
-use crate::store::RefTable;
+use crate::store::{Gone, RefTable};
 
 /// The ref that holds the redactions.
 pub const REDACTIONS_REF: &str = "refs/maintenance/redactions";
@@ -106,8 +106,8 @@ impl Repository {
     /// The redactions of this store, as of its refs. Reads nothing where there are none, and the same
     /// ones once.
     ///
-    /// When they are lost there are none: nothing stands for what was redacted then, and it is still
-    /// refused, since the packs know what is gone.
+    /// When they are lost there are none: nothing stands for what was redacted then. What was is still
+    /// known, see [`Repository::is_redacted`].
     ///
     /// # Errors
     /// `Io` when they cannot be read.
@@ -128,6 +128,20 @@ impl Repository {
                 Ok(known)
             }
         }
+    }
+}
+
+impl Repository {
+    /// Whether the blob `id` was redacted: by the list, or where that is lost by what packs say is gone.
+    ///
+    /// # Errors
+    /// `Io` when the list cannot be read.
+    pub fn is_redacted(&self, id: &ObjectId) -> Result<bool> {
+        if self.refs().value(REDACTIONS_REF).is_none() {
+            return Ok(false);
+        }
+        let is_gone = || self.store.gone(id) == Some(Gone::Redacted);
+        Ok(self.redactions()?.contains(id) || is_gone())
     }
 }
 

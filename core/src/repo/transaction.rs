@@ -363,19 +363,14 @@ struct LinkCheck<'a> {
 }
 
 impl LinkCheck<'_> {
-    /// Refuses content that was redacted. Where the list of it is lost, the packs still know.
+    /// Refuses content that was redacted.
     fn check_redactions(&self) -> Result<()> {
-        if self.repo.refs().value(REDACTIONS_REF).is_none() {
-            return Ok(());
+        for (id, object) in self.staged.iter() {
+            if object.kind == Kind::Blob && self.repo.is_redacted(id)? {
+                return Err(refused(id));
+            }
         }
-        let (redactions, store) = (self.repo.redactions()?, &self.repo.store);
-        let is_redacted =
-            |id: &ObjectId| redactions.contains(id) || store.gone(id) == Some(Gone::Redacted);
-        let blobs = self.staged.iter().filter(|(_, object)| object.kind == Kind::Blob);
-        match blobs.map(|(id, _)| id).find(|id| is_redacted(id)) {
-            Some(id) => Err(refused(id)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Refuses what refers to something that is neither staged nor stored. What a collection has
@@ -461,8 +456,8 @@ impl ObjectSink for Transaction<'_> {
     }
 
     fn is_redacted(&self, blob: &[u8]) -> Result<bool> {
-        let redactions = self.repo.redactions()?;
-        Ok(!redactions.is_empty() && redactions.contains(&ObjectId::of(Kind::Blob, blob)))
+        let has_any = self.refs.value(REDACTIONS_REF).is_some();
+        Ok(has_any && self.repo.is_redacted(&ObjectId::of(Kind::Blob, blob))?)
     }
 
     fn make_room(&mut self) -> Result<()> {

@@ -108,7 +108,9 @@ pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use lease::Lease;
 pub use mend::{Mending, Salvage, SalvageFate, SalvagedFile};
 pub use pack::{BundleDraft, BundleFile, BundleWritten, Gone, Item as PackItem, Outside, Tier};
-pub use refs::{Expected, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate};
+pub use refs::{
+    Expected, MAX_JOINED, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate,
+};
 pub use superblock::FORMAT_VERSION;
 
 use self::cache::Cache;

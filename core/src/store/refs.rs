@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::object::{ObjectId, Operation, Reader, RefChange, RefValue, Writer};
+use crate::object::{MAX_PARENTS, ObjectId, Operation, Reader, RefChange, RefValue, Writer};
 
 /// Most refs in a store, and most that one operation changes.
 pub const MAX_REFS: usize = 1 << 16;
+
+/// Most operations that one joins; it has the newest one as a parent too.
+pub const MAX_JOINED: usize = MAX_PARENTS - 1;
 
 /// Most bytes in the name of a ref.
 pub const MAX_REF_NAME_BYTES: usize = 1024;
@@ -76,6 +79,10 @@ impl RefTable {
     /// `Conflict` when a ref does not hold what is expected, `InvalidInput` for a ref named twice
     /// or a bad name, `LimitExceeded` for too many refs, `Corrupt` when the last number is taken.
     pub(super) fn operation(&self, draft: &OperationDraft, joined: u64) -> Result<Operation> {
+        if draft.joins.len() > MAX_JOINED {
+            let (limit, found) = (MAX_JOINED as u64, draft.joins.len() as u64);
+            return Err(Error::limit("operations that one joins", limit, found));
+        }
         let mut changes =
             draft.changes.iter().map(|update| self.change(update)).collect::<Result<Vec<_>>>()?;
         changes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -222,6 +229,19 @@ mod tests {
         let operation = table.operation(&delete, 0).unwrap();
         table.apply(ObjectId::of(Kind::Operation, &operation.encode()), &operation);
         assert_eq!((table.value("a"), table.sequence), (None, 2));
+    }
+
+    #[test]
+    fn an_operation_joins_no_more_than_can_be_read_again() {
+        let ids =
+            |count| (0..count).map(|n: usize| ObjectId::of(Kind::Operation, &n.to_le_bytes()));
+        let joining = |count| OperationDraft { joins: ids(count).collect(), ..draft(Vec::new()) };
+        let table = RefTable { operation: ids(1).next(), sequence: 3, ..RefTable::default() };
+        let most = table.operation(&joining(MAX_JOINED), 9).unwrap();
+        assert_eq!(most.sequence, 10);
+        assert_eq!(Operation::decode(&most.encode()).unwrap(), most);
+        let error = table.operation(&joining(MAX_JOINED + 1), 9).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     }
 
     #[test]

@@ -23,8 +23,9 @@
 //! then on the matches are in what nothing leads to, where the next run finds them and removes them.
 //!
 //! What this cannot do: find other encodings (base64, percent signs), or a string of which two
-//! records have a half each; keep the string out when it comes in other surroundings than before; empty the blocks that the file system has set free, or copies of the
-//! store; keep somebody who remembers an old id from testing a guess of the whole blob against it.
+//! records have a half each; keep the string out when it comes in other surroundings than before;
+//! empty the blocks that the file system has set free, or copies of the store; keep somebody who
+//! remembers an old id from testing a guess of the whole blob against it.
 //!
 //! ```
 //! use turntree::maintenance::{Pattern, plan_redaction, redact};

@@ -251,6 +251,16 @@ impl Io for RealIo {
 #[derive(Debug)]
 struct RealFile(File);
 
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        // Closing gives a lock back only when nobody else has the open file, and a process that
+        // another thread starts has it until it becomes another program: for that moment, whoever
+        // came next would find the file locked. A lock that cannot be given back goes with this
+        // process.
+        let _ = self.0.unlock();
+    }
+}
+
 impl IoFile for RealFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
@@ -333,4 +343,25 @@ pub(super) fn is_passing(error: &crate::Error) -> bool {
 
 fn identity_of(metadata: &fs::Metadata) -> Identity {
     Identity { device: metadata.dev(), inode: metadata.ino() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_file_also_while_a_new_process_has_that_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let file = File::create_new(&path).unwrap();
+        // What a process has between `fork` and `exec`.
+        let inherited = file.try_clone().unwrap();
+        let locked = RealFile(file);
+        assert!(locked.lock(Duration::ZERO).unwrap());
+        let next = RealIo.open(&path, Access::Write).unwrap();
+        assert!(!next.lock(Duration::ZERO).unwrap());
+        drop(locked);
+        assert!(next.lock(Duration::ZERO).unwrap());
+        drop(inherited);
+    }
 }

@@ -68,7 +68,14 @@ fn file_name(name: &str) -> String {
 /// process.
 #[derive(Debug)]
 pub struct Claim {
-    _file: std::fs::File,
+    file: std::fs::File,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // As with a file of the store: a process that was just started may have it still.
+        let _ = self.file.unlock();
+    }
 }
 
 impl Claim {
@@ -82,6 +89,6 @@ impl Claim {
         // Made by whoever comes first; where two are at once, one opens that of the other.
         let file = folder.create(name, MODE).or_else(|_| folder.read(name)).ok()?;
         file.try_lock().ok()?;
-        Some(Self { _file: file })
+        Some(Self { file })
     }
 }

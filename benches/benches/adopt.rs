@@ -6,12 +6,12 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use turntree::agents::{AdoptOptions, Outcome, Place, adopt, find};
 use turntree::store::Durability;
 use turntree::workspace::Seen;
 use turntree_benches::run::{is_test, recorded_sessions};
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
+use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

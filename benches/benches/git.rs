@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use turntree::git::{GitExportOptions, export};
 use turntree::store::Durability;
 use turntree_benches::run::is_test;
 use turntree_benches::store::History;
+use turntree_exchange::git::{GitExportOptions, export};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

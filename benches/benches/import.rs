@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use turntree::exchange::{ImportOptions, import};
 use turntree::store::Durability;
 use turntree_benches::run::recorded_sessions;
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
+use turntree_exchange::{ImportOptions, import};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

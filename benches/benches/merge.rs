@@ -8,11 +8,11 @@ use std::path::Path;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use turntree::context::{MessagePolicy, Selection, diff};
-use turntree::exchange::formats::tool_use;
 use turntree::repo::{BranchName, MergeKind, MergeRequest, Repository};
 use turntree::store::Durability;
 use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
+use turntree_exchange::formats::tool_use;
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

@@ -15,7 +15,6 @@ use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use tempfile::TempDir;
 use turntree::context::{Context, Selection, Shape};
-use turntree::exchange::MessageText;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{
@@ -25,6 +24,7 @@ use turntree::store::{Durability, Tier};
 use turntree::tree::{List, Map};
 use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
+use turntree_exchange::MessageText;
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

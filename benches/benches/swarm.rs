@@ -5,12 +5,12 @@ use std::io::BufReader;
 use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use turntree::exchange::formats::swarm::{ReconstructionOptions, reconstruct};
-use turntree::exchange::{ImportOptions, import};
 use turntree::store::Durability;
 use turntree_benches::run::is_test;
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::swarm::swarm_log;
+use turntree_exchange::formats::swarm::{ReconstructionOptions, reconstruct};
+use turntree_exchange::{ImportOptions, import};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");

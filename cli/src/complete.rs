@@ -7,10 +7,10 @@ use std::sync::Arc;
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
 use turntree::context::open_conflicts;
-use turntree::exchange::lessons::{Lesson, Lessons};
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree::store::RealIo;
+use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::args::command;
 use crate::invocation::{STORE, act, open_options, user_or_nearest};

@@ -1,8 +1,8 @@
 //! The live session: which one the client is that has started this process, and whether HEAD is there.
 
-use turntree::exchange::followed_branch;
 use turntree::repo::{BranchName, HEAD, Repository};
 use turntree::workspace::recall;
+use turntree_exchange::followed_branch;
 
 use crate::error::Result;
 

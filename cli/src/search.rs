@@ -2,8 +2,8 @@
 
 use memchr::memmem::Finder;
 use turntree::Error;
-use turntree::exchange::MessageText;
 use turntree::repo::{Gaps, LinePattern, PatternOptions};
+use turntree_exchange::MessageText;
 
 use crate::error::Result;
 use crate::output::warn;

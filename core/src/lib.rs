@@ -63,16 +63,13 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-pub mod agents;
 pub mod context;
 pub mod error;
-pub mod exchange;
-#[cfg(feature = "git")]
-pub mod git;
 pub mod maintenance;
 pub mod object;
 pub mod repo;
 pub mod store;
+pub mod transfer;
 pub mod tree;
 pub mod workspace;
 

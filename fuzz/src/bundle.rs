@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use turntree::Result;
-use turntree::exchange::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, unbundle};
 use turntree::maintenance::fsck;
 use turntree::object::{IdPrefix, ObjectSource};
 use turntree::repo::Repository;
 use turntree::store::{Io, NewStore, OpenOptions, Thoroughness, Tier};
+use turntree::transfer::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, unbundle};
 use turntree_tests::checksums::mend_bundle;
 use turntree_tests::oracle::DIR;
 use turntree_tests::sample::{Sample, try_open};

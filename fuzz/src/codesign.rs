@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use turntree::ErrorKind;
-use turntree::exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree::exchange::formats::{StoredFile, named};
-use turntree::exchange::{ImportOptions, ImportReport, export_source, import};
+use turntree::context::export_source;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions};
+use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
+use turntree_exchange::formats::{StoredFile, named};
+use turntree_exchange::{ImportOptions, ImportReport, import};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;

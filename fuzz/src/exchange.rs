@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessageEntry, Shape};
-use turntree::exchange::formats::{FORMATS, view};
-use turntree::exchange::{Format, HEAD_BYTES, detect};
-use turntree::exchange::{ImportOptions, apply_state, export_messages, export_source, import};
+use turntree::context::{export_messages, export_source};
 use turntree::object::{Kind, Memory, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions};
+use turntree_exchange::formats::{FORMATS, view};
+use turntree_exchange::{Format, HEAD_BYTES, detect};
+use turntree_exchange::{ImportOptions, apply_state, import};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use turntree::ErrorKind;
-use turntree::git::{GitImport, GitImportOptions, import};
 use turntree::maintenance::fsck;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions, Thoroughness};
+use turntree_exchange::git::{GitImport, GitImportOptions, import};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;

@@ -1,7 +1,7 @@
 //! Events that clients give to a hook.
 
 use turntree::ErrorKind;
-use turntree::agents::hook::{Dialect, Event, is_destructive};
+use turntree_exchange::agents::hook::{Dialect, Event, is_destructive};
 
 /// Takes `bytes` for an event of each client.
 ///

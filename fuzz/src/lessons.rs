@@ -1,10 +1,10 @@
 //! Files of lessons, and messages that may ask to go back.
 
 use turntree::ErrorKind;
-use turntree::exchange::lessons::{
+use turntree_exchange::lessons::{
     Call, Document, Lessons, MAX_SELECTED, Merged, PROMPT_BYTES, prompt, select,
 };
-use turntree::exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
+use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
 /// Reads `bytes` as a file of lessons and makes what it says, twice; and reads them as a message.
 ///

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::exchange::WholeDocument;
-use turntree::exchange::formats::named;
-use turntree::exchange::formats::ollm::{
+use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
+use turntree::repo::watch::WatchState;
+use turntree_exchange::WholeDocument;
+use turntree_exchange::formats::named;
+use turntree_exchange::formats::ollm::{
     Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
     read_state_snapshot, state_snapshot,
 };
-use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
-use turntree::repo::watch::WatchState;
 
 use crate::exchange::read_back;
 

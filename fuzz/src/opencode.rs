@@ -13,13 +13,13 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, params_from_iter};
 use turntree::ErrorKind;
-use turntree::agents::{AdoptOptions, Adopted, Found, Outcome, Place, adopt, find};
-use turntree::exchange::export_source;
+use turntree::context::export_source;
 use turntree::maintenance::fsck;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions, Thoroughness};
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, Place, adopt, find};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;

@@ -5,15 +5,16 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use turntree::ErrorKind;
-use turntree::exchange::formats::named;
-use turntree::exchange::formats::swarm::{
-    Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
-    export_snapshot, reconstruct, restore_swarm,
-};
-use turntree::exchange::{ImportOptions, ImportReport, export_source, import};
+use turntree::context::export_source;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions};
+use turntree_exchange::formats::named;
+use turntree_exchange::formats::swarm::{
+    Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
+    export_snapshot, reconstruct, restore_swarm,
+};
+use turntree_exchange::{ImportOptions, ImportReport, import};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use turntree::exchange::formats::ollm::{
-    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
-};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
+use turntree_exchange::formats::ollm::{
+    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+};
 
 use crate::Sandbox;
 

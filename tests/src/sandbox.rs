@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use turntree::exchange::formats::named;
-use turntree::exchange::{
-    Format, ImportOptions, ImportReport, export_messages, export_source, import,
-};
+use turntree::context::{export_messages, export_source};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{Repository, Stamp};
 use turntree::store::{NewStore, OpenOptions, RealIo};
+use turntree_exchange::formats::named;
+use turntree_exchange::{Format, ImportOptions, ImportReport, import};
 
 /// A store in a folder that goes away with it.
 pub struct Sandbox {

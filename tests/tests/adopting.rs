@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use turntree::agents::{AdoptOptions, Adopted, Outcome, Place, adopt, find, places};
 use turntree::repo::Repository;
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{AdoptOptions, Adopted, Outcome, Place, adopt, find, places};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 /// A home with sessions of some agents.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use turntree::ErrorKind;
-use turntree::agents::{AdoptOptions, Adopted, Found, Outcome, adopt, find, places};
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, adopt, find, places};
 use turntree_tests::{Sandbox, stamp};
 
 const ROLLOUT: &str = ".codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-ab.jsonl";

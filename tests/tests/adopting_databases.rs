@@ -8,9 +8,11 @@ use std::time::SystemTime;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use turntree::ErrorKind;
-use turntree::agents::{AdoptOptions, Adopted, Found, Outcome, Place, adopt, find, places};
-use turntree::exchange::{ImportOptions, import};
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{
+    AdoptOptions, Adopted, Found, Outcome, Place, adopt, find, places,
+};
+use turntree_exchange::{ImportOptions, import};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
 

@@ -7,13 +7,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
-use turntree::agents::{AdoptOptions, Outcome, Place, adopt, find};
-use turntree::exchange::{ImportOptions, export_source, formats, import};
+use turntree::context::export_source;
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
 use turntree::repo::Repository;
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
+use turntree_exchange::{ImportOptions, formats, import};
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
 use turntree_tests::sample::{Sample, try_open, used};
 use turntree_tests::sim::SimDisk;

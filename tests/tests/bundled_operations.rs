@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::exchange::bundle::{
-    Bundle, BundledOperation, Held, UnbundleOptions, Wanted, plan_bundle, unbundle,
-};
 use turntree::object::{ObjectId, RefValue, Writer};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{Access, BundleDraft, BundleFile, Expected, Io, IoFile, PackItem, Tier};
+use turntree::transfer::bundle::{
+    Bundle, BundledOperation, Held, UnbundleOptions, Wanted, plan_bundle, unbundle,
+};
 use turntree_tests::sim::SimDisk;
 use turntree_tests::{Sandbox, stamp};
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use turntree::ErrorKind;
-use turntree::exchange::bundle::{
-    Bundle, RefFate, UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
-};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{ObjectId, ObjectSource, RefValue, Time};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{Access, FindingKind, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
+use turntree::transfer::bundle::{
+    Bundle, RefFate, UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
 use turntree_tests::oracle::DIR;
 use turntree_tests::sample::Sample;
 use turntree_tests::sim::{Fault, Keep, SimDisk};

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context, FileEntry, MessageEntry};
-use turntree::exchange::formats::codesign::{design_path, export_designs, import_designs};
-use turntree::exchange::formats::{StoredFile, view};
-use turntree::exchange::{ImportOptions, ImportReport, apply_state};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::codesign::{design_path, export_designs, import_designs};
+use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::{ImportOptions, ImportReport, apply_state};
 use turntree_tests::{Sandbox, stamp};
 
 const STORE: &str = include_str!("../vectors/open-codesign/design-store.json");

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context, MessageEntry};
-use turntree::exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree::exchange::formats::{StoredFile, view};
-use turntree::exchange::{ImportOptions, MessageView, apply_state};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
+use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::{ImportOptions, MessageView, apply_state};
 use turntree_tests::{Sandbox, stamp};
 
 const STORE: &str = include_str!("../vectors/open-codesign/design-store.json");

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use turntree::context::{FileEntry, MessageEntry};
-use turntree::exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree::exchange::formats::{StoredFile, view};
-use turntree::exchange::{ImportOptions, ImportReport};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
+use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::{ImportOptions, ImportReport};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, stamp};
 

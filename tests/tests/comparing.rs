@@ -1,11 +1,11 @@
 //! `compare` on recorded sessions: what it counts is what a naive look at both ends counts.
 
 use turntree::context::{MAIN_AGENT, MessageEntry};
-use turntree::exchange::formats::view;
-use turntree::exchange::{MessageView, compare};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository};
 use turntree::tree::Item;
+use turntree_exchange::formats::view;
+use turntree_exchange::{MessageView, compare};
 use turntree_tests::{Sandbox, recorded_sessions};
 
 fn messages(repo: &Repository, commit: &ObjectId) -> Vec<MessageView> {

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use turntree::context::export_source;
 use turntree::context::{Builder, Context};
-use turntree::exchange::formats::context_chef::{ChefOptions, Expired, expired, export_chef};
-use turntree::exchange::{apply_state, export_source};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::apply_state;
+use turntree_exchange::formats::context_chef::{ChefOptions, Expired, expired, export_chef};
 use turntree_tests::{Sandbox, stamp};
 
 const SNAPSHOT: &str = include_str!("../vectors/context-chef/store-3.9.0/snapshot.json");
@@ -39,14 +40,14 @@ fn value(text: &str) -> Value {
 fn refused(document: &str) -> Error {
     let sandbox = Sandbox::new();
     let before = sandbox.repo.refs();
-    let options = turntree::exchange::ImportOptions {
-        format: Some(turntree::exchange::formats::named("context-chef").unwrap()),
+    let options = turntree_exchange::ImportOptions {
+        format: Some(turntree_exchange::formats::named("context-chef").unwrap()),
         session: "work".to_owned(),
         stamp: stamp(1),
         switch: false,
     };
     let error =
-        turntree::exchange::import(&sandbox.repo, document.as_bytes(), &options).unwrap_err();
+        turntree_exchange::import(&sandbox.repo, document.as_bytes(), &options).unwrap_err();
     assert_eq!(sandbox.repo.refs(), before, "an error leaves no trace");
     error
 }

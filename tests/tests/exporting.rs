@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::context::{MAIN_AGENT, MessageEntry};
-use turntree::exchange::MessageView;
-use turntree::exchange::formats::view;
-use turntree::exchange::render::{
+use turntree::object::{Kind, ObjectId, ObjectSource, Time};
+use turntree::repo::Repository;
+use turntree_exchange::MessageView;
+use turntree_exchange::formats::view;
+use turntree_exchange::render::{
     Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
     export_openai,
 };
-use turntree::object::{Kind, ObjectId, ObjectSource, Time};
-use turntree::repo::Repository;
 use turntree_tests::tangle::{Tangle, steps};
 use turntree_tests::{Sandbox, recorded_sessions};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use turntree::exchange::{FollowOptions, Followed, follow};
 use turntree::object::ObjectId;
+use turntree_exchange::{FollowOptions, Followed, follow};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 /// Follows `text` once.

@@ -10,11 +10,11 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role};
-use turntree::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree::object::{Kind, ObjectId, ObjectSink, Time};
 use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::plan;
+use turntree_exchange::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree_tests::git::{Files, Git, files_in, is_installed};
 use turntree_tests::tangle::{Tangle, steps};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
@@ -402,7 +402,7 @@ fn an_export_without_new_commits_says_what_it_did_with_refs() {
     let sandbox = sample();
     let (repo, dir) = (&sandbox.repo, sandbox.folder().join("out.git"));
     let made = |report: &GitExport| {
-        let is_made = |found: &&turntree::git::GitRef| found.change == GitRefChange::Made;
+        let is_made = |found: &&turntree_exchange::git::GitRef| found.change == GitRefChange::Made;
         report.refs.iter().filter(is_made).count()
     };
     let first = export_all(repo, &dir);

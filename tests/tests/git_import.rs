@@ -5,16 +5,15 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{FileEntry, FileMode};
-use turntree::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, LogEntry, Repository};
+use turntree_exchange::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
 use turntree_tests::git::{Files, Git, is_installed};
 use turntree_tests::tangle::{Tangle, steps};
 use turntree_tests::{Sandbox, stamp};
-
-use proptest::prelude::*;
 
 fn options(session: &str, revisions: &[&str]) -> GitImportOptions {
     GitImportOptions {

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use turntree::ErrorKind;
-use turntree::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
 use turntree::object::Tag;
 use turntree::repo::{BranchName, Repository};
+use turntree_exchange::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
 use turntree_tests::git::{Git, is_installed};
 use turntree_tests::{Sandbox, stamp};
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use turntree::exchange::bundle::{
-    Bundle, Held, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
-};
 use turntree::maintenance::fsck;
 use turntree::object::{ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::store::{Access, Io, RealIo, Thoroughness, Tier};
+use turntree::transfer::bundle::{
+    Bundle, Held, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
 use turntree_tests::sample::{Sample, try_open};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 

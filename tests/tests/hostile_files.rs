@@ -84,7 +84,7 @@ fn use_store(dir: &Path) -> Vec<turntree::Error> {
     for session in ["first", "second"] {
         let read = repo.resolve(session).and_then(|revision| {
             let context = repo.context(&revision.commit)?;
-            turntree::exchange::export_source(repo.store(), &context, &mut Vec::new())
+            turntree::context::export_source(repo.store(), &context, &mut Vec::new())
         });
         errors.extend(read.err());
     }

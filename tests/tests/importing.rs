@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::FileEntry;
-use turntree::exchange::formats::view;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, NewPin};
+use turntree_exchange::formats::view;
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 fn lines(text: &str) -> Vec<&str> {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
-use turntree::exchange::apply_state;
 use turntree::maintenance::{
     MAX_EXPIRED, Pattern, Policy, Purpose, Scope, collect, redact, set_policy,
 };
@@ -16,6 +15,7 @@ use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{
     Durability, Finding, FindingKind, Gone, NewStore, OpenOptions, RealIo, Tier,
 };
+use turntree_exchange::apply_state;
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, claude_code, stamp};
 

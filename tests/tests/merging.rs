@@ -7,11 +7,11 @@ use turntree::ErrorKind;
 use turntree::context::{
     Builder, Context, MessageEntry, MessagePolicy, Selection, Take, Version, open_conflicts,
 };
-use turntree::exchange::formats::{tool_use, view};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Merge, MergeKind, MergeRequest, Repository, Snapshot, Stamp};
 use turntree::store::Thoroughness;
+use turntree_exchange::formats::{tool_use, view};
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
 
 fn branch(name: &str) -> BranchName {

@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use serde_json::Value;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
-use turntree::exchange::{OffloadOptions, Tail, apply_state, offload};
 use turntree::maintenance::{
     EvictionLimits, EvictionPlan, Policy, Purpose, Scope, collect, evict, fsck, plan_eviction,
     set_policy,
@@ -18,6 +17,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::vfs::{EvictionReason, Pool, VFS_SECTION, VfsUri, take_over};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::Thoroughness;
+use turntree_exchange::{OffloadOptions, Tail, apply_state, offload};
 use turntree_tests::{Sandbox, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");

@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context};
-use turntree::exchange::formats::ollm::{Compat, SnapshotFacts, export_context};
-use turntree::exchange::{apply_state, context_tokens, detect};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::ollm::{Compat, SnapshotFacts, export_context};
+use turntree_exchange::{apply_state, context_tokens, detect};
 use turntree_tests::ollm::{
     exported, files, one_snapshot, restored, restored_upstream, vector, vectors,
 };

@@ -6,15 +6,15 @@ use std::path::Path;
 use serde_json::{Value, json};
 use turntree::ErrorKind;
 use turntree::context::Builder;
-use turntree::exchange::ImportOptions;
-use turntree::exchange::formats::StoredFile;
-use turntree::exchange::formats::ollm::{
+use turntree::object::ObjectId;
+use turntree::repo::Snapshot;
+use turntree_exchange::ImportOptions;
+use turntree_exchange::formats::StoredFile;
+use turntree_exchange::formats::ollm::{
     OllmReport, Transition, TransitionFacts, export_intent, export_mode, folders_of, import_folder,
     latest, read_state_snapshot, state_snapshot,
 };
-use turntree::object::ObjectId;
-use turntree::repo::Snapshot;
-use turntree::workspace::gather_store;
+use turntree_exchange::gather_store;
 use turntree_tests::ollm::{exported, files, one_snapshot, restored, vector, vectors};
 use turntree_tests::{Sandbox, claude_code, stamp};
 

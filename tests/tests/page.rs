@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use turntree::context::JSON_MEDIA;
 use turntree::context::{Builder, FileMode, MessageEntry, Role};
-use turntree::exchange::JSON_MEDIA;
-use turntree::exchange::render::{Page, PageBranch, export_page};
 use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree_exchange::render::{Page, PageBranch, export_page};
 use turntree_tests::browser::Browser;
 use turntree_tests::tangle::{Content, Tangle, steps};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};

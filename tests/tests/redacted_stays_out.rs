@@ -6,12 +6,12 @@ use std::io::Cursor;
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, Selection};
-use turntree::exchange::{FollowOptions, Followed, follow};
 use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, redact};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, REDACTIONS_REF, Snapshot};
 use turntree::store::{Expected, Thoroughness, Tier};
 use turntree::workspace::{CaptureOptions, Restore, prepare};
+use turntree_exchange::{FollowOptions, Followed, follow};
 use turntree_tests::desk::{Desk, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 

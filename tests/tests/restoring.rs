@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode};
-use turntree::exchange::apply_state;
 use turntree::object::Memory;
 use turntree::repo::{BranchName, Snapshot};
 use turntree::workspace::{Action, CaptureOptions, capture, plan};
+use turntree_exchange::apply_state;
 use turntree_tests::{Sandbox, claude_code, stamp};
 
 fn context(document: &str) -> (Memory, Context) {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use turntree::exchange::{RollbackIntent, rollback_intent};
+use turntree_exchange::{RollbackIntent, rollback_intent};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 const INTENTS: &str = include_str!("../vectors/open-codesign/rollback-intent.json");

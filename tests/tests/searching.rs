@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use turntree::context::Selection;
-use turntree::exchange::MessageText;
 use turntree::object::ObjectId;
 use turntree::repo::{
     Grep, GrepQuery, LinePattern, PatternOptions, SearchScope, Touch, Touching, Wanted,
 };
+use turntree_exchange::MessageText;
 use turntree_tests::tangle::{Content, MESSAGES, Tangle, steps};
 use turntree_tests::{Sandbox, recorded_sessions};
 

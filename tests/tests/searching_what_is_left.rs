@@ -8,7 +8,6 @@ use std::process::Command;
 use std::sync::Arc;
 
 use turntree::context::Selection;
-use turntree::exchange::MessageText;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::ObjectId;
 use turntree::repo::{
@@ -17,6 +16,7 @@ use turntree::repo::{
 };
 use turntree::store::{OpenOptions, RealIo, Tier};
 use turntree::tree::Map;
+use turntree_exchange::MessageText;
 use turntree_tests::sample::{Sample, open};
 use turntree_tests::{Sandbox, claude_code, stamp};
 

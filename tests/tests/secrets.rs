@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use turntree::exchange::{Piece, PieceKind};
 use turntree::maintenance::Pattern;
 use turntree::object::{Kind, Object};
+use turntree_exchange::{Piece, PieceKind};
 use turntree_tests::every_command::{SECRET, STEPS, Shell, Step, failing};
 use turntree_tests::sim::Random;
 

@@ -1,7 +1,7 @@
 //! Spirals: the verdicts that others give on the same turns, in `vectors/open-codesign`.
 
 use serde_json::Value;
-use turntree::exchange::{SPIRAL_WINDOW, Step, find_spiral};
+use turntree_exchange::{SPIRAL_WINDOW, Step, find_spiral};
 
 const CASES: &str = include_str!("../vectors/open-codesign/spiral-cases.json");
 

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::ErrorKind;
-use turntree::exchange::formats::swarm::{
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository};
+use turntree_exchange::formats::swarm::{
     Compat, Configuration, ReconstructionOptions, SnapshotOptions, export_snapshot, reconstruct,
     restore_swarm,
 };
-use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository};
 use turntree_tests::Sandbox;
 
 fn exported(repo: &Repository, id: &ObjectId) -> Value {

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use turntree::ErrorKind;
-use turntree::exchange::formats::swarm::{
+use turntree::object::ObjectId;
+use turntree_exchange::formats::swarm::{
     Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
     export_snapshot, reconstruct, restore_swarm,
 };
-use turntree::object::ObjectId;
 use turntree_tests::Sandbox;
 
 const NOW: &str = "2026-11-20T12:00:00Z";

@@ -6,10 +6,10 @@ use std::io::Cursor;
 use proptest::prelude::{any, prop};
 use proptest::prop_assert_eq;
 use serde_json::{Value, json};
-use turntree::exchange::formats::view;
-use turntree::exchange::{FollowOptions, ImportReport, follow};
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
+use turntree_exchange::formats::view;
+use turntree_exchange::{FollowOptions, ImportReport, follow};
 use turntree_tests::{Sandbox, stamp};
 
 /// A Claude Code session under construction: each line follows the one before, unless told otherwise.

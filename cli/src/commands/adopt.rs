@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use turntree::Error;
-use turntree::agents::{
-    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
-};
 use turntree::maintenance::auto;
 use turntree::workspace::Seen;
+use turntree_exchange::agents::{
+    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
+};
 
 use crate::commands::import::warn_of_notes;
 use crate::error::{Answer, Failure, Result};

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::ArgValueCandidates;
-use turntree::exchange::bundle::{
-    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
-    UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
-};
 use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::store::{BundleWritten, Tier};
+use turntree::transfer::bundle::{
+    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
+    UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
 use turntree::{Error, ErrorKind};
 
 use crate::complete::revisions;

@@ -6,7 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::context::{Context, Place, Section, Shape, split};
-use turntree::exchange::{export_messages, export_source};
+use turntree::context::{export_messages, export_source};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 

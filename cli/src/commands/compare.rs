@@ -6,9 +6,9 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
-use turntree::exchange::{Comparison, Strategy, compare};
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
+use turntree_exchange::{Comparison, Strategy, compare};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};

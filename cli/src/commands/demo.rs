@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Args;
 use tempfile::TempDir;
-use turntree::agents::session_name;
-use turntree::context::{Builder, Context, FileMode, MessageEntry, Role, diff};
-use turntree::exchange::{ImportOptions, ImportReport, JSON_MEDIA, import};
+use turntree::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, diff};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 use turntree::tree::Item;
 use turntree::{Error, workspace};
+use turntree_exchange::agents::session_name;
+use turntree_exchange::{ImportOptions, ImportReport, import};
 
 use super::log::{Style, Walk};
 use crate::error::{Answer, Result};

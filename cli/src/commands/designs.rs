@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use turntree::exchange::Format;
-use turntree::exchange::formats::StoredFile;
-use turntree::exchange::formats::codesign::is_stored;
-use turntree::workspace::{Gathered, gather_files};
-use turntree::{Error, exchange};
+use turntree::Error;
+use turntree_exchange::Format;
+use turntree_exchange::formats::StoredFile;
+use turntree_exchange::formats::codesign::is_stored;
+use turntree_exchange::{Gathered, gather_files};
 
 use crate::error::Result;
 
@@ -58,5 +58,5 @@ pub(super) fn full(path: &Path) -> Result<PathBuf> {
 fn is_database(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut head));
-    read.is_ok() && exchange::detect(&head).is_ok_and(|format| format.name == FORMAT)
+    read.is_ok() && turntree_exchange::detect(&head).is_ok_and(|format| format.name == FORMAT)
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use turntree::Error;
-use turntree::exchange::formats::ollm;
-use turntree::exchange::formats::swarm::{self, ReconstructionOptions, reconstruct};
 use turntree::object::Time;
+use turntree_exchange::formats::ollm;
+use turntree_exchange::formats::swarm::{self, ReconstructionOptions, reconstruct};
 
 use super::import::warn_of_notes;
 use crate::clock;

@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, MAIN_AGENT, Role};
-use turntree::exchange::formats::codesign::{export_chat, export_designs};
-use turntree::exchange::formats::context_chef::{ChefOptions, export_chef};
-use turntree::exchange::formats::ollm::{
-    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
-};
-use turntree::exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
-use turntree::exchange::render::{
-    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
-    export_openai,
-};
-use turntree::exchange::{export_messages, export_source};
+use turntree::context::{export_messages, export_source};
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::Repository;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::codesign::{export_chat, export_designs};
+use turntree_exchange::formats::context_chef::{ChefOptions, export_chef};
+use turntree_exchange::formats::ollm::{
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
+};
+use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
+use turntree_exchange::render::{
+    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
+    export_openai,
+};
 
 use super::events::Compat;
 use super::export_page::Prepared;

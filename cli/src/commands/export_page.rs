@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use turntree::Error;
-use turntree::exchange::render::{Page, PageBranch, export_page};
 use turntree::repo::Repository;
+use turntree_exchange::render::{Page, PageBranch, export_page};
 
 use super::compare::{Line, compared, lines_of};
 use crate::clock;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
-use turntree::agents::session_name;
-use turntree::git::{
+use turntree::workspace::MAX_FILE_BYTES;
+use turntree_exchange::agents::session_name;
+use turntree_exchange::git::{
     ExportSelection, GitExport, GitExportOptions, GitImport, GitImportOptions, GitNote,
     GitRefChange, check_repository, export, import,
 };
-use turntree::workspace::MAX_FILE_BYTES;
 
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Hint, Result};

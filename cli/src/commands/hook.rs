@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use similar::TextDiff;
-use turntree::agents::hook::Dialect;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::hook::Dialect;
 
 use crate::commands::hook_check::Check;
 use crate::error::{Answer, Hint, Result};

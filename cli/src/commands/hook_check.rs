@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::Error;
-use turntree::agents::hook::Dialect;
+use turntree_exchange::agents::hook::Dialect;
 
 use super::hook::program;
 use crate::error::{Answer, Result};

@@ -4,14 +4,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::agents::session_name;
-use turntree::exchange::formats::codesign::import_designs;
-use turntree::exchange::formats::{FORMATS, named};
-use turntree::exchange::{
+use turntree::ErrorKind;
+use turntree_exchange::Gathered;
+use turntree_exchange::agents::session_name;
+use turntree_exchange::formats::codesign::import_designs;
+use turntree_exchange::formats::{FORMATS, named};
+use turntree_exchange::{
     Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect, read_head,
 };
-use turntree::workspace::Gathered;
-use turntree::{ErrorKind, exchange};
 
 use super::designs;
 use super::import_folder::{import_folder, warn_of_odd};
@@ -81,7 +81,7 @@ impl Import {
         }
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
-        let report = exchange::import(&repo, Progress::new(input, &name, total), &options)
+        let report = turntree_exchange::import(&repo, Progress::new(input, &name, total), &options)
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

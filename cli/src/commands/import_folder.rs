@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 
-use turntree::agents::session_name;
-use turntree::exchange::ImportOptions;
-use turntree::exchange::formats::FolderNote;
-use turntree::exchange::formats::context_chef::{self, FolderReport};
-use turntree::exchange::formats::ollm::{self, OllmReport};
-use turntree::workspace::{FoldersOf, Gathered, gather_store};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::ImportOptions;
+use turntree_exchange::agents::session_name;
+use turntree_exchange::formats::FolderNote;
+use turntree_exchange::formats::context_chef::{self, FolderReport};
+use turntree_exchange::formats::ollm::{self, OllmReport};
+use turntree_exchange::{FoldersOf, Gathered, gather_store};
 
 use super::import::{CONFLICT_HINT, MAX_SHOWN_NOTES, print};
 use crate::error::{Answer, Hint, Result};

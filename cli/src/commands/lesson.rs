@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::context::Builder;
-use turntree::exchange::lessons::{Call, Lesson, Lessons, Merged, learn, prompt, select};
-use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::lessons::{Call, Lesson, Lessons, Merged, learn, prompt, select};
+use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use super::lesson_fields::LessonFields;
 use super::lesson_file::{Export, Import};

@@ -1,7 +1,7 @@
 //! What a lesson says, as options of `lesson add` and `lesson edit`.
 
 use clap::Args;
-use turntree::exchange::lessons::{FailedWith, Lesson, LessonKind};
+use turntree_exchange::lessons::{FailedWith, Lesson, LessonKind};
 
 /// What it says.
 #[derive(Debug, Default, Args)]

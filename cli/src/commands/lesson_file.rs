@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::exchange::lessons::{Document, Lessons};
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::lessons::{Document, Lessons};
 
 use super::lesson::{Target, lessons_at};
 use crate::complete::revisions;

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, Selection};
-use turntree::exchange::context_tokens;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
     BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, SearchScope, Touching,
 };
 use turntree::store::Gone;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::context_tokens;
 
 use super::log_filter::{Filter, Wanted};
 use crate::complete::{revisions, sessions};

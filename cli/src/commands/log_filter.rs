@@ -1,10 +1,10 @@
 //! `log`: which snapshots are shown, by what their commits say.
 
 use clap::Args;
-use turntree::exchange::context_tokens;
 use turntree::object::Trigger;
 use turntree::repo::{LogEntry, Touch, Touches};
 use turntree::{Error, Result};
+use turntree_exchange::context_tokens;
 
 use crate::clock;
 

@@ -9,12 +9,12 @@ use clap_complete::ArgValueCandidates;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
-use turntree::exchange::formats::tool_use;
 use turntree::object::ObjectId;
 use turntree::repo::{
     BranchName, Merge as Staged, MergeKind, MergeRequest, Repository, Transaction,
 };
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::tool_use;
 
 use crate::advice::Advice;
 use crate::complete::revisions;

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::value::RawValue;
 use turntree::Error;
-use turntree::exchange::{OffloadOptions, Replacement, Tail, offload};
 use turntree::repo::vfs::{Stored, VfsUri};
 use turntree::workspace::save;
+use turntree_exchange::{OffloadOptions, Replacement, Tail, offload};
 
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};

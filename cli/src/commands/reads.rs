@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
-use turntree::workspace::check_reads;
+use turntree_exchange::check_reads;
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::exchange::formats::swarm::{Configuration, RestoreResult, restore_swarm};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::save;
+use turntree_exchange::formats::swarm::{Configuration, RestoreResult, restore_swarm};
 
 use super::events::Compat;
 use crate::error::{Answer, Failure, Result};

@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::context::Selection;
-use turntree::exchange::{RollbackIntent, rollback_intent};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::Restore;
 use turntree::{Error, ErrorKind};
+use turntree_exchange::{RollbackIntent, rollback_intent};
 
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
-use turntree::exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 use turntree::object::{Memory, ObjectId, Trigger};
 use turntree::repo::vfs::take_over;
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
 use turntree::workspace::workspace_metadata;
+use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 
 use super::transition::{self, Request, Transitions};
 use super::watching::{Due, Watching};

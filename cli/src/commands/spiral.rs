@@ -7,8 +7,8 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
 use turntree::Error;
-use turntree::exchange::{SPIRAL_WINDOW, Sign, SignKind, Spiral as Found, Step, Verdict};
-use turntree::exchange::{find_spiral, steps};
+use turntree_exchange::{SPIRAL_WINDOW, Sign, SignKind, Spiral as Found, Step, Verdict};
+use turntree_exchange::{find_spiral, steps};
 
 use crate::complete::revisions;
 use crate::error::{Answer, Result};

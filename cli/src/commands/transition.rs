@@ -4,11 +4,11 @@ use std::io::Write;
 
 use clap::Args;
 use turntree::context::{Builder, Context};
-use turntree::exchange::formats::ollm::{MODES_SUFFIX, Transition};
 use turntree::maintenance::{Policy, Scope, set_policy};
 use turntree::object::Trigger;
 use turntree::repo::{BranchName, Repository, Snapshot as Draft, Stamp};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::ollm::{MODES_SUFFIX, Transition};
 
 use crate::error::{Hint, Result};
 use crate::invocation::Invocation;

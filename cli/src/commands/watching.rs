@@ -1,11 +1,11 @@
 //! `snapshot --usage`: a snapshot only when a share of the context window was crossed.
 
 use clap::Args;
-use turntree::exchange::TOKENS;
 use turntree::object::{Time, Trigger};
 use turntree::repo::watch::{Decision, Level, Watch, WatchState};
 use turntree::repo::{BranchName, Repository, Snapshot as Draft, Stamp, Transaction};
 use turntree::{Error, ErrorKind};
+use turntree_exchange::TOKENS;
 
 use crate::error::{Hint, Result};
 use crate::quantity::parse_duration;

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde_json::Value;
 use turntree::Result;
-
-use crate::commands::lesson::inject;
-use crate::error::Failure;
-use turntree::agents::hook::{Dialect, Event, Moment};
-use turntree::exchange::{
-    Followed, OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
-};
 use turntree::object::ObjectId;
 use turntree::repo::vfs::{Stored, VfsUri};
 use turntree::repo::{Repository, Stamp};
+use turntree_exchange::agents::hook::{Dialect, Event, Moment};
+use turntree_exchange::{
+    Followed, OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
+};
+
+use crate::commands::lesson::inject;
+use crate::error::Failure;
 
 /// Stores what a tool said at length, and returns what stands for it.
 pub(super) fn shorten(

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use turntree::Result;
-use turntree::agents::session_name;
-use turntree::exchange::followed_bytes;
 use turntree::workspace::recall;
+use turntree_exchange::agents::session_name;
+use turntree_exchange::followed_bytes;
 
 use super::turn::Turn;
 

@@ -1,8 +1,8 @@
 //! When a client has last run a hook for a store.
 
-use turntree::agents::hook::Event;
 use turntree::store::Store;
 use turntree::workspace::{recall, remember};
+use turntree_exchange::agents::hook::Event;
 
 use crate::clock;
 use crate::error::Result;

@@ -6,11 +6,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use turntree::Result;
-use turntree::agents::hook::Moment;
 use turntree::context::{MAIN_AGENT, MessageEntry, Role};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::Claim;
+use turntree_exchange::agents::hook::Moment;
 
 use super::wait;
 use super::watch::Watch;

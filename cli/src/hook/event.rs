@@ -5,9 +5,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use turntree::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
 use turntree::repo::Stamp;
 use turntree::workspace::Claim;
+use turntree_exchange::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::files::Files;

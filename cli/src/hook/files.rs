@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use turntree::Result;
-use turntree::agents::hook::{Effect, Event, Moment, TouchedFile};
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
+use turntree_exchange::agents::hook::{Effect, Event, Moment, TouchedFile};
 
 use crate::workspace::Limits;
 

@@ -1,11 +1,11 @@
 //! What is kept before it may be lost: pins of the workspace before a command that may destroy, and of
 //! the conversation before a compaction.
 
-use turntree::agents::hook::{Dialect, Moment, is_destructive};
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
 use turntree::{ErrorKind, Result};
+use turntree_exchange::agents::hook::{Dialect, Moment, is_destructive};
 
 use super::turn::Turn;
 use crate::live::HOOK;

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use turntree::agents::hook::Dialect;
 use turntree::{Error, Result};
+use turntree_exchange::agents::hook::Dialect;
 
 use super::edit::Document;
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use turntree::agents::hook::{Event, Moment, ToolEvent};
-use turntree::agents::session_name;
 use turntree::context::{Builder, Context};
-use turntree::exchange::{FollowOptions, Followed, TurnFiles, follow};
 use turntree::object::{ObjectId, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 use turntree::workspace::{recall, remember};
 use turntree::{Error, ErrorKind, Result};
+use turntree_exchange::agents::hook::{Event, Moment, ToolEvent};
+use turntree_exchange::agents::session_name;
+use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
 
 use super::files::Files;
 use super::watch::Watch;

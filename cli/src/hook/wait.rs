@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use turntree::exchange::holds_call;
+use turntree_exchange::holds_call;
 
 /// How long an agent waits at most for the record of its call.
 const FOR_CALL: Duration = Duration::from_millis(200);

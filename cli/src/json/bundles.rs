@@ -1,7 +1,7 @@
 //! The records of `bundle`.
 
 use serde::Serialize;
-use turntree::exchange::bundle::{Manifest, Prerequisite};
+use turntree::transfer::bundle::{Manifest, Prerequisite};
 
 use super::Change;
 

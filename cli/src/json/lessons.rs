@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use turntree::exchange::lessons::Lesson;
+use turntree_exchange::lessons::Lesson;
 
 /// `lesson list`.
 #[derive(Serialize)]

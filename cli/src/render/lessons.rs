@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use turntree::exchange::lessons::{Lesson, Lessons, Merged};
 use turntree::repo::BranchName;
+use turntree_exchange::lessons::{Lesson, Lessons, Merged};
 
 use super::{count, harmless, one_line};
 use crate::output::{FAINT, ID, NAME, Output};

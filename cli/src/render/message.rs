@@ -2,9 +2,9 @@
 
 use turntree::Result;
 use turntree::context::MessageEntry;
-use turntree::exchange::MessageView;
-use turntree::exchange::formats::view;
 use turntree::object::{Kind, ObjectSource};
+use turntree_exchange::MessageView;
+use turntree_exchange::formats::view;
 
 use super::one_line;
 

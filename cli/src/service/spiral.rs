@@ -2,8 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use turntree::exchange::{SPIRAL_WINDOW, find_spiral, steps};
 use turntree::repo::HEAD;
+use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use super::page::within;
 use super::{Call, Effect, Request};

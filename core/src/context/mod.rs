@@ -39,6 +39,7 @@
 mod builder;
 mod diff;
 mod entry;
+mod export;
 mod merge;
 mod path;
 mod selection;
@@ -54,6 +55,7 @@ pub use entry::{
     FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_ORIGIN_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role,
     SourceEntry, SourceKind,
 };
+pub use export::{compact_json, export_messages, export_source};
 pub use merge::{
     Added, CONFLICTS, Conflict, ConflictKind, ContextMerge, Labels, MergeOptions, MessagePolicy,
     OpenConflict, ReadAdded, ReadToolUse, SectionMerge, Take, ToolUse, Version, merge,
@@ -68,6 +70,12 @@ use crate::tree::{Item, Link, List, Map};
 
 /// The section of the workspace.
 const FILES: &str = "files";
+
+/// The section of the pieces of an imported transcript.
+pub const SOURCE: &str = "source";
+
+/// The media type of values that are JSON.
+pub const JSON_MEDIA: &str = "json";
 
 /// The section of what an agent learned.
 pub const LESSONS: &str = "lessons";

@@ -17,7 +17,7 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming what cannot be read.
-    pub(crate) fn added(&self, tip: &ObjectId, until: u64, section: &str) -> Result<Vec<Added>> {
+    pub fn added(&self, tip: &ObjectId, until: u64, section: &str) -> Result<Vec<Added>> {
         let grafts = self.grafts()?;
         let mut line = Vec::new();
         let mut next = Some(*tip);

@@ -1,16 +1,14 @@
-//! How an object of a journal, and a block of a pack, is stored; the only user of `zstd`, so streams of
-//! others are read here too.
+//! How an object of a journal, and a block of a pack, is stored.
 //!
 //! In the journal only blobs are compressed: nodes, commits and operations are mostly digests, which
 //! do not shrink. In a pack everything is, many objects at a time, and a block may refer to the
 //! bytes of another one. Compression lies below identity, so levels may change at any time.
 
 use std::cell::RefCell;
-use std::io::{self, BufRead};
+use std::io;
 
 use bytes::Bytes;
 use zstd::bulk::{Compressor, Decompressor};
-pub(crate) use zstd::stream::read::Decoder as Stream;
 use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
 
 use crate::error::{Error, Result};
@@ -186,23 +184,6 @@ pub(super) fn decompress_block(stored: &[u8], base: &[u8], raw_bytes: u32) -> io
         true => Ok(raw),
         false => Err(io::Error::other("the zstd frame ends early")),
     }
-}
-
-/// How a zstd stream begins.
-pub(crate) const STREAM_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-
-/// Logarithm of the largest window of a stream of others: what every decoder is to take (RFC 8878).
-const STREAM_WINDOW_LOG: u32 = 23;
-
-/// Reads a zstd stream that others wrote. Memory: its window, of 8 MiB at most. A stream that wants a
-/// larger one is an error when it is read, and so is one that ends early.
-///
-/// # Errors
-/// When zstd cannot be started.
-pub(crate) fn stream<'r, R: BufRead + 'r>(input: R) -> io::Result<Stream<'r, R>> {
-    let mut decoder = Stream::with_buffer(input)?;
-    decoder.window_log_max(STREAM_WINDOW_LOG)?;
-    Ok(decoder)
 }
 
 fn failure(code: zstd_safe::ErrorCode) -> io::Error {

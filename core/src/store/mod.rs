@@ -60,7 +60,7 @@
 //! ```
 
 mod cache;
-pub(crate) mod codec;
+mod codec;
 mod collect;
 mod commit;
 mod examine;

@@ -5,9 +5,8 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
 use bytes::Bytes;
 
-use crate::context::Context;
+use crate::context::{Context, export_messages, export_source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{export_messages, export_source};
 use crate::object::{Checksum, Kind, ObjectId, ObjectSource};
 
 /// A key of its own for what is written and read back.

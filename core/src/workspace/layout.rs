@@ -104,7 +104,7 @@ fn safe_component(component: &str) -> String {
 ///
 /// File systems that fold case do, those of Apple skip characters that are not seen, and those of
 /// Windows drop dots and spaces at the end and what stands after a colon.
-pub(crate) fn is_reserved(name: &str) -> bool {
+pub fn is_reserved(name: &str) -> bool {
     let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
     let folded = seen.to_lowercase();
     let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);

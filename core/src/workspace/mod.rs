@@ -23,14 +23,12 @@ mod capture;
 mod changes;
 mod content;
 mod folder;
-mod gather;
 mod known;
 mod layout;
 mod notes;
 mod part;
 mod plan;
 mod reader;
-mod reads;
 mod restoration;
 mod restore;
 mod rules;
@@ -45,10 +43,8 @@ mod target;
 pub use arrange::Arranged;
 pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
-pub use gather::{FoldersOf, Gathered, gather_files, gather_store};
 pub use notes::{Claim, recall, remember};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};
-pub use reads::{Reads, Stale, StaleReason, check_reads};
 pub use restoration::{
     Done, Kept, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
     workspace_metadata,
@@ -57,5 +53,4 @@ pub use restore::{Restored, save};
 pub use scratch::Scratch;
 pub use seen::{Mark, Seen};
 pub use stat_cache::StatCache;
-#[cfg(feature = "git")]
-pub(crate) use {layout::is_reserved, target::store_above};
+pub use {layout::is_reserved, target::store_above};

@@ -24,11 +24,10 @@ use super::arrange::Arranged;
 use super::capture::{CaptureOptions, Captured, capture};
 use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{
-    Builder, Context, LESSONS, MAIN_AGENT, MessageEntry, Role, Section, Selection, Shape,
-    agent_section,
+    Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Section, Selection,
+    Shape, agent_section,
 };
 use crate::error::{Error, Result};
-use crate::exchange::JSON_MEDIA;
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
     BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,

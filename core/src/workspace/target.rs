@@ -192,7 +192,7 @@ impl<'a> Target<'a> {
 }
 
 /// The directory of the store that `path` belongs to, if it does.
-pub(crate) fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
+pub fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
     let whole = fs::canonicalize(path)?;
     Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
 }

@@ -2,14 +2,13 @@
 //! random instant, some before they have begun, some all at once; and long captures that are stopped
 //! while others collect, see `overtaken.rs`.
 
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-
 use turntree::object::ObjectId;
 
 use super::content::{prove, state};

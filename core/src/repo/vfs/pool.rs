@@ -310,7 +310,7 @@ impl Repository {
 
 impl Transaction<'_> {
     /// Whether there is a pool that content may cite.
-    pub(crate) fn has_payloads(&self) -> bool {
+    pub fn has_payloads(&self) -> bool {
         self.begun_with(PAYLOADS_REF).is_some()
     }
 

@@ -25,7 +25,6 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
     Request, WriteFlags,
 };
-
 use rustix::mount::{UnmountFlags, unmount};
 
 use super::image::Image;

@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessagePolicy, Selection, open_conflicts};
-use turntree::exchange::formats::tool_use;
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Merge, MergeKind, MergeRequest, Repository, Snapshot, Stamp};
 use turntree::store::{NewStore, OpenOptions, Thoroughness, Tier};
+use turntree_exchange::formats::tool_use;
 
 use self::check::Merged;
 use self::model::{Content, Model, Turn};

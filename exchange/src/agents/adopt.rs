@@ -1,0 +1,251 @@
+//! Imports sessions that were found: several at once, and only what is new.
+//!
+//! What others were forked from comes before them. A file that has not changed since it was last adopted is not read again; any other one is compared
+//! with what its session has, as every import does. Each session is one operation, so a process that
+//! is stopped leaves whole sessions, and the next one goes on.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use rayon::prelude::*;
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::repo::{BranchName, Repository, Stamp};
+use turntree::workspace::{Mark, Seen};
+
+use super::find::FoundSession;
+use super::lineage;
+use super::opencode::{self, Databases, Failure};
+use crate::{HEAD_BYTES, ImportOptions, ImportReport, import};
+
+/// How often a session is tried when other processes are faster.
+const ATTEMPTS: usize = 5;
+
+/// Most sessions that are imported at once. Each takes some MiB, and more do not go faster when the
+/// disk is what they wait for.
+const MAX_THREADS: usize = 8;
+
+/// Most bytes of sessions in a batch, unless one session has more.
+const BATCH_BYTES: u64 = 256 << 20;
+
+/// Who adopts, and who is told how far it has come.
+pub struct AdoptOptions<'a> {
+    /// Who adopts, and when.
+    pub stamp: Stamp,
+    /// Is told how many bytes were read since the last time, from any thread.
+    pub passed: &'a (dyn Fn(u64) + Sync),
+}
+
+/// What became of a session.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The session.
+    pub found: FoundSession,
+    /// What was done with it.
+    pub outcome: Outcome,
+}
+
+/// What was done with a session.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was compared with what is stored, and what was new was imported.
+    Imported(Box<ImportReport>),
+    /// Its file has not changed since the last time.
+    Unchanged,
+    /// It could not be imported, and the store is as it was before it.
+    Failed(Error),
+}
+
+/// Imports `sessions`, in order of agents and names in what comes back. `seen` knows what was adopted
+/// earlier, and knows more afterwards; it is for the caller to keep.
+///
+/// HEAD moves to the session that changed last when it is on a branch without a snapshot.
+/// Memory: some MiB for each session that is imported at the same time, at most eight, the largest
+/// record of each, and what an open store knows of its journal, about a fifth of a byte for each byte
+/// that is adopted. [`batches`] and a [step](turntree::maintenance::auto::step) between them bound that.
+///
+/// # Errors
+/// What reading the refs reports. What is wrong with a session is its outcome.
+pub fn adopt(
+    repo: &Repository,
+    sessions: Vec<FoundSession>,
+    options: &AdoptOptions<'_>,
+    seen: &mut Seen,
+) -> Result<Vec<Adopted>> {
+    // Files of one session are imported one after the other.
+    let mut groups: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
+    for found in sessions {
+        groups.entry(found.session.clone()).or_default().push(found);
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    // What takes longest begins first.
+    groups
+        .sort_by_key(|group| std::cmp::Reverse(group.iter().map(|found| found.bytes).sum::<u64>()));
+
+    let databases = Databases::default();
+    let source = Source { options, seen, databases: &databases };
+    let newest = match repo.head()?.commit {
+        // The session that changed last moves HEAD.
+        None => groups.iter().flatten().max_by_key(|found| found.modified).cloned(),
+        Some(_) => None,
+    };
+    let newest = newest.map(|found| found.session);
+    let threads = rayon::current_num_threads().min(MAX_THREADS);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let mut adopted = Vec::new();
+    for mut groups in lineage::generations(groups, |found| !is_known(repo, found, seen)) {
+        let is_newest = |group: &Vec<FoundSession>| {
+            group.first().is_some_and(|found| Some(&found.session) == newest.as_ref())
+        };
+        if let Some(at) = groups.iter().position(is_newest) {
+            adopted.extend(adopt_group(repo, groups.remove(at), true, &source));
+        }
+        let all = || -> Vec<_> {
+            let each = groups.into_par_iter().with_max_len(1);
+            each.flat_map_iter(|group| adopt_group(repo, group, false, &source)).collect()
+        };
+        adopted.extend(match &pool {
+            Ok(pool) => pool.install(all),
+            Err(_) => all(),
+        });
+    }
+    for (Adopted { found, outcome }, mark) in &mut adopted {
+        if let (Outcome::Imported(report), Some(mark)) = (outcome, mark.take()) {
+            seen.insert(&found.path, found.entry.as_deref(), mark, &report.branch.to_string());
+        }
+    }
+    let mut adopted: Vec<_> = adopted.into_iter().map(|(adopted, _)| adopted).collect();
+    adopted.sort_by(|a, b| {
+        let key = |it: &Adopted| {
+            let FoundSession { agent, session, path, entry, .. } = &it.found;
+            (agent.clone(), session.clone(), path.clone(), entry.clone())
+        };
+        key(a).cmp(&key(b))
+    });
+    Ok(adopted)
+}
+
+/// Parts of `sessions` of at most 256 MiB each, newest first, for memory that does not grow with all of
+/// them. Sessions of one name stay together.
+#[must_use]
+pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
+    let mut named: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
+    for found in sessions {
+        named.entry(found.session.clone()).or_default().push(found);
+    }
+    let mut named: Vec<_> = named.into_values().collect();
+    let newest = |group: &Vec<FoundSession>| group.iter().map(|found| found.modified).max();
+    named.sort_by_key(|group| std::cmp::Reverse(newest(group)));
+    let mut batches: Vec<Vec<FoundSession>> = Vec::new();
+    let mut bytes = 0;
+    for group in named {
+        let more: u64 = group.iter().map(|found| found.bytes).sum();
+        match batches.last_mut().filter(|_| bytes + more <= BATCH_BYTES) {
+            Some(batch) => batch.extend(group),
+            None => {
+                bytes = 0;
+                batches.push(group);
+            }
+        }
+        bytes += more;
+    }
+    batches
+}
+
+/// A session, and what its file was when it was read.
+type Marked = (Adopted, Option<Mark>);
+
+/// What sessions are read with.
+struct Source<'a> {
+    options: &'a AdoptOptions<'a>,
+    seen: &'a Seen,
+    databases: &'a Databases,
+}
+
+fn adopt_group(
+    repo: &Repository,
+    group: Vec<FoundSession>,
+    switch: bool,
+    source: &Source<'_>,
+) -> Vec<Marked> {
+    group
+        .into_iter()
+        .map(|found| {
+            if is_known(repo, &found, source.seen) {
+                (source.options.passed)(found.bytes);
+                return (Adopted { found, outcome: Outcome::Unchanged }, None);
+            }
+            // Looked at before it is read: what is written meanwhile shows the next time.
+            let mark = source.seen.mark(&found.path, found.entry.as_deref());
+            let outcome = match adopt_one(repo, &found, switch, source) {
+                Ok(report) => Outcome::Imported(Box::new(report)),
+                Err(error) => Outcome::Failed(error),
+            };
+            (Adopted { found, outcome }, mark)
+        })
+        .collect()
+}
+
+/// Whether the file is as it was, and the branch that has it is still there.
+fn is_known(repo: &Repository, found: &FoundSession, seen: &Seen) -> bool {
+    let branch = seen.unchanged(&found.path, found.entry.as_deref());
+    let branch = branch.and_then(|name| name.parse::<BranchName>().ok());
+    branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))
+}
+
+fn adopt_one(
+    repo: &Repository,
+    found: &FoundSession,
+    switch: bool,
+    source: &Source<'_>,
+) -> Result<ImportReport> {
+    let import_options = ImportOptions {
+        format: Some(found.format),
+        session: found.session.clone(),
+        stamp: source.options.stamp.clone(),
+        switch,
+    };
+    let attempt = || {
+        let failure = Failure::default();
+        let input = input(found, source, &failure)?;
+        let imported = import(repo, input, &import_options);
+        imported.map_err(|error| failure.take().unwrap_or(error))
+    };
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            done => return done,
+        }
+    }
+    attempt()
+}
+
+/// The transcript, counted as it is read. What is wrong with one that has to be put together first is
+/// left in `failure`.
+fn input<'a>(
+    found: &FoundSession,
+    source: &Source<'a>,
+    failure: &Failure,
+) -> Result<Box<dyn BufRead + 'a>> {
+    let passed = source.options.passed;
+    if let Some(document) = opencode::document(found, source.databases, failure)? {
+        passed(found.bytes);
+        return Ok(document);
+    }
+    let file = File::open(&found.path).map_err(|error| Error::io("open it", error))?;
+    Ok(Box::new(BufReader::with_capacity(HEAD_BYTES, Counted { inner: file, passed })))
+}
+
+/// A reader that says how much it has read.
+struct Counted<'a, R> {
+    inner: R,
+    passed: &'a (dyn Fn(u64) + Sync),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        (self.passed)(read as u64);
+        Ok(read)
+    }
+}

@@ -1,0 +1,282 @@
+//! Looks for sessions in places: which files there are transcripts, and of what.
+//!
+//! Only names, sizes and the beginning of files are read. No link is followed below a place, so
+//! nothing is found twice, and nothing outside it.
+
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rayon::prelude::*;
+use turntree::error::{Error, ErrorKind, Result};
+
+use super::name::session_name;
+use super::opencode;
+use super::places::Place;
+use crate::formats::named;
+use crate::{Format, HEAD_BYTES, detect, read_head};
+
+/// Most folders in folders.
+const MAX_DEPTH: usize = 16;
+
+/// Folders that are never looked into: they are large, and no agent keeps sessions there.
+const PASSED_OVER: [&str; 4] = [".git", "node_modules", ".turntree", "target"];
+
+/// How files end that may be transcripts.
+const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
+
+/// How compressed transcripts end, after what they are called otherwise.
+const COMPRESSED: (&str, &str) = (".jsonl", ".zst");
+
+/// What is in some places.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The sessions, in order of agents, names and paths.
+    pub sessions: Vec<FoundSession>,
+    /// Files that may be transcripts by their name and are not.
+    pub others: u64,
+    /// What could not be looked at.
+    pub odd: Vec<Odd>,
+}
+
+/// A session of an agent.
+#[derive(Debug, Clone)]
+pub struct FoundSession {
+    /// The agent: that of the place, or the format of a file that somebody named.
+    pub agent: String,
+    /// The file: of the files of opencode, the one that says what the session is.
+    pub path: PathBuf,
+    /// Which of the sessions in the file, when it is a database: its id there.
+    pub entry: Option<String>,
+    /// What it is.
+    pub format: &'static Format,
+    /// What it is called.
+    pub session: String,
+    /// Its bytes, in all its files, or in its rows.
+    pub bytes: u64,
+    /// When its file was written to last, as far as the system says, or the database.
+    pub modified: SystemTime,
+}
+
+/// A file or directory that could not be looked at.
+#[derive(Debug)]
+pub struct Odd {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub error: Error,
+}
+
+/// What a place holds, before anything is opened.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Files by name, with what the system says of them.
+    files: Vec<(PathBuf, Metadata)>,
+    /// Stores of opencode.
+    stores: Vec<PathBuf>,
+    /// Databases of opencode.
+    databases: Vec<PathBuf>,
+    odd: Vec<Odd>,
+}
+
+/// Looks at `places`; those that are not there hold nothing. A file that is a place of its own must be
+/// a transcript, else it is odd.
+///
+/// Cost: one look at every file, a read of 64 KiB at most of each that may be a transcript, and of a
+/// database one of all its rows, without long texts.
+#[must_use]
+pub fn find(places: &[Place]) -> Found {
+    let mut found = Found::default();
+    for place in places {
+        match fs::metadata(&place.path) {
+            Ok(is) if is.is_dir() => found.look_into(place),
+            Ok(is) if is.is_file() => found.look_at(&place.path, &is),
+            Ok(_) => {
+                let error = Error::invalid("expected a file or a directory");
+                found.odd.push(Odd { path: place.path.clone(), error });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let error = Error::io("look at it", error);
+                found.odd.push(Odd { path: place.path.clone(), error });
+            }
+        }
+    }
+    let order = |a: &FoundSession, b: &FoundSession| {
+        (&a.agent, &a.session, &a.path, &a.entry).cmp(&(&b.agent, &b.session, &b.path, &b.entry))
+    };
+    found.sessions.sort_by(order);
+    // A place may lie inside another one.
+    found.sessions.dedup_by(|a, b| (&a.path, &a.entry) == (&b.path, &b.entry));
+    found.drop_what_a_database_took_over();
+    found
+}
+
+impl Found {
+    /// Looks at a file that is a place of its own.
+    fn look_at(&mut self, path: &Path, is: &Metadata) {
+        if opencode::is_database(path) && self.database(path) {
+            return;
+        }
+        match session(path, is, None) {
+            Ok(session) => self.sessions.push(session),
+            Err(error) => self.odd.push(Odd { path: path.to_owned(), error }),
+        }
+    }
+
+    /// Adds the sessions of a database; false when it is none of opencode.
+    fn database(&mut self, path: &Path) -> bool {
+        match opencode::database_sessions(path) {
+            Ok(Some(listed)) => {
+                self.sessions.extend(listed.sessions);
+                let odd = listed.odd.map(|error| Odd { path: path.to_owned(), error });
+                self.odd.extend(odd);
+            }
+            Ok(None) if opencode::is_database_name(path) => {
+                let message = "expected the tables of opencode: session, message and part";
+                let error = Error::invalid(message);
+                self.odd.push(Odd { path: path.to_owned(), error });
+            }
+            Ok(None) => return false,
+            Err(error) => self.odd.push(Odd { path: path.to_owned(), error }),
+        }
+        true
+    }
+
+    /// Leaves out the files of sessions that opencode moved into its database: these go on there.
+    fn drop_what_a_database_took_over(&mut self) {
+        let moved: HashSet<String> = self
+            .sessions
+            .iter()
+            .filter(|found| found.entry.is_some())
+            .map(|found| found.session.clone())
+            .collect();
+        self.sessions.retain(|found| {
+            let is_file = found.entry.is_none() && opencode::is_part_of_store(&found.path);
+            !(is_file && moved.contains(&found.session))
+        });
+    }
+
+    fn look_into(&mut self, place: &Place) {
+        let mut seen = Seen::default();
+        if place.agent == opencode::AGENT {
+            seen.data_of_opencode(&place.path);
+        } else {
+            seen.folder(&place.path, 0);
+        }
+        self.odd.append(&mut seen.odd);
+        let agent = Some(place.agent.as_str()).filter(|agent| !agent.is_empty());
+        let looked: Vec<(PathBuf, Result<FoundSession>)> = seen
+            .files
+            .into_par_iter()
+            .map(|(path, is)| {
+                let session = session(&path, &is, agent);
+                (path, session)
+            })
+            .collect();
+        for (path, session) in looked {
+            match session {
+                Ok(session) => self.sessions.push(session),
+                Err(error) if error.kind() == turntree::ErrorKind::InvalidInput => self.others += 1,
+                Err(error) => self.odd.push(Odd { path, error }),
+            }
+        }
+        for store in seen.stores {
+            match opencode::store_sessions(&store) {
+                Ok(sessions) => self.sessions.extend(sessions),
+                Err(error) => self.odd.push(Odd { path: store, error }),
+            }
+        }
+        for path in seen.databases {
+            self.database(&path);
+        }
+    }
+}
+
+impl Seen {
+    /// What opencode keeps in its folder, where nothing else is looked at: it has secrets beside it.
+    fn data_of_opencode(&mut self, folder: &Path) {
+        self.databases = opencode::databases_in(folder);
+        let store = folder.join(opencode::STORAGE);
+        if opencode::is_store(&store) {
+            self.stores.push(store);
+        }
+    }
+
+    fn folder(&mut self, folder: &Path, depth: usize) {
+        if let Err(error) = self.entries(folder, depth) {
+            let error = Error::io("read the directory", error);
+            self.odd.push(Odd { path: folder.to_owned(), error });
+        }
+    }
+
+    fn entries(&mut self, folder: &Path, depth: usize) -> io::Result<()> {
+        if opencode::is_store(folder) {
+            self.stores.push(folder.to_owned());
+            return Ok(());
+        }
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            if kind.is_dir() {
+                let name = entry.file_name();
+                if depth < MAX_DEPTH && !PASSED_OVER.iter().any(|passed| name == *passed) {
+                    self.folder(&path, depth + 1);
+                }
+            } else if kind.is_file() && opencode::is_database_name(&path) {
+                self.databases.push(path);
+            } else if kind.is_file() && may_be_transcript(&path) {
+                // One that is gone by now is no session.
+                if let Ok(is) = entry.metadata() {
+                    self.files.push((path, is));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file is called as transcripts are. One that is compressed and lies beside itself as it was
+/// before, as while Codex compresses it, is none.
+fn may_be_transcript(path: &Path) -> bool {
+    let (end, compressed) = COMPRESSED;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if let Some(plain) = name.strip_suffix(compressed).filter(|plain| plain.ends_with(end)) {
+        return !path.with_file_name(plain).exists();
+    }
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+}
+
+/// The session in the file at `path`; `InvalidInput` when it is no transcript, `Corrupt` when it is a
+/// compressed one that is damaged.
+fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSession> {
+    let file = File::open(path).map_err(|error| Error::io("open it", error))?;
+    let head = read_head(BufReader::with_capacity(HEAD_BYTES, file));
+    let head = head.map_err(|error| match error.kind() {
+        // By its name it is a transcript, so this is no file of something else.
+        ErrorKind::InvalidInput => Error::new(ErrorKind::Corrupt, "unpack it").with_source(error),
+        _ => error,
+    })?;
+    let format = detect(&head)?;
+    if format.whole.is_some() {
+        let what = format!("it is a state of {} and no session: import it", format.name);
+        return Err(Error::invalid(what));
+    }
+    let agent = agent.unwrap_or(format.name).to_owned();
+    let (path, session) = (path.to_owned(), session_name(path));
+    let (bytes, modified) = (is.len(), modified(is));
+    Ok(FoundSession { agent, path, entry: None, format, session, bytes, modified })
+}
+
+/// When a file was written to last; long ago where nobody knows.
+pub(super) fn modified(is: &Metadata) -> SystemTime {
+    is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// The format of what opencode stores.
+pub(super) fn opencode_format() -> Result<&'static Format> {
+    named(opencode::AGENT)
+}

@@ -1,0 +1,436 @@
+//! Hooks of agents: what an event of a client means, and how an answer to it looks.
+//!
+//! Claude Code, Codex and Gemini CLI run a command at certain moments of a session, give it the event
+//! as JSON on standard input, and read JSON from its output. They call the same things by different
+//! names; [`Event::parse`] says in one way what happened, and [`Event::answer`] answers in theirs.
+//! Nothing here reads a file or knows a store.
+//!
+//! | moment | Claude Code, Codex | Gemini CLI |
+//! |---|---|---|
+//! | a session begins | `SessionStart` | `SessionStart` |
+//! | a prompt | `UserPromptSubmit` | `BeforeAgent` |
+//! | before a tool | `PreToolUse` | `BeforeTool` |
+//! | after a tool | `PostToolUse`, `PostToolUseFailure` | `AfterTool` |
+//! | before a compaction | `PreCompact` | `PreCompress` |
+//! | a sub-agent ends | `SubagentStop` | |
+//! | the agent stops, the session ends | `Stop`, `StopFailure`, `SessionEnd` | `AfterAgent`, `SessionEnd` |
+//!
+//! What is not known is [`Moment::Other`]: clients get new events with every version.
+//!
+//! ```
+//! use turntree::agents::hook::{Effect, Event, Moment};
+//!
+//! let event = Event::parse(
+//!     br#"{"session_id":"s","transcript_path":"/t/s.jsonl","cwd":"/p","hook_event_name":"PostToolUse",
+//!          "tool_name":"Bash","tool_input":{"command":"make"},"tool_response":{"stdout":"ok"}}"#,
+//!     None,
+//! )?;
+//! assert_eq!(event.moment, Moment::AfterTool);
+//! assert_eq!(event.tool.as_ref().map(|tool| tool.effect), Some(Effect::Anything));
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod claude_code;
+mod codex;
+mod command;
+mod gemini;
+mod output;
+mod tool;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+pub use command::is_destructive;
+pub use tool::{Effect, ToolEvent, TouchedFile};
+use tool::{named_file, tool};
+use turntree::error::{Error, Result};
+
+/// What the file of a sub-agent is called, before its id.
+const AGENT_FILE: &str = "agent-";
+
+/// Longest event that is read, in bytes.
+pub const MAX_EVENT_BYTES: usize = 32 << 20;
+
+/// Whose words an event is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Claude Code.
+    ClaudeCode,
+    /// Codex CLI.
+    Codex,
+    /// Gemini CLI.
+    Gemini,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 3] = [Self::ClaudeCode, Self::Codex, Self::Gemini];
+
+    /// The name in commands.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// What a person still has to do in the client before it runs hooks that were put into its
+    /// settings: those of a project, or of the user.
+    #[must_use]
+    pub const fn steps_to_trust(self, is_project: bool) -> &'static [&'static str] {
+        match (self, is_project) {
+            (Self::Codex, true) => codex::TRUST,
+            (Self::Codex, false) => codex::TRUST.split_at(1).1,
+            (Self::ClaudeCode | Self::Gemini, _) => &[],
+        }
+    }
+
+    /// The dialect called `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.name() == name)
+    }
+
+    /// Whose event this is, by what only one of them has.
+    fn of(event: &Map<String, Value>, name: &str) -> Self {
+        let transcript = text(event, "transcript_path").unwrap_or_default();
+        if gemini::is_own(name) || event.contains_key("timestamp") {
+            Self::Gemini
+        } else if event.contains_key("turn_id") || transcript.contains("/rollout-") {
+            Self::Codex
+        } else {
+            Self::ClaudeCode
+        }
+    }
+
+    fn moment(self, name: &str) -> Option<(&'static str, Moment)> {
+        let names = match self {
+            Self::ClaudeCode | Self::Codex => claude_code::MOMENTS,
+            Self::Gemini => gemini::MOMENTS,
+        };
+        names.iter().copied().find(|(known, _)| *known == name)
+    }
+
+    /// The id of the call that an event is about, where the transcript names it by the same.
+    fn call(self, event: &Map<String, Value>) -> Option<&str> {
+        match self {
+            Self::ClaudeCode => text(event, "tool_use_id").filter(|id| !id.is_empty()),
+            Self::Codex | Self::Gemini => None,
+        }
+    }
+
+    fn effect(self, tool: &str) -> Effect {
+        match self {
+            Self::ClaudeCode => claude_code::effect(tool),
+            Self::Codex => codex::effect(tool),
+            Self::Gemini => gemini::effect(tool),
+        }
+    }
+
+    fn files(self, event: &Map<String, Value>) -> Vec<TouchedFile> {
+        match self {
+            Self::ClaudeCode => claude_code::files(event),
+            Self::Codex => codex::files(event),
+            Self::Gemini => gemini::files(event),
+        }
+    }
+}
+
+/// When in a session something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// It begins, or goes on.
+    Start,
+    /// The user said something.
+    Prompt,
+    /// A tool is about to run.
+    BeforeTool,
+    /// A tool has run.
+    AfterTool,
+    /// The conversation is about to be replaced by a summary.
+    BeforeCompaction,
+    /// A sub-agent has ended.
+    AgentEnd,
+    /// The agent waits for its user.
+    Stop,
+    /// It ends.
+    End,
+    /// Anything else.
+    Other,
+}
+
+/// What happened in a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// In whose words it came.
+    pub dialect: Dialect,
+    /// What the client calls it; `other` when it is not known.
+    pub name: &'static str,
+    /// When.
+    pub moment: Moment,
+    /// The client's name of the session.
+    pub session: Option<String>,
+    /// The file that the session is written to; that of the sub-agent where one has ended or called a
+    /// tool.
+    pub transcript: Option<PathBuf>,
+    /// The file of the session that the sub-agent works for, where it is one.
+    pub main: Option<PathBuf>,
+    /// Where the agent works.
+    pub cwd: Option<PathBuf>,
+    /// The tool, before and after it runs.
+    pub tool: Option<ToolEvent>,
+}
+
+impl Event {
+    /// What an event says. Its dialect is found by what is in it, if it is not given.
+    ///
+    /// # Errors
+    /// `LimitExceeded` over [`MAX_EVENT_BYTES`], `InvalidInput` for anything but a JSON object that
+    /// names its event. Neither quotes it.
+    pub fn parse(bytes: &[u8], dialect: Option<Dialect>) -> Result<Self> {
+        if bytes.len() > MAX_EVENT_BYTES {
+            let (limit, found) = (MAX_EVENT_BYTES as u64, bytes.len() as u64);
+            return Err(Error::limit("bytes of the event", limit, found));
+        }
+        let event = match serde_json::from_slice(bytes) {
+            Ok(Value::Object(event)) => event,
+            Ok(_) => return Err(Error::invalid("the event: expected a JSON object")),
+            Err(error) => {
+                let place = format!("line {}, column {}", error.line(), error.column());
+                return Err(Error::invalid(format!("the event, {place}: expected JSON")));
+            }
+        };
+        let Some(name) = text(&event, "hook_event_name") else {
+            return Err(Error::invalid("the event: expected hook_event_name"));
+        };
+        let dialect = dialect.unwrap_or_else(|| Dialect::of(&event, name));
+        let (name, moment) = dialect.moment(name).unwrap_or(("other", Moment::Other));
+        let path = |key| text(&event, key).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let session = text(&event, "session_id").map(str::to_owned);
+        let is_tool = matches!(moment, Moment::BeforeTool | Moment::AfterTool);
+        let (transcript, main) = match (moment, path("transcript_path")) {
+            (Moment::AgentEnd, main) => (path("agent_transcript_path"), main),
+            (_, Some(main)) if is_tool => match agent_transcript(&event, &main) {
+                Some(agent) => (Some(agent), Some(main)),
+                None => (Some(main), None),
+            },
+            (_, transcript) => (transcript, None),
+        };
+        let tool = is_tool.then(|| tool(&event, dialect, moment));
+        let cwd = path("cwd");
+        Ok(Self { dialect, name, moment, session, transcript, main, cwd, tool })
+    }
+
+    /// The same without what is long: enough to do what is done at this moment once more.
+    #[must_use]
+    pub fn brief(&self) -> Vec<u8> {
+        let path =
+            |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let mut event = Map::new();
+        event.insert("hook_event_name".into(), self.name.into());
+        event.insert("session_id".into(), json!(self.session));
+        match &self.main {
+            Some(main) => {
+                let name = self.transcript.as_ref().and_then(|path| path.file_stem());
+                let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                event.insert("agent_id".into(), name.trim_start_matches(AGENT_FILE).into());
+                event.insert("agent_transcript_path".into(), json!(path(&self.transcript)));
+                event.insert("transcript_path".into(), main.to_string_lossy().into());
+            }
+            None => {
+                let key = match self.moment {
+                    Moment::AgentEnd => "agent_transcript_path",
+                    _ => "transcript_path",
+                };
+                event.insert(key.into(), json!(path(&self.transcript)));
+            }
+        }
+        event.insert("cwd".into(), json!(path(&self.cwd)));
+        event.insert("tool_name".into(), json!(self.tool.as_ref().map(|tool| &tool.name)));
+        event.insert("tool_use_id".into(), json!(self.tool.as_ref().map(|tool| &tool.call)));
+        Value::Object(event).to_string().into_bytes()
+    }
+
+    /// What is printed so that the agent gets `context` to read, `output` in place of what the tool
+    /// said, and its user `message` to see. Nothing when there is nothing to say, or no way to say it
+    /// at this moment.
+    #[must_use]
+    pub fn answer(
+        &self,
+        context: Option<&str>,
+        output: Option<Value>,
+        message: Option<&str>,
+    ) -> Option<String> {
+        let listens = matches!(self.moment, Moment::Start | Moment::Prompt | Moment::AfterTool);
+        let context = context.filter(|_| listens);
+        let output = output.filter(|_| self.takes_output());
+        let mut answer = Map::new();
+        answer.extend(message.map(|text| ("systemMessage".to_owned(), text.into())));
+        if context.is_none() && output.is_none() {
+            return (!answer.is_empty()).then(|| Value::Object(answer).to_string());
+        }
+        let mut specific = Map::new();
+        specific.insert("hookEventName".into(), self.name.into());
+        specific.extend(context.map(|text| ("additionalContext".to_owned(), text.into())));
+        specific.extend(output.map(|output| ("updatedToolOutput".to_owned(), output)));
+        answer.insert("hookSpecificOutput".into(), specific.into());
+        Some(Value::Object(answer).to_string())
+    }
+
+    /// What the tool said, with every text for which `shorten` has another one replaced. Nothing when
+    /// there is none, when the client takes no other output, and when what the tool said is the content
+    /// of a file, of which the agent has to know every byte.
+    #[must_use]
+    pub fn shortened(&self, shorten: &mut dyn FnMut(&str) -> Option<String>) -> Option<Value> {
+        let tool = self.tool.as_ref().filter(|_| self.takes_output())?;
+        let is_said =
+            tool.effect == Effect::Anything || claude_code::TALKATIVE.contains(&&*tool.name);
+        let mut response = tool.response.clone();
+        (is_said && output::replace(&mut response, shorten)).then_some(response)
+    }
+
+    fn takes_output(&self) -> bool {
+        self.dialect == Dialect::ClaudeCode && self.name == "PostToolUse"
+    }
+}
+
+/// The file of the sub-agent that an event is about: beside the transcript of its session.
+fn agent_transcript(event: &Map<String, Value>, main: &Path) -> Option<PathBuf> {
+    let agent = text(event, "agent_id").filter(|id| !id.is_empty())?;
+    let is_name = agent.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let folder = main.with_extension("").join("subagents");
+    is_name.then(|| folder.join(format!("{AGENT_FILE}{agent}.jsonl")))
+}
+
+/// A field that is text.
+fn text<'e>(event: &'e Map<String, Value>, key: &str) -> Option<&'e str> {
+    event.get(key).and_then(Value::as_str)
+}
+
+/// A text at the end of a path of fields.
+fn text_at<'e>(event: &'e Map<String, Value>, path: [&str; 2]) -> Option<&'e str> {
+    let [first, second] = path;
+    event.get(first)?.get(second)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event(value: &Value) -> Event {
+        Event::parse(value.to_string().as_bytes(), None).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_known_by_what_only_its_client_says() {
+        for (value, dialect, moment) in [
+            (json!({"hook_event_name": "SessionStart"}), Dialect::ClaudeCode, Moment::Start),
+            (
+                json!({"hook_event_name": "SessionStart", "transcript_path": "/s/rollout-2.jsonl"}),
+                Dialect::Codex,
+                Moment::Start,
+            ),
+            (json!({"hook_event_name": "Stop", "turn_id": "1"}), Dialect::Codex, Moment::Stop),
+            (json!({"hook_event_name": "AfterTool"}), Dialect::Gemini, Moment::AfterTool),
+            (
+                json!({"hook_event_name": "SessionEnd", "timestamp": "2026"}),
+                Dialect::Gemini,
+                Moment::End,
+            ),
+            (json!({"hook_event_name": "Novelty"}), Dialect::ClaudeCode, Moment::Other),
+        ] {
+            let found = event(&value);
+            assert_eq!((found.dialect, found.moment), (dialect, moment), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_brief_event_is_the_same_event() {
+        let long = event(&json!({"hook_event_name": "PostToolUse", "session_id": "s", "cwd": "/p",
+            "transcript_path": "/t/s.jsonl", "tool_name": "Bash", "tool_input": {"command": "x"},
+            "tool_response": {"stdout": "long"}}));
+        let brief = Event::parse(&long.brief(), Some(long.dialect)).unwrap();
+        assert_eq!(
+            (brief.moment, &brief.session, &brief.cwd),
+            (long.moment, &long.session, &long.cwd)
+        );
+        assert_eq!(brief.transcript, long.transcript);
+        assert_eq!(brief.tool.unwrap().effect, Effect::Anything);
+    }
+
+    #[test]
+    fn an_answer_is_in_the_words_of_the_client_and_only_where_it_listens() {
+        let after = event(&json!({"hook_event_name": "PostToolUse"}));
+        let answer = after.answer(Some("look"), Some(json!({"stdout": "short"})), None).unwrap();
+        assert_eq!(
+            answer,
+            r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"look","updatedToolOutput":{"stdout":"short"}}}"#
+        );
+        let gemini = event(&json!({"hook_event_name": "AfterTool"}));
+        assert!(
+            !gemini
+                .answer(Some("look"), Some(json!(1)), None)
+                .unwrap()
+                .contains("updatedToolOutput")
+        );
+        assert_eq!(gemini.answer(None, Some(json!(1)), None), None);
+        let stop = event(&json!({"hook_event_name": "Stop"}));
+        assert_eq!(stop.answer(Some("look"), None, None), None);
+        assert_eq!(after.answer(None, None, None), None);
+        assert_eq!(stop.answer(None, None, Some("see")).unwrap(), r#"{"systemMessage":"see"}"#);
+        let failed = event(&json!({"hook_event_name": "PostToolUseFailure"}));
+        assert!(failed.answer(Some("look"), None, None).unwrap().contains("look"));
+    }
+
+    #[test]
+    fn a_tool_of_a_sub_agent_is_about_its_own_transcript() {
+        let value = json!({"hook_event_name": "PostToolUse", "transcript_path": "/t/s.jsonl",
+            "agent_id": "a1", "tool_name": "Bash", "tool_use_id": "toolu_1"});
+        let found = event(&value);
+        let again = Event::parse(&found.brief(), Some(found.dialect)).unwrap();
+        for event in [&found, &again] {
+            assert_eq!(event.transcript.as_deref(), Some("/t/s/subagents/agent-a1.jsonl".as_ref()));
+            assert_eq!(event.main.as_deref(), Some("/t/s.jsonl".as_ref()));
+            assert_eq!(event.tool.as_ref().unwrap().call.as_deref(), Some("toolu_1"));
+        }
+        let mut outside = value;
+        outside["agent_id"] = json!("../../x");
+        assert_eq!(event(&outside).transcript.as_deref(), Some("/t/s.jsonl".as_ref()));
+    }
+
+    #[test]
+    fn what_is_no_event_is_refused_without_quoting_it() {
+        for text in ["", "[1]", "{\"secret\": 1", "{}", "{\"hook_event_name\": 7}", "\u{0}"] {
+            let error = Event::parse(text.as_bytes(), None).unwrap_err().to_string();
+            assert!(error.starts_with("the event") && !error.contains("secret"), "{error}");
+        }
+        let deep = format!("{{\"a\":{}", "[".repeat(100_000));
+        assert!(Event::parse(deep.as_bytes(), None).is_err());
+        let huge = vec![b' '; MAX_EVENT_BYTES + 1];
+        assert!(Event::parse(&huge, None).is_err());
+    }
+
+    turntree_properties::properties! {
+        #[test]
+        fn any_fields_are_taken(
+            name in "PreToolUse|PostToolUse|AfterTool|BeforeTool|SubagentStop",
+            tool in "Bash|Edit|Write|apply_patch|replace|[a-z]{3}",
+            input in "[\\PC\n*+@-]{0,40}",
+        ) {
+            for shape in [json!(input), json!({"command": input, "file_path": input, "input": input})] {
+                let value = json!({"hook_event_name": name, "tool_name": tool, "tool_input": shape,
+                    "tool_response": shape, "cwd": input});
+                for dialect in Dialect::ALL {
+                    let event = Event::parse(value.to_string().as_bytes(), Some(dialect)).unwrap();
+                    let _ = event.shortened(&mut |text| Some(text.to_owned()));
+                    prop_assert!(Event::parse(&event.brief(), Some(dialect)).is_ok());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the session in a file is called: by the file, or by the folder that is named after it.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Longest name, in characters.
+const MAX_CHARS: usize = 100;
+
+/// Files that are called the same in every session; the folder around them has its name.
+const COMMON: [(&str, &str); 3] =
+    [("session-state", "events"), ("tasks", "api_conversation_history"), ("tasks", "ui_messages")];
+
+/// The session that the transcript at `path` is, whoever reads it: the same file always goes to the
+/// same session. A sub-agent's file is called after the session that it worked for, too.
+#[must_use]
+pub fn session_name(path: &Path) -> String {
+    // A transcript is the same one when it is compressed.
+    let plain = path.extension().filter(|end| *end == "zst").map(|_| path.with_extension(""));
+    let stem = text(plain.as_deref().unwrap_or(path).file_stem());
+    let mut folders = path.ancestors().skip(1).map(|folder| text(folder.file_name()));
+    let [parent, above] = [(); 2].map(|()| folders.next().unwrap_or_default());
+    let is_common = COMMON.contains(&(above.as_str(), stem.as_str()));
+    let name = match (parent.as_str(), above.as_str()) {
+        _ if is_common => parent,
+        ("subagents", session) if !session.is_empty() => format!("{session}-{stem}"),
+        (session, "chats") => format!("{session}-{stem}"),
+        _ => stem,
+    };
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+    let name: String = name.chars().take(MAX_CHARS).map(safe).collect();
+    let name = name.trim_matches('-');
+    if name.is_empty() { "session".to_owned() } else { name.to_owned() }
+}
+
+fn text(name: Option<&OsStr>) -> String {
+    name.unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::repo::BranchName;
+
+    use super::*;
+
+    #[test]
+    fn every_path_gives_a_name_that_sessions_may_have() {
+        for (path, expected) in [
+            ("a/b/ironclaw__bdf-1.jsonl", "ironclaw__bdf-1"),
+            ("my chat (2).json", "my-chat--2"),
+            ("..", "session"),
+            ("-", "session"),
+            ("sitzung ä.jsonl", "sitzung-ä"),
+            ("a..b.json", "a--b"),
+            (".hidden", "hidden"),
+            ("events.jsonl", "events"),
+            ("/c/rollout-2026-05-01T10-00-00-ab.jsonl.zst", "rollout-2026-05-01T10-00-00-ab"),
+            (".zst", "zst"),
+            ("/h/.copilot/session-state/a9-1/events.jsonl", "a9-1"),
+            ("/h/tasks/17000/api_conversation_history.json", "17000"),
+            ("/p/3f2a/subagents/agent-a1.jsonl", "3f2a-agent-a1"),
+            ("/g/chats/session-2026-05.json", "session-2026-05"),
+            ("/g/chats/d5c7/0la501.jsonl", "d5c7-0la501"),
+        ] {
+            let name = session_name(Path::new(path));
+            assert_eq!(name, expected);
+            BranchName::main(&name).unwrap();
+        }
+        let long = "x".repeat(500);
+        BranchName::main(&session_name(Path::new(&long))).unwrap();
+    }
+}

@@ -1,0 +1,36 @@
+//! Databases of opencode, in a build that reads none: they are named, and not read.
+
+use std::path::Path;
+
+use turntree::error::{Error, ErrorKind, Result};
+
+use super::document::Parts;
+use crate::agents::find::FoundSession;
+
+/// The databases that are open.
+#[derive(Debug, Default)]
+pub(in crate::agents) struct Databases {}
+
+/// What a database of opencode holds.
+pub(in crate::agents) struct Listed {
+    pub(in crate::agents) sessions: Vec<FoundSession>,
+    pub(in crate::agents) odd: Option<Error>,
+}
+
+/// Says that it is not read.
+pub(in crate::agents) fn sessions(_: &Path) -> Result<Option<Listed>> {
+    Err(unsupported())
+}
+
+impl Databases {
+    #[expect(clippy::unused_self, reason = "what reads databases has them open")]
+    pub(super) fn session(&self, _: &Path, _: &str) -> Result<Box<dyn Parts>> {
+        Err(unsupported())
+    }
+}
+
+fn unsupported() -> Error {
+    let message =
+        "this is an SQLite database, and this build reads none: expected the feature sqlite";
+    Error::new(ErrorKind::Unsupported, message)
+}

@@ -1,0 +1,81 @@
+//! What is kept of a transcript from one time to the next: where it was, and what its parser knew.
+
+use serde::{Deserialize, Serialize};
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+
+use super::OpenTurn;
+
+const VERSION: u32 = 1;
+
+/// Notes of a file that was followed.
+pub(super) struct Notes {
+    pub(super) session: String,
+    pub(super) format: String,
+    pub(super) branch: BranchName,
+    /// The commit that the branch was at.
+    pub(super) head: ObjectId,
+    /// Bytes of the file that its source has.
+    pub(super) offset: u64,
+    /// The turn of that commit, when it may go on.
+    pub(super) open: Option<OpenTurn>,
+    /// What the parser knew.
+    pub(super) parser: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    version: u32,
+    session: String,
+    format: String,
+    branch: String,
+    head: String,
+    offset: u64,
+    open: Option<OpenTurn>,
+    parser: String,
+}
+
+impl Notes {
+    pub(super) fn encode(self) -> Vec<u8> {
+        let written = Written {
+            version: VERSION,
+            session: self.session,
+            format: self.format,
+            branch: self.branch.to_string(),
+            head: self.head.to_string(),
+            offset: self.offset,
+            open: self.open,
+            parser: String::from_utf8(self.parser).unwrap_or_default(),
+        };
+        serde_json::to_vec(&written).unwrap_or_default()
+    }
+
+    /// Notes that this version wrote; nothing for anything else.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let written: Written = serde_json::from_slice(bytes).ok()?;
+        if written.version != VERSION {
+            return None;
+        }
+        Some(Self {
+            session: written.session,
+            format: written.format,
+            branch: written.branch.parse().ok()?,
+            head: written.head.parse().ok()?,
+            offset: written.offset,
+            open: written.open,
+            parser: written.parser.into_bytes(),
+        })
+    }
+}
+
+/// Bytes of a transcript that were taken in when `notes` were written; nothing for what are no notes.
+#[must_use]
+pub fn followed_bytes(notes: &[u8]) -> Option<u64> {
+    Notes::decode(notes).map(|notes| notes.offset)
+}
+
+/// The branch to which `notes` say that a transcript is followed; nothing for what are no notes.
+#[must_use]
+pub fn followed_branch(notes: &[u8]) -> Option<BranchName> {
+    Notes::decode(notes).map(|notes| notes.branch)
+}

@@ -1,0 +1,351 @@
+//! Plain chats: messages of the OpenAI or the Anthropic interface, and results of tau2-bench.
+//!
+//! A chat is a bare array of messages, a document `{"messages": [...]}` (with `system` beside it, or
+//! several of them, one a line), or one message a line. tau2-bench keeps many simulations in a file;
+//! each is a conversation, the first `main`, others named by task and trial where these stand before
+//! the messages, else by their id. The policy that all simulations share is their system prompt.
+
+use std::io::BufRead;
+
+use bytes::Bytes;
+use serde_json::Value;
+use turntree::context::Role;
+
+use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
+use super::session::Session;
+use crate::document::{Document, Rules};
+use crate::event::{Content, Event, Parser};
+use crate::format::Format;
+use crate::json::text_at;
+use crate::piece::{Piece, Pieces};
+use crate::shape::Shape;
+use crate::view::MessageView;
+use crate::{json, lines};
+
+/// Messages of the Anthropic interface.
+pub(super) const ANTHROPIC: Format = Format {
+    name: "anthropic-chat",
+    title: "chat of the Anthropic interface",
+    recognise: |shape| is_chat(shape) && has_blocks(shape),
+    cut,
+    parser: || Box::new(Chat::default()),
+    view,
+    asides: &["system"],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+/// Messages of the OpenAI interface.
+pub(super) const OPENAI: Format = Format {
+    name: "openai-chat",
+    title: "chat of the OpenAI interface",
+    recognise: is_chat,
+    cut,
+    parser: || Box::new(Chat::default()),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+/// Results of tau2-bench.
+pub(super) const TAU2: Format = Format {
+    name: "tau2",
+    title: "tau2-bench results",
+    recognise: |shape| {
+        !shape.is_array && shape.has("info") && (shape.has("tasks") || shape.has("simulations"))
+    },
+    cut: |input| Box::new(Document::new(input, &TAU2_RULES)),
+    parser: || Box::new(Chat::default()),
+    view,
+    asides: &["info.environment_info.policy", "tasks[*]"],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+static RULES: Rules =
+    Rules { cuts: &["", "[*]", "messages[*]", "system"], fields: &["model", "id", "session_id"] };
+
+static TAU2_RULES: Rules = Rules {
+    cuts: &[
+        "",
+        "info.environment_info.policy",
+        "tasks[*]",
+        "simulations[*]",
+        "simulations[*].messages[*]",
+    ],
+    fields: &[
+        "info.git_commit",
+        "info.agent_info.llm",
+        "info.environment_info.domain_name",
+        "simulations[*].id",
+        "simulations[*].task_id",
+        "simulations[*].trial",
+        "simulations[*].termination_reason",
+    ],
+};
+
+fn is_chat(shape: &Shape<'_>) -> bool {
+    let is_message = shape.has("role") && (shape.has("content") || shape.has("tool_calls"));
+    is_message || !shape.is_array && shape.has("messages")
+}
+
+/// Whether the text has blocks that only the Anthropic interface has.
+fn has_blocks(shape: &Shape<'_>) -> bool {
+    shape.has("system")
+        || ["\"tool_use\"", "\"tool_result\""].iter().any(|t| shape.head.contains(t))
+}
+
+fn cut<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    // A buffer is enough to see whether a line is a message or a document that holds messages.
+    let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+    let head = head.trim_start_matches('\u{feff}').trim_start();
+    let is_message = |shape: Shape<'_>| shape.has("role") || shape.has("content");
+    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
+    if is_lines { lines::cut(input) } else { Box::new(Document::new(input, &RULES)) }
+}
+
+#[derive(Debug, Default)]
+struct Chat {
+    session: Session,
+    conversations: Conversations,
+    /// Task, trial and id of the current simulation.
+    task: Option<String>,
+    trial: Option<String>,
+    id: Option<String>,
+    /// The model of the whole file.
+    model: Option<String>,
+    /// The system prompt of every conversation of the current document.
+    prompt: Option<Bytes>,
+    /// The current conversation has had a message.
+    has_begun: bool,
+}
+
+impl Parser for Chat {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            self.field(path, plain(value.as_ref()), events);
+        }
+        match record(piece, events) {
+            Some(("system" | "info.environment_info.policy", prompt)) => {
+                self.prompt = Some(Bytes::from(text_of(&prompt)));
+                if self.has_begun {
+                    self.system_prompt(events);
+                }
+            }
+            Some(("tasks[*]", _)) | None => {}
+            Some((_, message)) => self.message(&message, events),
+        }
+    }
+}
+
+impl Chat {
+    fn field(&mut self, path: &str, value: Option<String>, events: &mut Vec<Event>) {
+        match path {
+            "" | "simulations[*]" => {
+                self.conversations.next();
+                self.has_begun = false;
+                (self.task, self.trial, self.id) = (None, None, None);
+                if path.is_empty() {
+                    self.prompt = None;
+                }
+            }
+            "info.agent_info.llm" | "model" => {
+                self.session.fact("model", value.as_deref(), events);
+                self.model = value;
+            }
+            "info.git_commit" => self.session.fact("version", value.as_deref(), events),
+            "info.environment_info.domain_name" => {
+                self.session.fact("domain", value.as_deref(), events);
+            }
+            "simulations[*].termination_reason" if self.conversations.is_first() => {
+                self.session.fact("exit_status", value.as_deref(), events);
+            }
+            "simulations[*].task_id" => self.task = value,
+            "simulations[*].trial" => self.trial = value,
+            "id" | "session_id" | "simulations[*].id" => {
+                if self.conversations.is_first() {
+                    self.session.fact("session_id", value.as_deref(), events);
+                }
+                self.id = value;
+            }
+            _ => {}
+        }
+    }
+
+    /// What identifies the current conversation, as far as it is known.
+    fn name(&self) -> Option<String> {
+        let Some(task) = &self.task else { return self.id.clone() };
+        let trial = self.trial.as_ref().map(|trial| format!("-trial-{trial}"));
+        Some(format!("task-{task}{}", trial.unwrap_or_default()))
+    }
+
+    fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+        let view = view(message);
+        if text_at(message, "/role").is_none() {
+            return events.push(Event::Unknown { what: "a message without a role".to_owned() });
+        }
+        let name = self.name();
+        let model = model(message).or(self.model.as_deref());
+        let facts = MessageFacts {
+            conversation: name.as_deref(),
+            time: time(message),
+            model: model.filter(|_| view.role == Role::Assistant),
+        };
+        self.conversations.push(&view, facts, events);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.system_prompt(events);
+        }
+        for call in view.tool_calls.iter().filter(|call| call.name.to_lowercase().contains("todo"))
+        {
+            let input = json::value(call.input.as_bytes());
+            let list = input.as_ref().and_then(|input| input.get("todos"));
+            todos(self.conversations.agent(None), list, events);
+        }
+    }
+
+    fn system_prompt(&mut self, events: &mut Vec<Event>) {
+        if let Some(prompt) = &self.prompt {
+            let agent = self.conversations.agent(None).to_owned();
+            events.push(Event::SystemPrompt { agent, content: Content::Own(prompt.clone()) });
+        }
+    }
+}
+
+/// The text of a content: a string, or blocks.
+pub(super) fn text_of(content: &Value) -> String {
+    let mut view = MessageView::new(Role::System);
+    view.add_content(content);
+    view.text
+}
+
+/// When `message` was said, as the writers of chats note it.
+pub(super) fn time(message: &Value) -> Option<&Value> {
+    ["ts", "timestamp", "created_at"].iter().find_map(|name| message.get(*name))
+}
+
+/// The model that said `message`.
+pub(super) fn model(message: &Value) -> Option<&str> {
+    let paths = ["/model", "/modelInfo/id", "/modelInfo/modelId"];
+    paths.iter().find_map(|path| text_at(message, path))
+}
+
+/// The view of a message of either interface. A user message that holds results is one of a tool.
+pub(super) fn view(message: &Value) -> MessageView {
+    let role = match text_at(message, "/role") {
+        Some("system" | "developer") => Role::System,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("tool" | "function") => Role::Tool,
+        _ => Role::Other,
+    };
+    let mut view = MessageView::new(role);
+    view.id = plain(message.get("id"));
+    let content = message.get("content").unwrap_or(&Value::Null);
+    if role == Role::Tool {
+        let id = message.get("tool_call_id").or_else(|| message.get("id"));
+        let is_error = message.get("error").and_then(Value::as_bool).unwrap_or(false);
+        view.add_result(id, content, is_error);
+        return view;
+    }
+    view.add_thinking(text_at(message, "/reasoning_content").unwrap_or_default());
+    view.add_content(content);
+    view.add_tool_calls(message.get("tool_calls"));
+    if role == Role::User && !view.tool_results.is_empty() {
+        view.role = Role::Tool;
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{events_of, outline};
+    use super::*;
+
+    #[test]
+    fn either_interface_gives_the_same_turns_in_any_wrapping() {
+        let openai = [
+            r#"{"role": "user", "content": "go"}"#,
+            r#"{"role": "assistant", "content": null, "tool_calls": [
+                {"id": "1", "function": {"name": "ls", "arguments": "{}"}},
+                {"id": "2", "function": {"name": "cat", "arguments": "{}"}}]}"#,
+            r#"{"role": "tool", "tool_call_id": "1", "content": "a"}"#,
+            r#"{"role": "tool", "tool_call_id": "2", "content": "b"}"#,
+        ];
+        let anthropic = [
+            r#"{"role": "user", "content": "go"}"#,
+            r#"{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "ls", "input": {}},
+                {"type": "tool_use", "id": "2", "name": "cat", "input": {}}]}"#,
+            r#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "a"}]}"#,
+            r#"{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "b"}]}"#,
+        ];
+        let expected = [
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant [ls, cat]",
+            "main Tool a",
+            "main Tool b",
+        ];
+        for (format, messages) in [(&OPENAI, openai), (&ANTHROPIC, anthropic)] {
+            let lines = messages.map(|message| message.replace('\n', " ")).join("\n");
+            let list = format!("[{}]", messages.join(",\n"));
+            let document = format!("{{\"messages\": {list}}}\n");
+            for file in [lines, list, document] {
+                assert_eq!(outline(&events_of(format, file.as_bytes())), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn documents_one_a_line_are_conversations_with_their_own_prompts() {
+        let file =
+            br#"{"model": "m", "system": "be good", "messages": [{"role": "user", "content": "a"}]}
+{"id": "x y", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}"#;
+        let expected = [
+            "model=m",
+            "turn",
+            "main User a",
+            "prompt main: be good",
+            "turn",
+            "x-y System s",
+            "x-y User b",
+        ];
+        assert_eq!(outline(&events_of(&ANTHROPIC, file)), expected);
+    }
+
+    #[test]
+    fn a_simulation_is_named_by_what_stands_before_its_messages() {
+        let file = br#"{"info": {"agent_info": {"llm": "m"}, "environment_info": {"policy": "rules"}},
+            "tasks": [{"id": "0"}], "simulations": [
+            {"id": "u1", "messages": [{"role": "assistant", "content": "hi", "tool_calls": null}], "task_id": "0"},
+            {"id": "u2", "task_id": "5", "trial": 0, "messages": [{"role": "assistant", "content": "ho"}]},
+            {"id": "u3", "messages": []},
+            {"id": "u4", "messages": [{"role": "assistant", "content": null, "tool_calls":
+             [{"id": "t", "name": "todo_write", "arguments": {"todos": ["x"]}}]}]}]}"#;
+        let expected = [
+            "model=m",
+            "session_id=u1",
+            "turn",
+            "main Assistant hi",
+            "prompt main: rules",
+            "turn",
+            "task-5-trial-0 Assistant ho",
+            "prompt task-5-trial-0: rules",
+            "turn",
+            "u4 Assistant [todo_write]",
+            "prompt u4: rules",
+            r#"pad todos/u4: ["x"]"#,
+        ];
+        assert_eq!(outline(&events_of(&TAU2, file)), expected);
+    }
+}

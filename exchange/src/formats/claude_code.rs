@@ -1,0 +1,573 @@
+//! Claude Code session logs: one JSON object a line, one content block of the model a line.
+//!
+//! - A reply of the model is split over several lines that share `message.id`; its tool results are
+//!   user lines. All of them are one turn, whatever their order.
+//! - A prompt begins a turn, and so does a command typed at the terminal (with what it prints).
+//! - `toolUseResult` holds what a tool did in full: file contents and todo lists come from there.
+//! - `progress` lines of a sub-agent carry a whole line of its conversation; `isSidechain` marks the
+//!   same in versions that write it beside the main one. Neither begins a turn: a sub-agent works
+//!   inside the turn that called it. In a file that holds only a sub-agent its lines do.
+//! - `compact_boundary` and the summary after it replace the conversation, but for the messages that
+//!   the boundary names: they stay, after the summary.
+//! - `parentUuid` names the line before. A turn whose line follows one of an earlier turn goes back
+//!   there: what came between is left.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+use turntree::object::ObjectId;
+
+use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
+use super::files::Files;
+use super::links::Links;
+use super::session::{Session, record};
+use crate::event::{Content, Event, Parser};
+use crate::format::{Format, Lineage, Told};
+use crate::json::text_at;
+use crate::piece::Piece;
+use crate::shape::Shape;
+use crate::view::MessageView;
+use crate::{json, lines};
+
+/// Claude Code.
+pub(super) const FORMAT: Format = Format {
+    name: "claude-code",
+    title: "Claude Code session log",
+    recognise,
+    cut: lines::cut,
+    parser: || Box::<ClaudeCode>::default(),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+    is_rewritten: false,
+};
+
+/// Lines that say nothing about the conversation.
+const QUIET: &[&str] = &[
+    "agent-color",
+    "agent-name",
+    "agent-setting",
+    "ai-title",
+    "api-request",
+    "api-request-blob",
+    "api-request-resumed",
+    "api-request-shape",
+    "artifact-autoreact-ledger",
+    "artifact-thumbnail",
+    "atis-latch",
+    "attribution-snapshot",
+    "bridge-session",
+    "continued-in",
+    "cost-state",
+    "custom-title",
+    "data-flow-incomplete",
+    "data-flow-records",
+    "derived-from",
+    "dev-mods",
+    "ended-by-model",
+    "file-history-delta",
+    "file-history-snapshot",
+    "frame-link",
+    "history-suppression",
+    "isolation-latch",
+    "last-prompt",
+    "memory-mode",
+    "mode",
+    "observer-ref",
+    "permission-mode",
+    "pr-link",
+    "queue-operation",
+    "relocated",
+    "resume-head-vouch",
+    "session-owner",
+    "summary",
+    "tag",
+    "tools-used",
+    "worktree-state",
+];
+
+/// Beginnings of user lines that the program writes after a command or an interruption.
+const CONTINUATIONS: &[&str] = &[
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "[Request interrupted by user",
+];
+
+/// Beginning of the line before a command typed at the terminal.
+const CAVEAT: &str = "<local-command-caveat>";
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    let identified = ["uuid", "sessionId", "leafUuid", "messageId"].iter().any(|id| shape.has(id));
+    !shape.is_array && shape.has("type") && identified
+}
+
+/// What session a line was copied from: answers keep the session in which they were asked for.
+fn origin(line: &Value) -> Told {
+    let asked_in = text_at(line, "/requestSessionId");
+    match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
+        Some(session) => Told::From { session: session.to_owned(), pieces: None },
+        None if text_at(line, "/type") == Some("assistant") => Told::Here,
+        None => Told::Nothing,
+    }
+}
+
+/// A line, or the line that a progress line of a sub-agent carries. What the program adds to the
+/// conversation stands in `rendered`.
+fn view(line: &Value) -> MessageView {
+    let line = sub_agent_line(line).unwrap_or(line);
+    let message = line.get("message").unwrap_or(line);
+    let role = text_at(line, "/renderedRole").or_else(|| text_at(message, "/role"));
+    let content = line.get("rendered").or_else(|| message.get("content"));
+    let mut view = MessageView::new(match role {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("system") => Role::System,
+        _ => Role::Other,
+    });
+    view.id = text_at(line, "/uuid").map(str::to_owned);
+    view.add_content(content.unwrap_or(&Value::Null));
+    if view.text.is_empty() && !view.tool_results.is_empty() {
+        view.role = Role::Tool;
+    }
+    view
+}
+
+/// The line of a sub-agent in a progress line.
+fn sub_agent_line(line: &Value) -> Option<&Value> {
+    let data = line.get("data").filter(|data| text_at(data, "/type") == Some("agent_progress"))?;
+    data.get("message").filter(|message| message.is_object())
+}
+
+/// `<id>@main`, for an id that others wrote.
+fn sub_agent(id: Option<&str>) -> String {
+    let id = id.filter(|id| !id.is_empty()).unwrap_or("sidechain");
+    let id: String = id.chars().take(json::SUMMARY_CHARS).collect();
+    format!("{}@{MAIN_AGENT}", id.replace(|c: char| c == '/' || c == '@' || c.is_control(), "_"))
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ClaudeCode {
+    session: Session,
+    files: Files,
+    /// The reply that the current turn belongs to.
+    reply: Option<String>,
+    links: Links,
+    /// A boundary was seen, and not yet its summary.
+    at_boundary: bool,
+    /// The records that stay after the boundary.
+    kept: Vec<String>,
+    /// The turn began with a caveat; the command follows.
+    after_caveat: bool,
+    /// The main agent has spoken in this file.
+    has_main: bool,
+}
+
+impl Parser for ClaudeCode {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.links.piece();
+        let Some(line) = record(piece, events) else { return };
+        self.line(&line, events);
+        if let Some(id) = text_at(&line, "/uuid") {
+            self.links.add(id);
+        }
+    }
+
+    fn finish(&mut self, events: &mut Vec<Event>) {
+        self.compact_without_summary(events);
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let Ok(mut loaded) = serde_json::from_slice::<Self>(saved) else { return false };
+        loaded.files.fill(contents);
+        *self = loaded;
+        true
+    }
+
+    fn is_lost(&self) -> bool {
+        self.links.is_lost()
+    }
+
+    fn wanted(&self) -> Vec<ObjectId> {
+        self.files.wanted()
+    }
+}
+
+impl ClaudeCode {
+    fn line(&mut self, line: &Value, events: &mut Vec<Event>) {
+        match text_at(line, "/type").unwrap_or_default() {
+            "user" | "assistant" => self.message(line, events),
+            "progress" => {
+                if let Some(inner) = sub_agent_line(line) {
+                    let agent = sub_agent(text_at(line, "/data/agentId"));
+                    self.conversation(&agent, inner, events);
+                }
+            }
+            "attachment" => {
+                if attachment(line, events) && !is(line, "isSidechain") {
+                    self.links.message();
+                }
+            }
+            "system" if text_at(line, "/subtype") == Some("compact_boundary") => {
+                self.compact_without_summary(events);
+                self.at_boundary = true;
+                self.kept = kept_after(line);
+            }
+            "system" => {}
+            quiet if QUIET.contains(&quiet) => {}
+            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
+    fn message(&mut self, line: &Value, events: &mut Vec<Event>) {
+        for (key, path) in [
+            ("session_id", "/sessionId"),
+            ("cwd", "/cwd"),
+            ("version", "/version"),
+            ("git_branch", "/gitBranch"),
+        ] {
+            self.session.fact(key, text_at(line, path), events);
+        }
+        self.conversation(&agent_of(line), line, events);
+    }
+
+    /// A line of the conversation of `agent`, and what it did to files and todo lists.
+    fn conversation(&mut self, agent: &str, line: &Value, events: &mut Vec<Event>) {
+        let view = view(line);
+        let time = line.get("timestamp").and_then(json::time);
+        let model = text_at(line, "/message/model").filter(|model| !model.starts_with('<'));
+        let message = view.event(agent, Content::Piece, time, model);
+        if is(line, "isCompactSummary") {
+            self.at_boundary = false;
+            self.reply = None;
+            let keep = if agent == MAIN_AGENT { self.compact(1) } else { 0..0 };
+            let agent = agent.to_owned();
+            return events.push(Event::Compact { agent, summary: vec![message], keep });
+        }
+        if agent == MAIN_AGENT {
+            self.has_main = true;
+            self.compact_without_summary(events);
+            self.session.fact("model", model, events);
+        }
+        if (agent == MAIN_AGENT || !self.has_main) && self.begins_turn(line, &view) {
+            if agent == MAIN_AGENT {
+                events.extend(match line.get("parentUuid") {
+                    Some(Value::String(parent)) => self.links.back(parent),
+                    Some(Value::Null) if view.role == Role::User => self.links.back_to_start(),
+                    _ => None,
+                });
+                self.links.turn();
+            }
+            events.push(Event::Turn);
+        }
+        events.push(Event::Message(message));
+        if agent == MAIN_AGENT {
+            self.links.message();
+        }
+        if let Some(result) = line.get("toolUseResult") {
+            self.result(agent, result, events);
+        }
+        if agent != MAIN_AGENT {
+            sub_agent_todos(agent, line, events);
+        }
+    }
+
+    fn begins_turn(&mut self, line: &Value, view: &MessageView) -> bool {
+        if view.role == Role::Tool {
+            return false;
+        }
+        if view.role == Role::Assistant {
+            let reply = Some(reply_of(line));
+            let is_new = self.reply != reply;
+            self.reply = reply;
+            self.after_caveat = false;
+            return is_new;
+        }
+        if is(line, "isMeta") {
+            let is_caveat = view.text.starts_with(CAVEAT);
+            self.after_caveat |= is_caveat;
+            return is_caveat;
+        }
+        if CONTINUATIONS.iter().any(|start| view.text.starts_with(start)) {
+            return false;
+        }
+        self.reply = None;
+        !std::mem::take(&mut self.after_caveat)
+    }
+
+    /// What a tool did, as its result tells.
+    fn result(&mut self, agent: &str, result: &Value, events: &mut Vec<Event>) {
+        if let Some(todos) = result.get("newTodos") {
+            events.push(Event::Scratchpad {
+                key: todos_key(agent),
+                content: Some(Content::own(todos)),
+            });
+        }
+        let file = result.get("file").unwrap_or(result);
+        let Some(path) = text_at(file, "/filePath") else { return };
+        if let Some(change) = change(result) {
+            self.files.apply(&self.session, path, &change, events);
+        }
+    }
+
+    fn compact_without_summary(&mut self, events: &mut Vec<Event>) {
+        if std::mem::take(&mut self.at_boundary) {
+            let (agent, keep) = (MAIN_AGENT.to_owned(), self.compact(0));
+            events.push(Event::Compact { agent, summary: Vec::new(), keep });
+        }
+    }
+
+    /// The messages that stay when the conversation becomes `summary` messages and what was kept.
+    fn compact(&mut self, summary: u64) -> std::ops::Range<u64> {
+        let kept = std::mem::take(&mut self.kept);
+        let keep = match (kept.first(), kept.last()) {
+            (Some(first), Some(last)) => self.links.range(first, last),
+            _ => 0..0,
+        };
+        self.links.replaced(summary, &keep, kept.iter().map(String::as_str));
+        keep
+    }
+}
+
+/// What the lines of one reply share. A gateway may give every reply the same message id, so the
+/// request counts too.
+fn reply_of(line: &Value) -> String {
+    let id = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
+    let request = text_at(line, "/requestId").or_else(|| text_at(line, "/requestRef"));
+    [id.unwrap_or_default(), request.unwrap_or_default()].join(" ")
+}
+
+/// Whose line it is.
+fn agent_of(line: &Value) -> String {
+    if is(line, "isSidechain") {
+        sub_agent(text_at(line, "/agentId"))
+    } else {
+        MAIN_AGENT.to_owned()
+    }
+}
+
+/// The records that a boundary says stay in the conversation, after the summary.
+fn kept_after(boundary: &Value) -> Vec<String> {
+    let kept = boundary.pointer("/compactMetadata/preservedMessages/uuids");
+    let kept = kept.and_then(Value::as_array).into_iter().flatten();
+    kept.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// What the program adds to the conversation by itself. Returns whether it is a message.
+fn attachment(line: &Value, events: &mut Vec<Event>) -> bool {
+    let agent = agent_of(line);
+    if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
+        let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
+        let content = Content::Own(Bytes::from(parts.join("\n\n")));
+        events.push(Event::SystemPrompt { agent: agent.clone(), content });
+    }
+    let is_message = line.get("rendered").is_some_and(Value::is_array);
+    if is_message {
+        let time = line.get("timestamp").and_then(json::time);
+        events.push(Event::Message(view(line).event(&agent, Content::Piece, time, None)));
+    }
+    is_message
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::told;
+    use super::*;
+
+    fn user(content: &Value) -> Value {
+        json!({"type": "user", "message": {"role": "user", "content": content}})
+    }
+
+    fn reply(id: &str, block: &Value) -> Value {
+        json!({"type": "assistant", "message": {"id": id, "role": "assistant", "content": [block]}})
+    }
+
+    fn call(id: &str, name: &str) -> Value {
+        json!({"type": "tool_use", "id": id, "name": name, "input": {}})
+    }
+
+    fn result(id: &str, did: &Value) -> Value {
+        let mut line = user(&json!([{"type": "tool_result", "tool_use_id": id, "content": "ok"}]));
+        line["toolUseResult"] = did.clone();
+        line
+    }
+
+    #[test]
+    fn parallel_calls_and_late_results_stay_in_the_turn_of_their_reply() {
+        let mut of_next_request = reply("m2", &json!({"type": "text", "text": "Done."}));
+        of_next_request["requestId"] = "r".into();
+        let lines = [
+            user(&json!("look\nat it")),
+            reply("m1", &json!({"type": "text", "text": "Sure."})),
+            reply("m1", &call("1", "Read")),
+            result("1", &Value::Null),
+            reply("m1", &call("2", "Bash")),
+            user(&json!([{"type": "text", "text": "[Request interrupted by user]"}])),
+            result("2", &Value::Null),
+            reply("m2", &json!({"type": "thinking", "thinking": "So."})),
+            of_next_request,
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "turn",
+                "main User look",
+                "turn",
+                "main Assistant Sure.",
+                "main Assistant [Read]",
+                "main Tool ok",
+                "main Assistant [Bash]",
+                "main User [Request interrupted by user]",
+                "main Tool ok",
+                "turn",
+                "main Assistant So.",
+                "turn",
+                "main Assistant Done.",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_command_with_its_caveat_and_output_is_one_turn() {
+        let meta = |text: &str| {
+            let mut line = user(&json!(text));
+            line["isMeta"] = true.into();
+            line
+        };
+        let lines = [
+            meta("<local-command-caveat>Not for you"),
+            user(&json!("<command-name>/clear</command-name>")),
+            user(&json!("<local-command-stdout>cleared</local-command-stdout>")),
+            user(&json!("<command-name>/skill</command-name>")),
+            meta("Base directory for this skill: /s"),
+        ];
+        let turns: Vec<_> = told(&FORMAT, &lines).iter().map(|e| e == "turn").collect();
+        assert_eq!(turns, [true, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn files_and_todos_come_from_what_tools_did() {
+        let edit = |old: &str, all: bool| {
+            json!({"filePath": "/p/a", "originalFile": "x y x", "oldString": old,
+                   "newString": "z", "replaceAll": all})
+        };
+        let read = |total: u64| {
+            json!({"type": "text", "file": {"filePath": "/p/r", "content": "1\n", "startLine": 1,
+                   "numLines": 1, "totalLines": total}})
+        };
+        let mut lines = vec![user(&json!("go"))];
+        lines[0]["cwd"] = "/p".into();
+        for did in [
+            json!({"type": "create", "filePath": "/p/src/new", "content": "n"}),
+            edit("x", false),
+            edit("x", true),
+            edit("not there", true),
+            read(1),
+            read(2),
+            json!({"oldTodos": [], "newTodos": [{"content": "rest"}]}),
+            json!({"filePath": "/elsewhere", "content": "not a write"}),
+            json!("an error"),
+            json!({"filePath": "/p/r", "oldString": "1", "newString": "!"}),
+        ] {
+            lines.push(result("1", &did));
+        }
+        let done: Vec<_> = told(&FORMAT, &lines)
+            .into_iter()
+            .filter(|event| event.starts_with("file ") || event.starts_with("pad "))
+            .collect();
+        assert_eq!(
+            done,
+            [
+                "file src/new: n",
+                "file a: z y x",
+                "file a: z y z",
+                "file a: none",
+                "file r: 1\n",
+                r#"pad todos: [{"content":"rest"}]"#,
+                "file r: !\n",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_is_its_summary_or_empty_when_none_follows() {
+        let boundary = json!({"type": "system", "subtype": "compact_boundary"});
+        let mut summary = user(&json!("So far: much."));
+        summary["isCompactSummary"] = true.into();
+        let lines = [boundary.clone(), summary, boundary.clone(), user(&json!("next")), boundary];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "compact main [main User So far: much.] 0..0",
+                "compact main [] 0..0",
+                "turn",
+                "main User next",
+                "compact main [] 0..0",
+            ]
+        );
+    }
+
+    #[test]
+    fn sub_agents_have_conversations_of_their_own_inside_the_turn() {
+        let progress = json!({"type": "progress", "data": {"type": "agent_progress",
+            "agentId": "a/1", "message": reply("m9", &json!({"type": "tool_use", "id": "t",
+            "name": "TodoWrite", "input": {"todos": []}}))}});
+        let mut sidechain = user(&json!("do it"));
+        sidechain["isSidechain"] = true.into();
+        sidechain["agentId"] = "b2".into();
+        let lines = [
+            sidechain.clone(),
+            user(&json!("go")),
+            reply("m1", &call("1", "Task")),
+            progress,
+            sidechain,
+            reply("m1", &call("2", "Task")),
+            json!({"type": "progress", "data": {"type": "bash_progress", "output": "."}}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "turn",
+                "b2@main User do it",
+                "turn",
+                "main User go",
+                "turn",
+                "main Assistant [Task]",
+                "a_1@main Assistant [TodoWrite]",
+                "pad todos/a_1@main: []",
+                "b2@main User do it",
+                "main Assistant [Task]",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_the_program_tells_the_model_is_in_the_conversation() {
+        let lines = [
+            json!({"type": "attachment", "renderedRole": "system", "attachment": {"type": "date"},
+                   "rendered": [{"content": "Today is Friday."}]}),
+            json!({"type": "attachment",
+                   "attachment": {"type": "prompt_snapshot", "systemPrompt": ["Be", "good."]}}),
+            json!({"type": "attachment", "attachment": {"type": "session_context"}}),
+            json!({"type": "queue-operation", "operation": "enqueue"}),
+            json!({"type": "novelty"}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            ["main System Today is Friday.", "prompt main: Be\n\ngood.", "unread: novelty",]
+        );
+    }
+}

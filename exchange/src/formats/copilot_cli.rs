@@ -1,0 +1,272 @@
+//! GitHub Copilot CLI event logs: lines `{type, data, id, timestamp, parentId}`, each the child of
+//! the one before.
+//!
+//! - `system.message`, `user.message`, `assistant.message` and `tool.execution_complete` are the
+//!   conversation. A prompt begins a turn, and so does `assistant.turn_start`.
+//! - Events with an `agentId` are those of a sub-agent, which works inside the turn that called it.
+//! - `session.compaction_complete` has the summary that replaces the conversation.
+//! - What a tool is asked to do to a file is known when it starts, and counts when it has succeeded.
+
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+
+use super::editor::Editor;
+use super::files::Change;
+use super::session::{Session, record};
+use crate::event::{Content, Event, Parser};
+use crate::format::Format;
+use crate::json::text_at;
+use crate::piece::Piece;
+use crate::shape::Shape;
+use crate::view::MessageView;
+use crate::{json, lines};
+
+/// GitHub Copilot CLI.
+pub(super) const FORMAT: Format = Format {
+    name: "copilot-cli",
+    title: "GitHub Copilot CLI event log",
+    recognise,
+    cut: lines::cut,
+    parser: || Box::<CopilotCli>::default(),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+/// Groups of events that are known; what is not used above says nothing about the conversation.
+const GROUPS: &[&str] = &[
+    "abort",
+    "assistant",
+    "hook",
+    "permission",
+    "session",
+    "skill",
+    "subagent",
+    "system",
+    "tool",
+    "user",
+];
+
+/// What tells of a compaction when it is done.
+const COMPACTED: &str = "session.compaction_complete";
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
+    !shape.is_array && is_event && shape.has("data")
+}
+
+fn view(event: &Value) -> MessageView {
+    let data = event.get("data").unwrap_or(&Value::Null);
+    let mut view = MessageView::new(match text_at(event, "/type") {
+        Some("system.message") => Role::System,
+        Some("user.message" | COMPACTED) => Role::User,
+        Some("assistant.message") => Role::Assistant,
+        Some("tool.execution_complete") => Role::Tool,
+        _ => Role::Other,
+    });
+    view.id = text_at(event, "/id").map(str::to_owned);
+    if view.role == Role::Tool {
+        let content = data.pointer("/result/content").or_else(|| data.pointer("/error/message"));
+        let is_error = data.get("success") == Some(&Value::Bool(false));
+        view.add_result(data.get("toolCallId"), content.unwrap_or(&Value::Null), is_error);
+        return view;
+    }
+    let said = data.get("content").or_else(|| data.get("summaryContent"));
+    view.add_content(said.unwrap_or(&Value::Null));
+    view.add_thinking(text_at(data, "/reasoningText").unwrap_or_default());
+    for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
+        view.add_call(call.get("toolCallId"), call.get("name"), call.get("arguments"));
+    }
+    view
+}
+
+#[derive(Debug, Default)]
+struct CopilotCli {
+    session: Session,
+    editor: Editor,
+}
+
+impl Parser for CopilotCli {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        let Some(line) = record(piece, events) else { return };
+        let data = line.get("data").unwrap_or(&Value::Null);
+        let call = text_at(data, "/toolCallId").unwrap_or_default();
+        let agent = agent_of(&line);
+        let is_main = agent == MAIN_AGENT;
+        match text_at(&line, "/type").unwrap_or_default() {
+            "session.start" => self.session_start(data, events),
+            "session.model_change" if is_main => {
+                self.session.fact("model", text_at(data, "/newModel"), events);
+            }
+            "system.message" => {
+                if let Some(prompt) = data.get("content") {
+                    let content = Content::own(prompt);
+                    events.push(Event::SystemPrompt { agent, content });
+                }
+                self.message(&line, events);
+            }
+            "user.message" => {
+                if is_main {
+                    events.push(Event::Turn);
+                }
+                self.message(&line, events);
+            }
+            "assistant.turn_start" if is_main => events.push(Event::Turn),
+            COMPACTED if data.get("success") == Some(&Value::Bool(true)) => {
+                let time = line.get("timestamp").and_then(json::time);
+                let summary = vec![view(&line).event(&agent, Content::Piece, time, None)];
+                events.push(Event::Compact { agent, summary, keep: 0..0 });
+            }
+            "assistant.message" => self.message(&line, events),
+            "tool.execution_start" => {
+                if let Some(change) = file_change(data) {
+                    self.editor.call(call, change);
+                }
+                let todos = data.pointer("/arguments/todos").map(Content::own);
+                if todos.is_some() && text_at(data, "/toolName") == Some("update_todo") {
+                    events.push(Event::Scratchpad { key: "todos".to_owned(), content: todos });
+                }
+            }
+            "tool.execution_complete" => {
+                self.message(&line, events);
+                let succeeded = data.get("success") == Some(&Value::Bool(true));
+                self.editor.result(call, succeeded, &self.session, events);
+            }
+            other => {
+                let group = other.split('.').next().unwrap_or_default();
+                if !GROUPS.contains(&group) {
+                    events.push(Event::Unread { kind: json::plain(other).to_owned() });
+                }
+            }
+        }
+    }
+}
+
+impl CopilotCli {
+    fn session_start(&mut self, data: &Value, events: &mut Vec<Event>) {
+        for (key, path) in [
+            ("session_id", "/sessionId"),
+            ("cwd", "/context/cwd"),
+            ("version", "/copilotVersion"),
+            ("git_branch", "/context/branch"),
+        ] {
+            self.session.fact(key, text_at(data, path), events);
+        }
+    }
+
+    fn message(&self, line: &Value, events: &mut Vec<Event>) {
+        let view = view(line);
+        let time = line.get("timestamp").and_then(json::time);
+        let said = text_at(line, "/data/model").or_else(|| self.session.known("model"));
+        let model = said.filter(|_| view.role == Role::Assistant);
+        let agent = agent_of(line);
+        events.push(Event::Message(view.event(&agent, Content::Piece, time, model)));
+    }
+}
+
+/// Whose event it is.
+fn agent_of(line: &Value) -> String {
+    let id = text_at(line, "/agentId").filter(|id| !id.is_empty());
+    id.map_or_else(|| MAIN_AGENT.to_owned(), |id| format!("{}@{MAIN_AGENT}", id.replace('@', "_")))
+}
+
+/// What a file tool that starts will do, and to which file.
+fn file_change(data: &Value) -> Option<(String, Change)> {
+    let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(data, "/toolName")? {
+        "create" => Change::Write(argument("file_text")?),
+        "edit" => {
+            Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
+        }
+        _ => return None,
+    };
+    Some((argument("path")?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::told;
+    use super::*;
+
+    fn event(kind: &str, data: &Value) -> Value {
+        json!({"type": kind, "id": "e", "data": data})
+    }
+
+    #[test]
+    fn steps_are_turns_and_tools_count_when_they_have_succeeded() {
+        let start = |id: &str, tool: &str, arguments: &Value| {
+            event(
+                "tool.execution_start",
+                &json!({"toolCallId": id, "toolName": tool, "arguments": arguments}),
+            )
+        };
+        let complete = |id: &str, success: bool| {
+            let mut data = json!({"toolCallId": id, "success": success});
+            let (field, said) = if success {
+                ("result", json!({"content": "ok"}))
+            } else {
+                ("error", json!({"message": "denied"}))
+            };
+            data[field] = said;
+            event("tool.execution_complete", &data)
+        };
+        let lines = [
+            event("session.start", &json!({"sessionId": "s", "context": {"cwd": "/p"}})),
+            event("system.message", &json!({"content": "Be good."})),
+            event("user.message", &json!({"content": "go"})),
+            event("assistant.turn_start", &json!({"turnId": "0"})),
+            event(
+                "assistant.message",
+                &json!({"content": "", "toolRequests": [
+                    {"toolCallId": "1", "name": "create", "arguments": {}},
+                    {"toolCallId": "2", "name": "create", "arguments": {}},
+                ]}),
+            ),
+            start("1", "create", &json!({"path": "/p/a", "file_text": "A"})),
+            start("2", "create", &json!({"path": "/p/b", "file_text": "B"})),
+            start("3", "update_todo", &json!({"todos": "- [ ] rest"})),
+            complete("2", false),
+            complete("1", true),
+            complete("3", true),
+            event("hook.end", &json!({})),
+            event("novel.event", &json!({})),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "session_id=s",
+                "cwd=/p",
+                "prompt main: Be good.",
+                "main System Be good.",
+                "turn",
+                "main User go",
+                "turn",
+                "main Assistant [create, create]",
+                "pad todos: - [ ] rest",
+                "main Tool denied",
+                "main Tool ok",
+                "file a: A",
+                "main Tool ok",
+                "unread: novel.event",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failed_tool_shows_its_error() {
+        let line = event(
+            "tool.execution_complete",
+            &json!({"toolCallId": "1", "success": false,
+            "error": {"message": "denied"}}),
+        );
+        let view = view(&line);
+        assert_eq!(view.tool_results[0].text, "denied");
+        assert!(view.tool_results[0].is_error);
+    }
+}

@@ -1,0 +1,118 @@
+//! Edits between call and result: a file changes once the tool says that it did.
+//!
+//! SWE-agent and OpenHands have the same editor tool (`create`, `str_replace`, `insert`), whose
+//! arguments [`change_of`] reads; other formats name the change themselves.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::files::{Change, Files};
+use super::session::Session;
+use crate::event::Event;
+use crate::json::text_at;
+
+/// Calls whose result has not been seen are forgotten beyond so many.
+const MAX_OPEN_CALLS: usize = 64;
+
+/// Files, and calls that would change them.
+#[derive(Debug, Default)]
+pub(super) struct Editor {
+    files: Files,
+    /// By the id of the call: the path and what would become of it.
+    open: HashMap<String, (String, Change)>,
+}
+
+impl Editor {
+    /// The call `id` asks for `change` of the file at `path`.
+    pub(super) fn call(&mut self, id: &str, (path, change): (String, Change)) {
+        if self.open.len() >= MAX_OPEN_CALLS {
+            self.open.clear();
+        }
+        self.open.insert(id.to_owned(), (path, change));
+    }
+
+    /// The call `id` has ended; what it asked for was done if it `succeeded`.
+    pub(super) fn result(
+        &mut self,
+        id: &str,
+        succeeded: bool,
+        session: &Session,
+        events: &mut Vec<Event>,
+    ) {
+        if let Some((path, change)) = self.open.remove(id).filter(|_| succeeded) {
+            self.files.apply(session, &path, &change, events);
+        }
+    }
+
+    /// The file at `path` was changed.
+    pub(super) fn apply(
+        &mut self,
+        session: &Session,
+        path: &str,
+        change: &Change,
+        events: &mut Vec<Event>,
+    ) {
+        self.files.apply(session, path, change, events);
+    }
+
+    /// Another workspace begins.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// The change that a call of the editor tool with `arguments` asks for, and the file.
+pub(super) fn change_of(arguments: &Value) -> Option<(String, Change)> {
+    let text = |path| text_at(arguments, path).map(str::to_owned);
+    let change = match text_at(arguments, "/command")? {
+        "create" => Change::Write(text("/file_text")?),
+        "str_replace" => Change::Replace {
+            old: text("/old_str")?,
+            new: text("/new_str").unwrap_or_default(),
+            all: false,
+        },
+        "insert" => {
+            let line = arguments.get("insert_line").and_then(Value::as_u64);
+            let after = line.and_then(|line| usize::try_from(line).ok())?;
+            Change::Insert { after, text: text("/new_str")? }
+        }
+        // What stood there before is not told: the file is not known any longer.
+        "undo_edit" => Change::Remove,
+        _ => return None,
+    };
+    Some((text("/path")?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::outline;
+    use super::*;
+
+    #[test]
+    fn a_file_changes_when_the_result_says_so() {
+        let (mut editor, mut events) = (Editor::default(), Vec::new());
+        let calls = [
+            (json!({"command": "create", "path": "/a", "file_text": "x\ny\n"}), true),
+            (
+                json!({"command": "str_replace", "path": "/a", "old_str": "y", "new_str": "n"}),
+                false,
+            ),
+            (json!({"command": "str_replace", "path": "/a", "old_str": "y", "new_str": "z"}), true),
+            (json!({"command": "insert", "path": "/a", "insert_line": 1, "new_str": "i"}), true),
+            (json!({"command": "undo_edit", "path": "/a"}), true),
+            (json!({"command": "view", "path": "/a"}), true),
+        ];
+        for (arguments, succeeded) in calls {
+            if let Some(edit) = change_of(&arguments) {
+                editor.call("id", edit);
+            }
+            editor.result("id", succeeded, &Session::default(), &mut events);
+        }
+        let expected =
+            ["file /a: x\ny\n", "file /a: x\nz\n", "file /a: x\ni\nz\n", "file /a: none"];
+        assert_eq!(outline(&events), expected);
+    }
+}

@@ -1,0 +1,532 @@
+//! Sessions of Gemini CLI: one document with `messages`, or a log that is only ever added to.
+//!
+//! A message of the model holds the tool calls of a step and their results, so it begins a turn, as a
+//! prompt does. In the log a message is written again, whole, whenever one of its tools has answered:
+//! the last record of an id counts. `$set` changes facts of the session; the messages that it brings
+//! are the whole conversation from then on. `$rewindTo` takes back a message and all after it.
+
+use std::collections::{HashMap, HashSet};
+use std::io::BufRead;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+use turntree::object::ObjectId;
+
+use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
+use super::files::{Change, Files};
+use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
+use super::gemini_view::{answered_by, answered_in, calls, view};
+use super::session::{Session, record};
+use crate::document::{Document, Rules};
+use crate::event::{Content, Event, Parser};
+use crate::format::Format;
+use crate::json::text_at;
+use crate::piece::{Piece, Pieces};
+use crate::shape::Shape;
+use crate::{json, lines};
+
+/// How to read `session-*.json`.
+pub(super) const FORMAT: Format = Format {
+    name: "gemini-cli",
+    title: "Gemini CLI session",
+    recognise: |shape| is_session(shape) && shape.has("messages"),
+    cut,
+    parser: || Box::<Gemini>::default(),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+/// How to read `session-*.jsonl`.
+pub(super) const LOG: Format = Format {
+    name: "gemini-cli-log",
+    title: "Gemini CLI session log",
+    recognise: |shape| is_session(shape) && !shape.has("messages"),
+    cut: lines::cut,
+    parser: || Box::<Gemini>::default(),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+static RULES: Rules =
+    Rules { cuts: &["messages[*]"], fields: &["sessionId", "projectHash", "summary", "kind"] };
+
+/// Facts about a session, and what they are called here.
+const FACTS: [(&str, &str); 4] = [
+    ("sessionId", "session_id"),
+    ("projectHash", "project"),
+    ("summary", "title"),
+    ("kind", "kind"),
+];
+
+/// What stands before the working directory in the first prompt, which Gemini CLI writes itself.
+const DIRECTORY_MARKS: [&str; 2] =
+    ["currently working in the directory: ", "**Workspace Directories:**\n  - "];
+
+fn is_session(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.has("sessionId") && shape.has("projectHash")
+}
+
+fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &RULES))
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Gemini {
+    session: Session,
+    conversations: Conversations,
+    files: Files,
+    /// The id of each message of the conversation, in order; empty where there is none. That of results
+    /// is marked: the message with their calls may have the same.
+    order: Vec<String>,
+    /// Where the message of an id is in that order.
+    places: HashMap<String, usize>,
+    /// Calls that have succeeded, whose files are told.
+    done: HashSet<String>,
+    /// Calls whose results the conversation has.
+    answered: HashSet<String>,
+    /// Another process goes on with the session: it tells first what it has read.
+    is_starting: bool,
+}
+
+impl Parser for Gemini {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            let key = FACTS.iter().find(|(field, _)| *field == path);
+            if let Some((_, key)) = key {
+                self.session.fact(key, plain(value.as_ref()).as_deref(), events);
+            }
+        }
+        let Some(record) = record(piece, events) else { return };
+        let mut told = Vec::new();
+        self.record(piece, &record, &mut told);
+        // A turn begins with its first event.
+        if let Some(at) = told.iter().position(|event| matches!(event, Event::Turn)) {
+            let turn = told.remove(at);
+            told.insert(0, turn);
+        }
+        events.append(&mut told);
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        serde_json::to_vec(self).ok()
+    }
+
+    fn load(&mut self, saved: &[u8], contents: &HashMap<ObjectId, Bytes>) -> bool {
+        let Ok(mut loaded) = serde_json::from_slice::<Self>(saved) else { return false };
+        loaded.files.fill(contents);
+        *self = loaded;
+        true
+    }
+
+    fn wanted(&self) -> Vec<ObjectId> {
+        self.files.wanted()
+    }
+}
+
+impl Gemini {
+    fn record(&mut self, piece: &Piece, record: &Value, events: &mut Vec<Event>) {
+        if let Some(id) = text_at(record, "/$rewindTo") {
+            self.rewind(id, events);
+        } else if let Some(set) = record.get("$set") {
+            self.facts(set, events);
+            self.replace(piece, events);
+        } else if record.get("type").is_some() {
+            self.is_starting = false;
+            self.message(record, Content::Piece, events);
+        } else if record.get("sessionId").is_some() {
+            self.is_starting = !self.order.is_empty();
+            self.facts(record, events);
+        } else {
+            events.push(Event::Unknown { what: "a record that is no message".to_owned() });
+        }
+    }
+
+    fn facts(&mut self, record: &Value, events: &mut Vec<Event>) {
+        for (field, key) in FACTS {
+            self.session.fact(key, plain(record.get(field)).as_deref(), events);
+        }
+    }
+
+    /// `$set` with messages says what the whole conversation is.
+    fn replace(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        let Some(messages) = listed(piece) else { return };
+        let told = self.without_repeated_results(&messages, true);
+        let keys: Vec<String> = told.iter().map(|at| key_at(&messages, *at)).collect();
+        // Results have no part in it: a step has them here, and beside it in the list.
+        let steps: Vec<usize> = (0..keys.len())
+            .filter(|at| keys.get(*at).is_some_and(|key| !key.ends_with(RESULTS)))
+            .collect();
+        let known = self.order.iter().filter(|key| !key.ends_with(RESULTS));
+        let same =
+            steps.iter().zip(known.clone()).take_while(|(at, key)| keys.get(**at) == Some(*key));
+        let (common, known) = (same.count(), known.count());
+        if common == known {
+            let new = common.checked_sub(1).and_then(|last| steps.get(last)).map_or(0, |at| at + 1);
+            for (number, at) in told.into_iter().enumerate() {
+                let Some((message, content)) = messages.get(at) else { continue };
+                // What is known may be told with results that it did not have.
+                if number >= new || calls(message).next().is_some() {
+                    self.message(message, content.clone(), events);
+                }
+            }
+        } else if common < steps.len() || !self.is_starting {
+            self.become_list(&messages, (&told, &keys), events);
+        }
+    }
+
+    /// The conversation becomes `messages`, of which `told` have the keys `keys` and are no results that
+    /// are known.
+    fn become_list(
+        &mut self,
+        messages: &[Listed],
+        (told, keys): (&[usize], &[String]),
+        events: &mut Vec<Event>,
+    ) {
+        let kept = tail(&self.order, keys);
+        let (_, kept_keys) = keys.split_at(keys.len().saturating_sub(kept.len()));
+        let first_kept = told.get(keys.len().saturating_sub(kept.len())).copied();
+        let first_kept = first_kept.unwrap_or(messages.len());
+        let new = self.without_repeated_results(messages, false).into_iter();
+        let new = new.filter(|at| *at < first_kept).filter_map(|at| messages.get(at));
+        let (mut order, mut summary) = (Vec::new(), Vec::new());
+        for (message, content) in new {
+            let time = message.get("timestamp").and_then(json::time);
+            let model = text_at(message, "/model");
+            summary.push(view(message).event(MAIN_AGENT, content.clone(), time, model));
+            order.push(key(message));
+            self.answer(message);
+        }
+        order.extend_from_slice(kept_keys);
+        self.order = order;
+        let places = self.order.iter().enumerate().filter(|(_, key)| !key.is_empty());
+        self.places = places.map(|(at, key)| (key.clone(), at)).collect();
+        let keep = kept.start as u64..kept.end as u64;
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
+    }
+
+    /// Where the messages of a list are that say something: results that come a second time are left
+    /// out, and, if what is `known` stays, those that the message with their calls has here.
+    fn without_repeated_results(&self, messages: &[Listed], known: bool) -> Vec<usize> {
+        let (mut told, mut is_known) = (HashSet::new(), false);
+        let mut kept = Vec::with_capacity(messages.len());
+        for (at, (message, _)) in messages.iter().enumerate() {
+            match answered_by(message) {
+                Some(ids) => {
+                    let has =
+                        |id: &&str| told.contains(*id) || is_known && self.answered.contains(*id);
+                    if ids.iter().all(has) {
+                        continue;
+                    }
+                    told.extend(ids.into_iter().map(str::to_owned));
+                }
+                None => {
+                    is_known = known && self.places.contains_key(&key(message));
+                    told.extend(answered_in(message).map(str::to_owned));
+                }
+            }
+            kept.push(at);
+        }
+        kept
+    }
+
+    /// Notes the results that a message has.
+    fn answer(&mut self, message: &Value) {
+        let results = answered_by(message).unwrap_or_default().into_iter();
+        self.answered.extend(results.chain(answered_in(message)).map(str::to_owned));
+    }
+
+    fn message(&mut self, message: &Value, content: Content, events: &mut Vec<Event>) {
+        let results = answered_by(message);
+        if results.is_some_and(|ids| ids.iter().all(|id| self.answered.contains(*id))) {
+            return;
+        }
+        self.answer(message);
+        let view = view(message);
+        if view.role == Role::User {
+            self.session.fact("cwd", working_directory(&view.text), events);
+        }
+        let key = key(message);
+        let (time, model) = (message.get("timestamp"), text_at(message, "/model"));
+        let known = self.places.get(&key).copied();
+        match known {
+            Some(at) => {
+                let time = time.and_then(json::time);
+                let message = view.event(MAIN_AGENT, content, time, model);
+                let back = self.order.len().saturating_sub(at + 1) as u64;
+                events.push(Event::Again { message, back });
+            }
+            None => {
+                let facts = MessageFacts { conversation: None, time, model };
+                self.conversations.push_with(&view, content, facts, events);
+                if !key.is_empty() {
+                    self.places.insert(key.clone(), self.order.len());
+                }
+                self.order.push(key);
+            }
+        }
+        self.tools(message, events);
+    }
+
+    /// Follows what the tools of a message did.
+    fn tools(&mut self, message: &Value, events: &mut Vec<Event>) {
+        for call in calls(message).filter(|call| text_at(call, "/status") == Some("success")) {
+            let id = plain(call.get("id")).unwrap_or_default();
+            if !id.is_empty() && !self.done.insert(id) {
+                continue;
+            }
+            if text_at(call, "/name") == Some("write_todos") {
+                todos(MAIN_AGENT, call.pointer("/args/todos"), events);
+            }
+            if let Some((path, change)) = file_change(call) {
+                self.files.apply(&self.session, path, &change, events);
+            }
+        }
+    }
+
+    /// Takes back the message `id` and all after it.
+    fn rewind(&mut self, id: &str, events: &mut Vec<Event>) {
+        let Some(at) = self.places.get(id).copied() else {
+            let what = "a step back to a message that is not there".to_owned();
+            return events.push(Event::Unknown { what });
+        };
+        for gone in self.order.drain(at..) {
+            self.places.remove(&gone);
+        }
+        let (agent, keep) = (MAIN_AGENT.to_owned(), 0..at as u64);
+        events.push(Event::Compact { agent, summary: Vec::new(), keep });
+    }
+}
+
+fn working_directory(text: &str) -> Option<&str> {
+    let rest = DIRECTORY_MARKS.iter().find_map(|mark| text.split_once(mark))?.1;
+    rest.lines().next().map(str::trim)
+}
+
+/// What a call of a file tool did, and to which file.
+fn file_change(call: &Value) -> Option<(&str, Change)> {
+    let text = |path| text_at(call, path).map(str::to_owned);
+    let path = text_at(call, "/args/file_path")?;
+    let shown = || text("/resultDisplay/newContent");
+    let change = match text_at(call, "/name")? {
+        "write_file" => Change::Write(shown().or_else(|| text("/args/content"))?),
+        "replace" => match shown() {
+            Some(content) => Change::Write(content),
+            None => Change::Replace {
+                old: text("/args/old_string")?,
+                new: text("/args/new_string")?,
+                all: call.pointer("/args/allow_multiple") == Some(&Value::Bool(true)),
+            },
+        },
+        _ => return None,
+    };
+    Some((path, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{events_of, outline, told};
+    use super::*;
+
+    fn call(status: &str) -> Value {
+        json!({"id": "c1", "name": "write_file", "status": status,
+            "args": {"file_path": "/p/a.rs", "content": "fn"},
+            "result": [{"functionResponse": {"id": "c1", "name": "write_file",
+                "response": {"output": "done"}}}]})
+    }
+
+    fn prompt(id: &str) -> Value {
+        json!({"id": id, "type": "user", "timestamp": "2026-05-01T10:00:00.000Z",
+            "content": [{"text": format!("prompt {id}")}]})
+    }
+
+    #[test]
+    fn a_document_is_read_with_its_files() {
+        let file = json!({"sessionId": "s", "projectHash": "h", "startTime": "t", "lastUpdated": "t",
+            "messages": [
+                {"id": "0", "type": "user", "content":
+                    "<session_context>\nI'm currently working in the directory: /p\nHere"},
+                prompt("1"),
+                {"id": "2", "type": "gemini", "content": "", "model": "m",
+                    "thoughts": [{"subject": "Plan", "description": "write"}],
+                    "toolCalls": [call("success"),
+                        {"id": "c2", "name": "replace", "status": "error", "args":
+                            {"file_path": "/p/a.rs", "old_string": "fn", "new_string": "no"}},
+                        {"id": "c3", "name": "write_todos", "status": "success",
+                            "args": {"todos": [{"description": "t"}]}}]},
+                {"id": "3", "type": "error", "content": "quota"}],
+            "summary": "T"});
+        let events = events_of(&FORMAT, file.to_string().as_bytes());
+        let expected = [
+            "session_id=s",
+            "project=h",
+            "turn",
+            "cwd=/p",
+            "main User <session_context>",
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file, replace, write_todos]",
+            "file a.rs: fn",
+            r#"pad todos: [{"description":"t"}]"#,
+            "main Other quota",
+            "title=T",
+        ];
+        assert_eq!(outline(&events), expected);
+        let view = view(&file["messages"][2]);
+        assert_eq!((view.thinking.as_str(), &*view.tool_results[0].text), ("Plan: write", "done"));
+    }
+
+    #[test]
+    fn the_last_record_of_a_message_counts_and_a_step_back_takes_messages_away() {
+        let answer = |status: &str| {
+            json!({"id": "2", "type": "gemini", "content": "ok",
+            "toolCalls": [call(status)]})
+        };
+        let lines = [
+            json!({"sessionId": "s", "projectHash": "h", "startTime": "t", "kind": "main"}),
+            prompt("1"),
+            answer("executing"),
+            answer("success"),
+            json!({"$set": {"lastUpdated": "u", "messages":
+                [prompt("1"), answer("success"), prompt("3")]}}),
+            json!({"$set": {"summary": "T"}}),
+            json!({"$rewindTo": "3"}),
+            json!({"$rewindTo": "7"}),
+            json!({"odd": 1}),
+        ];
+        assert_eq!(
+            told(&LOG, &lines),
+            [
+                "session_id=s",
+                "project=h",
+                "kind=main",
+                "turn",
+                "main User prompt 1",
+                "turn",
+                "main Assistant ok",
+                "again main Assistant ok 0",
+                "file /p/a.rs: fn",
+                "turn",
+                "again main Assistant ok 0",
+                "main User prompt 3",
+                "title=T",
+                "compact main [] 0..2",
+                "unknown: a step back to a message that is not there",
+                "unknown: a record that is no message",
+            ]
+        );
+    }
+
+    fn response(id: &str) -> Value {
+        json!({"id": id, "type": "user", "content": [{"functionResponse":
+            {"id": "c1", "name": "write_file", "response": {"output": "done"}}}]})
+    }
+
+    fn step(id: &str) -> Value {
+        json!({"id": id, "type": "gemini", "content": "", "toolCalls": [call("success")]})
+    }
+
+    /// A step as it is written when another process has read it.
+    fn read_again(id: &str) -> Value {
+        json!({"id": id, "type": "gemini", "content": [{"functionCall":
+            {"id": "c1", "name": "write_file", "args": {"file_path": "/p/a.rs"}}}]})
+    }
+
+    fn outline_of(lines: &[Value]) -> Vec<String> {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "t"});
+        let lines: Vec<_> = std::iter::once(header).chain(lines.iter().cloned()).collect();
+        let mut told = told(&LOG, &lines);
+        told.retain(|line| !line.contains('='));
+        told
+    }
+
+    #[test]
+    fn results_belong_to_their_calls_and_a_resume_says_nothing_new() {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "u"});
+        let list = [prompt("1"), read_again("2"), response("2"), response("3")];
+        let lines = [
+            prompt("1"),
+            step("2"),
+            response("3"),
+            header,
+            json!({"$set": {"messages": [prompt("1")]}}),
+            json!({"$set": {"messages": list}}),
+            prompt("4"),
+        ];
+        let expected = [
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file]",
+            "file /p/a.rs: fn",
+            "turn",
+            "main User prompt 4",
+        ];
+        assert_eq!(outline_of(&lines), expected);
+    }
+
+    #[test]
+    fn a_list_without_a_message_has_the_results_of_what_stays() {
+        let header = json!({"sessionId": "s", "projectHash": "h", "startTime": "u"});
+        let list = json!({"$set": {"messages":
+            [prompt("1"), read_again("2"), response("2"), response("3"), prompt("5")]}});
+        let lines = [
+            prompt("1"),
+            step("2"),
+            response("3"),
+            prompt("4"),
+            prompt("5"),
+            header.clone(),
+            list.clone(),
+            header,
+            list,
+        ];
+        let told = outline_of(&lines);
+        let after: Vec<_> = told.iter().skip(9).map(String::as_str).collect();
+        let compacted =
+            "compact main [main User prompt 1; main Assistant [write_file]; main Tool done] 3..4";
+        assert_eq!(after, [compacted], "{told:?}");
+    }
+
+    #[test]
+    fn a_list_replaces_the_conversation_and_its_known_end_stays() {
+        let summary = json!({"id": "9", "type": "user", "content": "In short."});
+        let lines = [
+            prompt("1"),
+            step("2"),
+            prompt("3"),
+            json!({"$set": {"messages": [summary, prompt("3")]}}),
+            json!({"$set": {"messages": [summary]}}),
+            json!({"$set": {"messages": [read_again("5"), response("6"), response("7")]}}),
+        ];
+        let expected = [
+            "turn",
+            "main User prompt 1",
+            "turn",
+            "main Assistant [write_file]",
+            "file /p/a.rs: fn",
+            "turn",
+            "main User prompt 3",
+            "compact main [main User In short.] 2..3",
+            "compact main [] 0..1",
+            "compact main [main Assistant [write_file]; main Tool done] 0..0",
+        ];
+        assert_eq!(outline_of(&lines), expected);
+        let view = view(&response("6"));
+        assert_eq!((view.role, &*view.tool_results[0].call_id), (Role::Tool, "c1"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Lists of messages in a log of Gemini CLI, and what their messages are known by.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::gemini_view::answered_by;
+use crate::event::Content;
+use crate::json;
+use crate::json::{Text, text_at};
+use crate::piece::Piece;
+
+/// How the key of results ends.
+pub(super) const RESULTS: &str = " results";
+
+/// A message of a list, and its bytes.
+pub(super) type Listed = (Value, Content);
+
+/// The messages that `$set` brings, each with its own bytes; nothing when it brings none.
+pub(super) fn listed(piece: &Piece) -> Option<Vec<Listed>> {
+    #[derive(Deserialize)]
+    struct Update<'a> {
+        #[serde(rename = "$set", borrow)]
+        set: Set<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Set<'a> {
+        #[serde(borrow)]
+        messages: Option<Vec<&'a RawValue>>,
+    }
+    let text = Text::new(&piece.bytes)?;
+    let update: Update<'_> = text.parse().ok()?;
+    let read = |message: &RawValue| {
+        let bytes = message.get().as_bytes();
+        let value = json::value(bytes).filter(Value::is_object)?;
+        Some((value, Content::Own(Bytes::copy_from_slice(bytes))))
+    };
+    Some(update.set.messages?.into_iter().filter_map(read).collect())
+}
+
+/// What a message is known by; empty when it has no id.
+pub(super) fn key(message: &Value) -> String {
+    match (text_at(message, "/id"), answered_by(message)) {
+        (None | Some(""), _) => String::new(),
+        (Some(id), None) => id.to_owned(),
+        (Some(id), Some(_)) => format!("{id}{RESULTS}"),
+    }
+}
+
+pub(super) fn key_at(messages: &[Listed], at: usize) -> String {
+    messages.get(at).map(|(message, _)| key(message)).unwrap_or_default()
+}
+
+/// Where `new` ends as some part of `old` does: the longest such part.
+pub(super) fn tail(old: &[String], new: &[String]) -> Range<usize> {
+    let Some(last) = new.last().filter(|key| !key.is_empty()) else { return 0..0 };
+    let Some(end) = old.iter().rposition(|key| key == last).map(|at| at + 1) else { return 0..0 };
+    let same = old.iter().take(end).rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    end.saturating_sub(same)..end
+}

@@ -1,0 +1,105 @@
+//! What a message of Gemini CLI says: its parts, its calls and their results.
+//!
+//! A message of the model has the calls of its step and their results in `toolCalls`. From version 0.61
+//! on the results come once more as a message of the user, and after a resume the calls stand among the
+//! parts, as the model is sent them.
+
+use serde_json::Value;
+use turntree::context::Role;
+
+use crate::json::text_at;
+use crate::view::MessageView;
+
+pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
+    message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The ids of the calls whose results a message is, if it is nothing else.
+pub(super) fn answered_by(message: &Value) -> Option<Vec<&str>> {
+    if text_at(message, "/type") != Some("user") {
+        return None;
+    }
+    let parts = message.get("content")?.as_array().filter(|parts| !parts.is_empty())?;
+    parts.iter().map(|part| text_at(part, "/functionResponse/id")).collect()
+}
+
+/// The ids of the calls whose results a message of the model has itself.
+pub(super) fn answered_in(message: &Value) -> impl Iterator<Item = &str> {
+    let answered = |call: &&Value| call.get("result").is_some_and(|result| !result.is_null());
+    calls(message).filter(answered).filter_map(|call| text_at(call, "/id"))
+}
+
+pub(super) fn view(message: &Value) -> MessageView {
+    let mut view = MessageView::new(match text_at(message, "/type") {
+        Some("user") => Role::User,
+        Some("gemini") => Role::Assistant,
+        _ => Role::Other,
+    });
+    view.id = text_at(message, "/id").map(str::to_owned);
+    add_parts(&mut view, message.get("content").unwrap_or(&Value::Null));
+    if calls(message).next().is_some() {
+        // The same calls, as the model is sent them.
+        view.tool_calls.clear();
+    }
+    if view.role == Role::User && view.text.is_empty() && !view.tool_results.is_empty() {
+        view.role = Role::Tool;
+    }
+    for thought in message.get("thoughts").and_then(Value::as_array).into_iter().flatten() {
+        let [subject, description] =
+            ["/subject", "/description"].map(|path| text_at(thought, path));
+        let said = [subject, description].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        view.add_thinking(&said);
+    }
+    for call in calls(message) {
+        view.add_call(call.get("id"), call.get("name"), call.get("args"));
+        let is_error = matches!(text_at(call, "/status"), Some("error" | "cancelled"));
+        if let Some(result) = call.get("result").filter(|result| !result.is_null()) {
+            let mut inner = MessageView::new(Role::Tool);
+            add_parts(&mut inner, result);
+            for result in std::mem::take(&mut inner.tool_results) {
+                inner.add_text(&result.text);
+            }
+            let text = Value::String(inner.text);
+            view.add_result(call.get("id"), &text, is_error);
+        }
+    }
+    view
+}
+
+/// Adds parts as the interface of Gemini has them: text, a part, or a list of parts.
+fn add_parts(view: &mut MessageView, parts: &Value) {
+    match parts {
+        Value::String(text) => view.add_text(text),
+        Value::Array(parts) => parts.iter().for_each(|part| add_parts(view, part)),
+        Value::Object(part) => {
+            let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
+            if part.get("thought") == Some(&Value::Bool(true)) {
+                view.add_thinking(text);
+            } else {
+                view.add_text(text);
+            }
+            if part.contains_key("inlineData") || part.contains_key("fileData") {
+                view.add_text("[file]");
+            }
+            if let Some(call) = part.get("functionCall") {
+                view.add_call(call.get("id"), call.get("name"), call.get("args"));
+            }
+            if let Some(response) = part.get("functionResponse") {
+                add_response(view, response);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds what a function answered.
+fn add_response(view: &mut MessageView, response: &Value) {
+    let said = response.get("response").unwrap_or(&Value::Null);
+    let error = said.get("error");
+    let text = match said.get("output").or(error).unwrap_or(said) {
+        Value::Null => Value::Null,
+        Value::String(text) => Value::String(text.clone()),
+        other => Value::String(other.to_string()),
+    };
+    view.add_result(response.get("id"), &text, error.is_some());
+}

@@ -1,0 +1,132 @@
+//! Transcript formats: pieces of a file in, events of a session out.
+//!
+//! A transcript is read as a stream of [`Piece`](super::Piece)s whose bytes, one after the other, are the file. A
+//! format's [`Parser`](super::Parser) sees each piece once, in order, and says what it means as [`Event`](super::Event)s. It
+//! keeps only what it needs to know about the past (open tool calls, the working directory), so
+//! memory does not grow with the file. The importer turns events into commits.
+//!
+//! [`FORMATS`] lists what is known: how to recognise a file, cut it, understand its pieces, and view
+//! one message of it.
+//!
+//! ```
+//! use turntree::exchange::{Event, detect};
+//!
+//! let file = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hi"}}"#;
+//! let format = detect(file)?;
+//! assert_eq!(format.name, "claude-code");
+//!
+//! let mut parser = (format.parser)();
+//! let mut events = Vec::new();
+//! for piece in (format.cut)(Box::new(file.as_slice())) {
+//!     parser.piece(&piece?, &mut events);
+//! }
+//! parser.finish(&mut events);
+//! assert!(events.iter().any(|event| matches!(event, Event::Message(m) if m.summary == "Hi")));
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod atif;
+mod chat;
+mod claude_code;
+mod claude_code_tools;
+mod cline;
+mod cline_sdk;
+pub mod codesign;
+mod codex;
+pub mod context_chef;
+mod conversation;
+mod copilot_cli;
+mod editor;
+mod files;
+mod folder;
+mod gemini;
+mod gemini_list;
+mod gemini_view;
+mod links;
+pub mod ollm;
+mod opencode;
+mod openhands;
+mod parts;
+mod patch;
+mod pi;
+mod session;
+pub mod swarm;
+mod swe_agent;
+#[cfg(test)]
+mod testing;
+mod write;
+
+pub use folder::{FolderNote, StoredFile};
+
+use turntree::context::JSON_MEDIA;
+use turntree::context::{MessageEntry, ToolUse};
+use turntree::error::{Error, Result};
+
+use super::format::Format;
+use super::view::MessageView;
+
+/// Every format, in the order in which they are tried.
+///
+/// Whoever says least comes last: a chat has nothing of its own but its roles.
+pub static FORMATS: &[Format] = &[
+    claude_code::FORMAT,
+    codex::FORMAT,
+    copilot_cli::FORMAT,
+    codesign::SESSION,
+    pi::FORMAT,
+    gemini::FORMAT,
+    gemini::LOG,
+    opencode::FORMAT,
+    swe_agent::FORMAT,
+    openhands::FORMAT,
+    atif::FORMAT,
+    ollm::CONTEXT,
+    ollm::MODE,
+    ollm::INTENT,
+    cline_sdk::FORMAT,
+    cline::FORMAT,
+    cline::WINDOW,
+    swarm::SNAPSHOT,
+    swarm::EVENTS,
+    context_chef::FORMAT,
+    codesign::STORE,
+    chat::TAU2,
+    chat::ANTHROPIC,
+    chat::OPENAI,
+];
+
+/// The format called `name`.
+///
+/// # Errors
+/// `InvalidInput` when there is none.
+pub fn named(name: &str) -> Result<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        Error::invalid(format!("'{name}' is not a format: expected one of {}", names()))
+    })
+}
+
+/// The names of all formats, for messages.
+pub(super) fn names() -> String {
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+/// What a message says, for looking at it. [`JSON_MEDIA`] is read as a chat message. `bytes` that are
+/// not of `format` (a name of [`FORMATS`]) give a view whose text is the bytes.
+#[must_use]
+pub fn view(format: &str, bytes: &[u8]) -> MessageView {
+    let spec = if format == JSON_MEDIA { Ok(&chat::OPENAI) } else { named(format) };
+    match (spec, super::json::value(bytes)) {
+        (Ok(spec), Some(value)) => (spec.view)(&value),
+        _ => MessageView::unreadable(bytes),
+    }
+}
+
+/// What a message has to do with tools: which calls it makes, and whose results it holds.
+#[must_use]
+pub fn tool_use(entry: &MessageEntry, bytes: &[u8]) -> ToolUse {
+    let view = view(&entry.media, bytes);
+    ToolUse {
+        calls: view.tool_calls.into_iter().map(|call| call.id).collect(),
+        results: view.tool_results.into_iter().map(|result| result.call_id).collect(),
+    }
+}

@@ -1,0 +1,153 @@
+//! OLLM CLI: context snapshots, mode transitions and intents, and the directories that hold them.
+//!
+//! | file | job |
+//! |---|---|
+//! | `context` | a context snapshot of any shape, checked, with the place of everything wrong |
+//! | `messages` | its messages in their order, each once |
+//! | `sections` | what was read becomes the sections of a context |
+//! | `stored` | sections as the JSON that they were |
+//! | `export` | any context becomes a snapshot file of version 1.0 |
+//! | `mode` | mode transitions: in, out, and made from a conversation |
+//! | `state_xml` | the text form of a transition |
+//! | `intent` | intents, in and out |
+//! | `folder` | what lies in `.ollm` |
+//!
+//! What is kept where is a table in `docs/formats/ollm-cli.md`.
+
+mod context;
+mod export;
+mod folder;
+mod intent;
+mod messages;
+mod mode;
+mod sections;
+mod state_xml;
+mod stored;
+
+use std::io::BufRead;
+
+use serde_json::Value;
+use turntree::context::Role;
+
+use super::super::document::{Document, Rules};
+use super::super::format::Format;
+use super::super::piece::Pieces;
+use super::super::shape::Shape;
+use super::super::view::MessageView;
+use super::super::whole::Silent;
+
+pub use export::{Compat, SnapshotFacts, export_context};
+pub use folder::{OllmReport, folders_of, import_folder};
+pub use intent::export_intent;
+pub use mode::{MODES_SUFFIX, RECENT_MESSAGES, Transition, TransitionFacts, export_mode, latest};
+pub use state_xml::{StateSnapshot, read_state_snapshot, state_snapshot};
+
+const CONTEXT_NAME: &str = "ollm-context";
+const MODE_NAME: &str = "ollm-mode";
+const INTENT_NAME: &str = "ollm-intent";
+
+const META: &str = "meta";
+const CHECKPOINTS: &str = "checkpoints";
+const GOALS: &str = "goals";
+const REASONING: &str = "reasoning";
+const FINDINGS: &str = "findings";
+const INTENTS: &str = "intents";
+
+/// Facts in `meta`: which shape a document had, fields that nobody knows, and the order of the fields
+/// that became entries of a section.
+const META_SHAPE: &str = "ollm/shape";
+const META_OTHER: &str = "ollm/other";
+const META_ARCHIVED: &str = "ollm/archivedUserMessages";
+const META_ORDER: &str = "ollm/order/";
+
+/// Facts of a commit, as the JSON that a document had: they say which snapshot it is, and no prompt is
+/// made of them.
+const ID: &str = "ollm/id";
+const SESSION: &str = "ollm/sessionId";
+const TIMESTAMP: &str = "ollm/timestamp";
+/// The entry of a commit's metadata with the tokens of its context, for filters of histories.
+pub const TOKENS: &str = "ollm/tokenCount";
+const SUMMARY: &str = "ollm/summary";
+
+/// How to read a context snapshot.
+pub(super) const CONTEXT: Format = Format {
+    name: CONTEXT_NAME,
+    title: "OLLM CLI context snapshot",
+    recognise: is_context,
+    cut: cut_whole,
+    parser: || Box::new(Silent),
+    view: view_message,
+    asides: &[],
+    whole: Some(context::apply_document),
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+/// How to read a mode transition.
+pub(super) const MODE: Format = Format {
+    name: MODE_NAME,
+    title: "OLLM CLI mode transition",
+    recognise: is_transition,
+    whole: Some(mode::apply_document),
+    archive: None,
+    ..CONTEXT
+};
+
+/// How to read an intent.
+pub(super) const INTENT: Format = Format {
+    name: INTENT_NAME,
+    title: "OLLM CLI intent",
+    recognise: is_intent,
+    whole: Some(intent::apply_document),
+    archive: None,
+    ..CONTEXT
+};
+
+static WHOLE: Rules = Rules { cuts: &[], fields: &[] };
+
+fn is_context(shape: &Shape<'_>) -> bool {
+    // A long conversation hides what follows it.
+    let holds = ["messages", "userMessages", "metadata", "conversationState"];
+    !shape.is_array
+        && shape.has("id")
+        && shape.has("sessionId")
+        && holds.iter().any(|name| shape.has(name))
+}
+
+fn is_transition(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.has("fromMode") && shape.has("toMode")
+}
+
+fn is_intent(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.has("original") && shape.has("extracted")
+}
+
+/// A document as it stands: it is understood whole, not piece by piece.
+fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &WHOLE))
+}
+
+/// The view of a message. Tool calls and the call that a result is of stand in the message of a running
+/// program, and in the metadata of a file.
+fn view_message(message: &Value) -> MessageView {
+    let role = message.get("role").and_then(Value::as_str).map_or(Role::Other, Role::from_name);
+    let metadata = message.get("metadata");
+    let field = |name: &str| message.get(name).or_else(|| metadata?.get(name));
+    let mut view = MessageView::new(role);
+    view.id = message.get("id").and_then(Value::as_str).map(str::to_owned);
+    let content = message.get("content").unwrap_or(&Value::Null);
+    match role {
+        Role::Tool => view.add_result(field("toolCallId"), content, false),
+        _ => view.add_content(content),
+    }
+    if let Some(thinking) = field("thinking").and_then(Value::as_str) {
+        view.add_thinking(thinking);
+    }
+    for call in field("toolCalls").and_then(Value::as_array).into_iter().flatten() {
+        let input = call.get("args").or_else(|| call.get("arguments"));
+        view.add_call(call.get("id"), call.get("name"), input);
+    }
+    view
+}

@@ -1,0 +1,273 @@
+//! opencode exports: one document, `{info, messages: [{info, parts}]}`.
+//!
+//! A message holds the tool calls of a step and their results, so a message is a turn. A summary that a
+//! `compaction` asked for replaces what was said before, but for the messages that the compaction says
+//! stay. Files are
+//! followed through `write`, `edit` and `apply_patch`. Hashes of snapshots and
+//! patches stay in the record.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+
+use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
+use super::files::{Change, Files};
+use super::session::Session;
+use crate::document::{Document, Rules};
+use crate::event::{Content, Event, MessageEvent, Parser};
+use crate::format::Format;
+use crate::json;
+use crate::json::text_at;
+use crate::piece::{Piece, Pieces};
+use crate::shape::Shape;
+use crate::view::MessageView;
+
+/// How to read them.
+pub(super) const FORMAT: Format = Format {
+    name: "opencode",
+    title: "opencode session export",
+    recognise,
+    cut,
+    parser: || Box::new(Opencode::default()),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: true,
+};
+
+static RULES: Rules = Rules {
+    cuts: &["messages[*]"],
+    fields: &["info.id", "info.parentID", "info.directory", "info.title", "info.version"],
+};
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.has("info") && shape.has("messages")
+}
+
+fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &RULES))
+}
+
+#[derive(Debug, Default)]
+struct Opencode {
+    session: Session,
+    conversations: Conversations,
+    files: Files,
+    /// The id of each message of the conversation, in order.
+    order: Vec<String>,
+    /// The compaction that was asked for.
+    asked: Option<Asked>,
+}
+
+/// A message that asks for a compaction.
+#[derive(Debug)]
+struct Asked {
+    message: MessageEvent,
+    id: String,
+    /// The first message that stays.
+    tail: Option<String>,
+}
+
+impl Parser for Opencode {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            let key = match path {
+                "info.id" => "session_id",
+                "info.parentID" => "parent_session",
+                "info.directory" => "cwd",
+                "info.title" => "title",
+                _ => "version",
+            };
+            self.session.fact(key, plain(value.as_ref()).as_deref(), events);
+        }
+        if let Some((_, message)) = record(piece, events) {
+            self.message(&message, piece, events);
+        }
+    }
+}
+
+impl Opencode {
+    fn message(&mut self, message: &Value, piece: &Piece, events: &mut Vec<Event>) {
+        let view = view(message);
+        let id = view.id.clone().unwrap_or_default();
+        if is_summary(message)
+            && let Some(asked) = self.asked.take()
+        {
+            return self.compact(asked, (message, id), events);
+        }
+        let model = text_at(message, "/info/modelID");
+        let model = model.or_else(|| text_at(message, "/info/model/modelID"));
+        let time = message.pointer("/info/time/created");
+        let facts = MessageFacts { conversation: None, time, model };
+        events.push(Event::Turn);
+        self.conversations.push_in_turn(&view, facts, events);
+        let compaction = parts(message).find(|part| text_at(part, "/type") == Some(COMPACTION));
+        self.asked = compaction.map(|part| Asked {
+            message: view.event(MAIN_AGENT, Content::Own(piece.bytes.clone()), None, None),
+            id: id.clone(),
+            tail: text_at(part, "/tail_start_id").map(str::to_owned),
+        });
+        self.order.push(id);
+        for part in parts(message).filter(|part| is_done(part)) {
+            self.files(part, events);
+            if matches!(text_at(part, "/tool"), Some("todowrite")) {
+                todos(MAIN_AGENT, part.pointer("/state/input/todos"), events);
+            }
+        }
+    }
+
+    /// The conversation becomes what asked for the summary, the summary, and what stays.
+    fn compact(&mut self, asked: Asked, (message, id): (&Value, String), events: &mut Vec<Event>) {
+        let place = |id: &String| self.order.iter().position(|known| known == id);
+        let end = place(&asked.id).unwrap_or(self.order.len());
+        let start = asked.tail.as_ref().and_then(place).unwrap_or(end).min(end);
+        let time = message.pointer("/info/time/created").and_then(json::time);
+        let summary = view(message).event(
+            MAIN_AGENT,
+            Content::Piece,
+            time,
+            text_at(message, "/info/modelID"),
+        );
+        let kept = self.order.get(start..end).unwrap_or_default().to_vec();
+        self.order = [asked.id, id].into_iter().chain(kept).collect();
+        let (agent, keep) = (MAIN_AGENT.to_owned(), start as u64..end as u64);
+        events.push(Event::Compact { agent, summary: vec![asked.message, summary], keep });
+    }
+
+    /// Follows the files that a tool call changed.
+    fn files(&mut self, part: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(part, path).map(str::to_owned);
+        let path = text("/state/input/filePath");
+        let asked = match text_at(part, "/tool") {
+            Some("write") => text("/state/input/content").map(Change::Write),
+            Some("edit") => {
+                text("/state/metadata/filediff/after").map(Change::Write).or_else(|| {
+                    let all = part.pointer("/state/input/replaceAll").and_then(Value::as_bool);
+                    Some(Change::Replace {
+                        old: text("/state/input/oldString")?,
+                        new: text("/state/input/newString")?,
+                        all: all.unwrap_or(false),
+                    })
+                })
+            }
+            _ => None,
+        };
+        if let Some((path, change)) = path.zip(asked) {
+            self.files.apply(&self.session, &path, &change, events);
+        }
+        let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
+        for file in patched.into_iter().flatten() {
+            let change = match text_at(file, "/type") {
+                Some("delete") => Some(Change::Remove),
+                _ => text_at(file, "/after").map(|after| Change::Write(after.to_owned())),
+            };
+            if let Some((path, change)) = text_at(file, "/filePath").zip(change) {
+                self.files.apply(&self.session, path, &change, events);
+            }
+        }
+    }
+}
+
+/// The type of a part that asks for a compaction, and what the model is asked instead from then on.
+const COMPACTION: &str = "compaction";
+const RECAP: &str = "What did we do so far?";
+
+/// Whether a message is the finished summary of a compaction.
+fn is_summary(message: &Value) -> bool {
+    let info = message.get("info").unwrap_or(&Value::Null);
+    let is_summary = info.get("summary") == Some(&Value::Bool(true));
+    is_summary && info.get("finish").is_some() && info.get("error").is_none()
+}
+
+fn parts(message: &Value) -> impl Iterator<Item = &Value> {
+    message.get("parts").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether `part` is a tool call that succeeded.
+fn is_done(part: &Value) -> bool {
+    text_at(part, "/type") == Some("tool") && text_at(part, "/state/status") == Some("completed")
+}
+
+fn view(message: &Value) -> MessageView {
+    let role = match text_at(message, "/info/role") {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("system") => Role::System,
+        _ => Role::Other,
+    };
+    let mut view = MessageView::new(role);
+    view.id = plain(message.pointer("/info/id"));
+    for part in parts(message) {
+        if text_at(part, "/type") == Some(COMPACTION) {
+            view.add_text(RECAP);
+        }
+        if text_at(part, "/type") != Some("tool") {
+            view.add_content(part);
+            continue;
+        }
+        let id = part.get("callID");
+        view.add_call(id, part.get("tool"), part.pointer("/state/input"));
+        let error = part.pointer("/state/error");
+        if let Some(output) = part.pointer("/state/output").or(error) {
+            view.add_result(id, output, error.is_some());
+        }
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{events_of, outline};
+    use super::*;
+
+    #[test]
+    fn a_message_is_a_turn_with_the_files_and_todos_of_its_tools() {
+        let file = br#"{
+  "info": {"id": "ses_1", "directory": "/p", "title": "T", "version": "1.2.0"},
+  "messages": [
+    {"info": {"id": "m1", "role": "user", "time": {"created": 1000}},
+     "parts": [{"type": "text", "text": "go"}]},
+    {"info": {"id": "m2", "role": "assistant", "modelID": "m", "time": {"created": 2000}},
+     "parts": [
+       {"type": "step-start", "snapshot": "abc"},
+       {"type": "reasoning", "text": "hm"},
+       {"type": "tool", "callID": "c1", "tool": "write", "state": {"status": "completed",
+        "input": {"filePath": "/p/a.rs", "content": "fn"}, "output": "ok"}},
+       {"type": "tool", "callID": "c2", "tool": "edit", "state": {"status": "completed",
+        "input": {"filePath": "/p/b.rs"},
+        "output": "", "metadata": {"filediff": {"file": "/p/b.rs", "before": "x", "after": "y"}}}},
+       {"type": "tool", "callID": "c3", "tool": "apply_patch", "state": {"status": "completed", "input": {},
+        "output": "", "metadata": {"files": [{"filePath": "/p/c.rs", "type": "delete", "after": ""}]}}},
+       {"type": "tool", "callID": "c4", "tool": "write", "state": {"status": "error",
+        "input": {"filePath": "/p/no", "content": "no"}, "error": "denied"}},
+       {"type": "tool", "callID": "c5", "tool": "todowrite", "state": {"status": "completed",
+        "input": {"todos": [{"content": "t"}]}, "output": ""}}]}
+  ]
+}"#;
+        let events = events_of(&FORMAT, file);
+        let expected = [
+            "session_id=ses_1",
+            "cwd=/p",
+            "title=T",
+            "version=1.2.0",
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant [write, edit, apply_patch, write, todowrite]",
+            "file a.rs: fn",
+            "file b.rs: y",
+            "file c.rs: none",
+            r#"pad todos: [{"content":"t"}]"#,
+        ];
+        assert_eq!(outline(&events), expected);
+        let times = events.iter().filter_map(|event| match event {
+            Event::Message(message) => message.time.map(|time| time.micros),
+            _ => None,
+        });
+        assert_eq!(times.collect::<Vec<_>>(), [1_000_000, 2_000_000]);
+    }
+}

@@ -1,0 +1,313 @@
+//! OpenHands event logs: a list of events, or one task a line with its events in `history`.
+//!
+//! Every event is a message: actions of the agent and the user, and the observations after them.
+//! Calls that one reply of the model made share its id and are one turn. Several tasks in one file
+//! are several conversations, named by `instance_id`; facts are told of the first. Files that
+//! were written or created, or edited by an editor that records whole contents, are followed. Every
+//! task has a workspace of its own: the files of further tasks lie in a folder named as the task.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+
+use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
+use super::editor::{self, Editor};
+use super::files::Change;
+use super::session::Session;
+use crate::document::{Document, Rules};
+use crate::event::{Event, Parser};
+use crate::format::Format;
+use crate::json::text_at;
+use crate::piece::{Piece, Pieces};
+use crate::shape::Shape;
+use crate::view::MessageView;
+
+/// How to read them.
+pub(super) const FORMAT: Format = Format {
+    name: "openhands",
+    title: "OpenHands event log",
+    recognise,
+    cut,
+    parser: || Box::new(OpenHands::default()),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+static RULES: Rules = Rules {
+    cuts: &["", "[*]", "history[*]"],
+    fields: &[
+        "instance_id",
+        "metadata.agent_class",
+        "metadata.llm_config.model",
+        "metadata.start_time",
+        "error",
+        "test_result.git_patch",
+    ],
+};
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    if shape.is_array {
+        return shape.has("source") && (shape.has("action") || shape.has("observation"));
+    }
+    shape.has("instance_id") && (shape.has("history") || shape.has("test_result"))
+}
+
+fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &RULES))
+}
+
+#[derive(Debug, Default)]
+struct OpenHands {
+    session: Session,
+    conversations: Conversations,
+    /// What identifies the current task.
+    instance: Option<String>,
+    /// The model of the current task.
+    model: Option<String>,
+    /// The reply of the model that the last action came from.
+    reply: Option<String>,
+    editor: Editor,
+}
+
+impl Parser for OpenHands {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            self.field(path, plain(value.as_ref()), events);
+        }
+        if let Some((_, event)) = record(piece, events) {
+            self.event(&event, events);
+        }
+    }
+}
+
+impl OpenHands {
+    fn field(&mut self, path: &str, value: Option<String>, events: &mut Vec<Event>) {
+        if path.is_empty() {
+            self.conversations.next();
+            self.editor.forget();
+            (self.instance, self.model, self.reply) = (None, None, None);
+            return;
+        }
+        if self.conversations.is_first() {
+            let key = match path {
+                "instance_id" => "session_id",
+                "metadata.llm_config.model" => "model",
+                "metadata.agent_class" => "agent",
+                "metadata.start_time" => "started",
+                "error" => "error",
+                _ => "submission",
+            };
+            self.session.fact(key, value.as_deref(), events);
+        }
+        match path {
+            "instance_id" => self.instance = value,
+            "metadata.llm_config.model" => self.model = value,
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, record: &Value, events: &mut Vec<Event>) {
+        let view = view(record);
+        let event = action(record);
+        let is_known = event.get("action").or_else(|| event.get("observation")).is_some();
+        if !is_known {
+            let what = "an event that is neither an action nor an observation".to_owned();
+            return events.push(Event::Unknown { what });
+        }
+        let reply = text_at(event, "/tool_call_metadata/model_response/id");
+        let is_parallel = reply.is_some() && reply == self.reply.as_deref();
+        let is_step = view.role == Role::Assistant;
+        let model = text_at(event, "/tool_call_metadata/model_response/model");
+        let model = model.or(self.model.as_deref()).filter(|_| is_step);
+        let facts = MessageFacts {
+            conversation: self.instance.as_deref(),
+            time: event.get("timestamp"),
+            model,
+        };
+        if is_step && is_parallel {
+            self.conversations.push_in_turn(&view, facts, events);
+        } else {
+            self.conversations.push(&view, facts, events);
+        }
+        if is_step {
+            self.reply = reply.map(str::to_owned);
+        }
+        self.files_of(record, events);
+        if text_at(event, "/action") == Some("task_tracking") {
+            let agent = self.conversations.agent(None);
+            todos(agent, event.pointer("/args/task_list"), events);
+        }
+    }
+
+    /// Follows the files of `record`, which belong to the current task.
+    fn files_of(&mut self, record: &Value, events: &mut Vec<Event>) {
+        let told = events.len();
+        for event in record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice) {
+            self.files(event, events);
+        }
+        let agent = self.conversations.agent(None);
+        for event in events.iter_mut().skip(told).filter(|_| agent != MAIN_AGENT) {
+            if let Event::File { path, .. } = event {
+                *path = format!("{agent}/{}", path.trim_start_matches('/'));
+            }
+        }
+    }
+
+    /// Follows the files that `event` changes or would change.
+    fn files(&mut self, event: &Value, events: &mut Vec<Event>) {
+        let text = |path| text_at(event, path);
+        let id = plain(event.get("id")).unwrap_or_default();
+        let edit = match text("/action") {
+            Some("write") => text("/args/path")
+                .zip(text("/args/content"))
+                .map(|(path, content)| (path.to_owned(), Change::Write(content.to_owned()))),
+            Some("edit") => event.get("args").and_then(editor::change_of),
+            _ => None,
+        };
+        if let Some(edit) = edit {
+            self.editor.call(&id, edit);
+        }
+        let has_failed = text("/content").is_some_and(|content| content.starts_with("ERROR"));
+        if has_failed || !matches!(text("/observation"), Some("write" | "edit")) {
+            return;
+        }
+        let cause = plain(event.get("cause")).unwrap_or_default();
+        self.editor.result(&cause, true, &self.session, events);
+        // The string-replacing editor records what it replaced, others the whole file.
+        let is_whole = text("/extras/impl_source").is_some_and(|source| source != "oh_aci");
+        let edited = text("/extras/path").zip(text("/extras/new_content")).filter(|_| is_whole);
+        if let Some((path, content)) = edited {
+            self.editor.apply(&self.session, path, &Change::Write(content.to_owned()), events);
+        }
+    }
+}
+
+/// The event itself; of a pair, as the oldest logs have them, the action before its observation.
+fn action(record: &Value) -> &Value {
+    record.get(0).unwrap_or(record)
+}
+
+fn view(record: &Value) -> MessageView {
+    let mut view = view_of(action(record));
+    if let Some(observation) = record.get(1) {
+        view.tool_results = view_of(observation).tool_results;
+    }
+    view
+}
+
+fn view_of(event: &Value) -> MessageView {
+    let text = |path| text_at(event, path);
+    let role = match (text("/source"), text("/action"), text("/observation")) {
+        (_, Some("system"), _) => Role::System,
+        (Some("user"), Some("message"), _) => Role::User,
+        (Some("agent"), Some(_), _) => Role::Assistant,
+        (_, _, Some("recall" | "agent_state_changed" | "null" | "condense")) => Role::Other,
+        (_, _, Some(_)) => Role::Tool,
+        _ => Role::Other,
+    };
+    let mut view = MessageView::new(role);
+    view.id = plain(event.get("id"));
+    let call = event.pointer("/tool_call_metadata/tool_call_id");
+    let said = [text("/args/thought"), text("/args/content"), text("/message")];
+    let said = said.into_iter().flatten().find(|text| !text.is_empty());
+    if role == Role::Tool {
+        let id = call.or_else(|| event.get("cause"));
+        let is_error = text("/observation") == Some("error");
+        view.add_result(id, event.get("content").unwrap_or(&Value::Null), is_error);
+    } else {
+        view.add_text(said.unwrap_or_default());
+    }
+    let is_call = call.is_some() || !matches!(text("/action"), Some("message" | "think"));
+    if role == Role::Assistant && is_call {
+        let name = event.pointer("/tool_call_metadata/function_name");
+        let id = call.or_else(|| event.get("id"));
+        view.add_call(id, name.or_else(|| event.get("action")), event.get("args"));
+    }
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{events_of, outline};
+    use super::*;
+
+    #[test]
+    fn each_task_of_a_file_is_a_conversation_of_its_own() {
+        let file = br#"{"instance_id": "t-1", "metadata": {"llm_config": {"model": "m"}}, "history": [
+{"id": 0, "source": "user", "action": "message", "args": {"content": "go"}},
+{"id": 1, "source": "agent", "action": "run", "args": {"command": "ls", "thought": ""}, "message": "Running"},
+{"id": 2, "source": "agent", "observation": "run", "content": "a.py", "cause": 1}], "error": "boom"}
+{"instance_id": "t/2", "history": [{"id": 0, "source": "user", "action": "message", "args": {"content": "again"}}], "error": "x"}
+"#;
+        let expected = [
+            "session_id=t-1",
+            "model=m",
+            "turn",
+            "main User go",
+            "turn",
+            "main Assistant Running",
+            "main Tool a.py",
+            "error=boom",
+            "turn",
+            "t-2 User again",
+        ];
+        assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn a_file_is_told_once_its_writing_is_observed() {
+        let file = br#"[
+{"id": 1, "source": "agent", "action": "edit", "args": {"command": "create", "path": "/w/a", "file_text": "A"}},
+{"id": 2, "source": "agent", "observation": "edit", "cause": 1, "content": "ok", "extras": {"impl_source": "oh_aci", "new_content": null}},
+{"id": 3, "source": "agent", "action": "edit", "args": {"command": "create", "path": "/w/b", "file_text": "B"}},
+{"id": 4, "source": "agent", "observation": "edit", "cause": 3, "content": "ERROR: exists", "extras": {"impl_source": "oh_aci"}},
+{"id": 5, "source": "agent", "observation": "edit", "content": "", "extras": {"path": "/w/c", "impl_source": "llm_based_edit", "new_content": "C"}},
+{"id": 6, "source": "agent", "action": "task_tracking", "args": {"task_list": [{"id": 1}]}}]"#;
+        let outline = outline(&events_of(&FORMAT, file));
+        let told: Vec<_> = outline
+            .iter()
+            .filter(|line| line.starts_with("file") || line.starts_with("pad"))
+            .collect();
+        assert_eq!(told, ["file /w/a: A", "file /w/c: C", r#"pad todos: [{"id":1}]"#]);
+    }
+
+    #[test]
+    fn files_of_a_further_task_are_apart() {
+        let task = |id: &str| {
+            format!(
+                r#"{{"instance_id":"{id}","history":[{{"id":1,"source":"agent","action":"write","args":{{"path":"/w/a","content":"{id}"}}}},{{"source":"agent","observation":"write","cause":1}}]}}"#
+            )
+        };
+        let file = format!("{}\n{}\n", task("one"), task("two"));
+        let outline = outline(&events_of(&FORMAT, file.as_bytes()));
+        let files: Vec<_> = outline.iter().filter(|line| line.starts_with("file")).collect();
+        assert_eq!(files, ["file /w/a: one", "file two/w/a: two"]);
+    }
+
+    #[test]
+    fn a_pair_of_action_and_observation_is_one_message() {
+        let file = br#"{"instance_id": "t", "history": [[{"source": "agent", "action": "run",
+            "args": {"command": "ls"}}, {"source": "agent", "observation": "run", "content": "a"}]]}"#;
+        let outline = outline(&events_of(&FORMAT, file));
+        assert_eq!(outline, ["session_id=t", "turn", "main Assistant [run]"]);
+    }
+
+    #[test]
+    fn calls_of_one_reply_are_one_turn() {
+        let event = |id: u32, reply: &str| {
+            format!(
+                r#"{{"id":{id},"source":"agent","action":"read","args":{{}},"tool_call_metadata":{{"model_response":{{"id":"{reply}"}}}}}}"#
+            )
+        };
+        let file = format!("[{},{},{}]", event(1, "r"), event(2, "r"), event(3, "s"));
+        let outline = outline(&events_of(&FORMAT, file.as_bytes()));
+        let turns = outline.iter().filter(|line| *line == "turn").count();
+        assert_eq!((outline.len(), turns), (5, 2));
+    }
+}

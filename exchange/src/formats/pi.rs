@@ -1,0 +1,336 @@
+//! Sessions of the pi coding agent, versions 1 to 3: a header line and then entries.
+//!
+//! - `message` entries are the conversation. A prompt begins a turn, and so do each reply of the
+//!   model and each command that the user runs.
+//! - `compaction` carries a summary and the id of the first entry that stays; before version 2 its
+//!   index: the header is entry 0, and what pi itself cannot read (a damaged line, a line of two
+//!   records) is none. The whole entry stands for the summary.
+//! - From version 2 on `parentId` names the entry before. An entry that follows one of an earlier turn
+//!   goes back there, and a `branch_summary` tells of what was left.
+//! - `parentSession` in the header (`branchedFrom` in version 1) names the file that this one was
+//!   forked from. Its entries are copied with their ids.
+
+use std::ops::Range;
+
+use serde_json::Value;
+use turntree::context::{MAIN_AGENT, Role};
+
+use super::editor::Editor;
+use super::files::Change;
+use super::links::Links;
+use super::session::{Session, record};
+use crate::event::{Content, Event, Parser};
+use crate::format::{Format, Lineage, Told};
+use crate::json::text_at;
+use crate::piece::Piece;
+use crate::shape::Shape;
+use crate::view::MessageView;
+use crate::{json, lines};
+
+/// The pi coding agent.
+pub(super) const FORMAT: Format = Format {
+    name: "pi",
+    title: "pi coding agent session",
+    recognise,
+    cut: lines::cut,
+    parser: || Box::<Pi>::default(),
+    view,
+    asides: &[],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: Some(Lineage { id: entry_id, origin }),
+    is_rewritten: false,
+};
+
+/// Entries that say nothing about the conversation.
+const QUIET: &[&str] = &["custom", "label", "session_info"];
+
+fn entry_id(entry: &Value) -> Option<&str> {
+    text_at(entry, "/id").filter(|_| text_at(entry, "/type") != Some("session"))
+}
+
+/// What session a file was forked from, as its header tells by its path.
+fn origin(entry: &Value) -> Told {
+    let path = ["/parentSession", "/branchedFrom"].into_iter().find_map(|at| text_at(entry, at));
+    let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
+    let name = name.map(|name| name.strip_suffix(".jsonl").unwrap_or(name));
+    match name.filter(|_| text_at(entry, "/type") == Some("session")) {
+        Some(name) => Told::From { session: name.to_owned(), pieces: None },
+        None => Told::Here,
+    }
+}
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    !shape.is_array && shape.text("type") == Some("session") && shape.has("cwd")
+}
+
+/// An entry: a message, or a compaction with its summary.
+fn view(entry: &Value) -> MessageView {
+    let message = entry.get("message").unwrap_or(entry);
+    let mut view = MessageView::new(match text_at(message, "/role") {
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("toolResult" | "bashExecution") => Role::Tool,
+        None if message.get("summary").is_some() => Role::User,
+        _ => Role::Other,
+    });
+    view.id = text_at(entry, "/id").map(str::to_owned);
+    let content = message.get("content").or_else(|| message.get("summary")).unwrap_or(&Value::Null);
+    match text_at(message, "/role") {
+        Some("toolResult") => {
+            let is_error = message.get("isError") == Some(&Value::Bool(true));
+            view.add_result(message.get("toolCallId"), content, is_error);
+        }
+        Some("bashExecution") => {
+            view.add_text(&format!("$ {}", text_at(message, "/command").unwrap_or_default()));
+            view.add_text(text_at(message, "/output").unwrap_or_default());
+        }
+        _ => view.add_content(content),
+    }
+    view.add_text(text_at(message, "/errorMessage").unwrap_or_default());
+    view
+}
+
+#[derive(Debug, Default)]
+struct Pi {
+    session: Session,
+    /// Entries seen so far, with the header and the current one.
+    entries: u64,
+    /// The line of the last record.
+    line: u64,
+    /// The entry of each message in the conversation, rising; a summary has that of the header.
+    messages: Vec<u64>,
+    links: Links,
+    editor: Editor,
+}
+
+impl Parser for Pi {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.links.piece();
+        let Some(entry) = record(piece, events) else { return };
+        let is_alone = piece.suffix.ends_with(b"\n") && piece.line != self.line;
+        self.entries += u64::from(is_alone);
+        self.line = piece.line;
+        self.go_back(&entry, events);
+        self.entry(&entry, events);
+        if let Some(id) = entry_id(&entry) {
+            self.links.add(id);
+        }
+    }
+}
+
+impl Pi {
+    fn entry(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        match text_at(entry, "/type").unwrap_or_default() {
+            "session" => self.header(entry, events),
+            "message" => self.message(entry, events),
+            "branch_summary" | "custom_message" => self.note(entry, events),
+            "compaction" => self.compaction(entry, events),
+            "model_change" => self.session.fact("model", text_at(entry, "/modelId"), events),
+            "thinking_level_change" => {
+                let level = text_at(entry, "/thinkingLevel");
+                self.session.fact("thinking_level", level, events);
+            }
+            quiet if QUIET.contains(&quiet) => {}
+            other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
+        }
+    }
+
+    /// An entry may follow an older one.
+    fn go_back(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let back = text_at(entry, "/parentId").and_then(|parent| self.links.back(parent));
+        if back.is_some() {
+            let left = usize::try_from(self.links.messages()).unwrap_or(usize::MAX);
+            self.messages.truncate(left);
+        }
+        events.extend(back);
+    }
+
+    fn header(&mut self, header: &Value, events: &mut Vec<Event>) {
+        for (key, path) in [
+            ("session_id", "/id"),
+            ("cwd", "/cwd"),
+            ("model", "/modelId"),
+            ("thinking_level", "/thinkingLevel"),
+            ("branched_from", "/branchedFrom"),
+            ("branched_from", "/parentSession"),
+        ] {
+            self.session.fact(key, text_at(header, path), events);
+        }
+    }
+
+    /// What a summary or an extension tells the model.
+    fn note(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let time = entry.get("timestamp").and_then(json::time);
+        events.push(Event::Message(view(entry).event(MAIN_AGENT, Content::Piece, time, None)));
+        self.add_message();
+    }
+
+    fn add_message(&mut self) {
+        self.messages.push(self.entries.saturating_sub(1));
+        self.links.message();
+    }
+
+    fn message(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let view = view(entry);
+        let time = entry.get("timestamp").and_then(json::time);
+        let said = text_at(entry, "/message/model").or_else(|| self.session.known("model"));
+        let model = said.filter(|_| view.role == Role::Assistant);
+        if view.tool_results.is_empty() {
+            self.links.turn();
+            events.push(Event::Turn);
+        }
+        events.push(Event::Message(view.event(MAIN_AGENT, Content::Piece, time, model)));
+        self.add_message();
+        let blocks = entry.pointer("/message/content").and_then(Value::as_array);
+        for block in blocks.into_iter().flatten() {
+            if let Some((call, change)) = text_at(block, "/id").zip(file_change(block)) {
+                self.editor.call(call, change);
+            }
+        }
+        for result in &view.tool_results {
+            self.editor.result(&result.call_id, !result.is_error, &self.session, events);
+        }
+    }
+
+    fn compaction(&mut self, entry: &Value, events: &mut Vec<Event>) {
+        let keep = self.kept(entry).unwrap_or_else(|| {
+            let what = "a compaction without a first entry that stays: nothing is kept".to_owned();
+            events.push(Event::Unknown { what });
+            self.messages.len()..self.messages.len()
+        });
+        let time = entry.get("timestamp").and_then(json::time);
+        let summary = vec![view(entry).event(MAIN_AGENT, Content::Piece, time, None)];
+        // The summary goes with the next compaction, whatever that keeps.
+        self.messages.splice(..keep.start, [0]);
+        let keep = keep.start as u64..keep.end as u64;
+        self.links.replaced(1, &keep, []);
+        events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
+    }
+
+    /// The messages that stay after a compaction.
+    fn kept(&mut self, entry: &Value) -> Option<Range<usize>> {
+        let index = entry.get("firstKeptEntryIndex").and_then(Value::as_u64);
+        let start = match (index, text_at(entry, "/firstKeptEntryId")) {
+            (Some(index), _) => self.messages.partition_point(|entry| *entry < index),
+            (None, Some(id)) => usize::try_from(self.links.since(id)?.start).ok()?,
+            (None, None) => return None,
+        };
+        let len = self.messages.len();
+        Some(start.min(len)..len)
+    }
+}
+
+/// What a call of a file tool does, and to which file.
+fn file_change(call: &Value) -> Option<(String, Change)> {
+    let argument = |name| call.get("arguments")?.get(name)?.as_str().map(str::to_owned);
+    let change = match text_at(call, "/name")? {
+        "write" => Change::Write(argument("content")?),
+        "edit" => {
+            Change::Replace { old: argument("oldText")?, new: argument("newText")?, all: false }
+        }
+        _ => return None,
+    };
+    Some((argument("path")?, change))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{events_of, told};
+    use super::*;
+
+    fn user(text: &str) -> Value {
+        json!({"type": "message", "message": {"role": "user", "content": text}})
+    }
+
+    #[test]
+    fn a_prompt_a_reply_and_a_command_each_begin_a_turn() {
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p", "modelId": "m1",
+                   "branchedFrom": "/old.jsonl"}),
+            user("write it"),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "1", "name": "write",
+                 "arguments": {"path": "a.txt", "content": "hi\n"}},
+                {"type": "toolCall", "id": "2", "name": "write",
+                 "arguments": {"path": "b.txt", "content": "no"}},
+            ]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "2",
+                   "isError": true, "content": [{"type": "text", "text": "denied"}]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "1",
+                   "isError": false, "content": [{"type": "text", "text": "done"}]}}),
+            json!({"type": "message", "message": {"role": "assistant", "content": [
+                {"type": "toolCall", "id": "3", "name": "edit",
+                 "arguments": {"path": "a.txt", "oldText": "hi", "newText": "ho"}}]}}),
+            json!({"type": "message", "message": {"role": "toolResult", "toolCallId": "3",
+                   "content": []}}),
+            json!({"type": "message", "message": {"role": "bashExecution", "command": "ls",
+                   "output": "a.txt\n", "exitCode": 0}}),
+            json!({"type": "surprise"}),
+        ];
+        assert_eq!(
+            told(&FORMAT, &lines),
+            [
+                "session_id=s",
+                "cwd=/p",
+                "model=m1",
+                "branched_from=/old.jsonl",
+                "turn",
+                "main User write it",
+                "turn",
+                "main Assistant [write, write]",
+                "main Tool denied",
+                "main Tool done",
+                "file a.txt: hi\n",
+                "turn",
+                "main Assistant [edit]",
+                "main Tool [no text]",
+                "file a.txt: ho\n",
+                "turn",
+                "main Tool $ ls",
+                "unread: surprise",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_compaction_keeps_the_messages_from_its_first_kept_entry() {
+        let compaction = |first: u64| json!({"type": "compaction", "summary": "so far", "firstKeptEntryIndex": first});
+        let lines = [
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            user("1"),
+            json!({"type": "thinking_level_change", "thinkingLevel": "high"}),
+            user("3"),
+            user("4"),
+            compaction(3),
+            user("6"),
+            compaction(4),
+        ];
+        let compactions: Vec<_> =
+            told(&FORMAT, &lines).into_iter().filter(|e| e.starts_with("compact")).collect();
+        assert_eq!(
+            compactions,
+            ["compact main [main User so far] 1..3", "compact main [main User so far] 2..4"]
+        );
+    }
+
+    #[test]
+    fn records_on_a_shared_line_are_messages_but_no_entries() {
+        let file = format!(
+            "{}\n{}{}\n{}\n{}\n",
+            json!({"type": "session", "id": "s", "cwd": "/p"}),
+            user("shared"),
+            user("shared"),
+            user("entry 1"),
+            json!({"type": "compaction", "summary": "s", "firstKeptEntryIndex": 1}),
+        );
+        let kept = events_of(&FORMAT, file.as_bytes()).into_iter().find_map(|event| match event {
+            Event::Compact { keep, .. } => Some(keep),
+            _ => None,
+        });
+        assert_eq!(kept, Some(2..3));
+    }
+}

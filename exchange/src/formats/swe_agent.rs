@@ -1,0 +1,197 @@
+//! SWE-agent trajectories (`.traj`): one document with the steps and the conversation.
+//!
+//! The conversation is `history`. `trajectory` comes before it and tells the same once more, step by
+//! step; since SWE-agent 1.0 with the whole prompt of each step, whose messages are cut so that they
+//! are stored once. The first turn is what stands before the first reply that is no demonstration;
+//! then a turn is a reply with the observation after it,
+//! which older versions put into the mouth of the user. Files that the editor tool created are followed.
+
+use std::io::BufRead;
+
+use serde_json::Value;
+use turntree::context::Role;
+
+use super::conversation::{Conversations, MessageFacts, fields, plain, record};
+use super::editor::{self, Editor};
+use super::session::Session;
+use crate::document::{Document, Rules};
+use crate::event::{Event, Parser};
+use crate::format::Format;
+use crate::json;
+use crate::json::text_at;
+use crate::piece::{Piece, Pieces};
+use crate::shape::Shape;
+use crate::view::MessageView;
+
+/// How to read them.
+pub(super) const FORMAT: Format = Format {
+    name: "swe-agent",
+    title: "SWE-agent trajectory",
+    recognise,
+    cut,
+    parser: || Box::new(SweAgent::default()),
+    view,
+    asides: &["trajectory[*]", "trajectory[*].messages[*]"],
+    whole: None,
+    archive: None,
+    continues: None,
+    lineage: None,
+    is_rewritten: false,
+};
+
+static RULES: Rules = Rules {
+    cuts: &["trajectory[*]", "trajectory[*].messages[*]", "history[*]"],
+    fields: &[
+        "environment",
+        "trajectory[*].state",
+        "info.exit_status",
+        "info.submission",
+        "info.swe_agent_version",
+        "replay_config",
+    ],
+};
+
+/// What the editor tool says when it changed a file.
+const SUCCESSES: [&str; 3] =
+    ["File created successfully", "has been edited", "undone successfully"];
+
+fn recognise(shape: &Shape<'_>) -> bool {
+    !shape.is_array && (shape.has("trajectory") || shape.has("history") && shape.has("info"))
+}
+
+fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Document::new(input, &RULES))
+}
+
+#[derive(Debug, Default)]
+struct SweAgent {
+    session: Session,
+    conversations: Conversations,
+    editor: Editor,
+}
+
+impl Parser for SweAgent {
+    fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        for (path, value) in fields(piece) {
+            self.field(path, value.as_ref(), events);
+        }
+        if let Some(("history[*]", message)) = record(piece, events) {
+            self.message(&message, events);
+        }
+    }
+}
+
+impl SweAgent {
+    fn field(&mut self, path: &str, value: Option<&Value>, events: &mut Vec<Event>) {
+        let text = plain(value);
+        let text = text.as_deref();
+        match path {
+            "environment" => self.session.fact("environment", text, events),
+            "info.exit_status" => self.session.fact("exit_status", text, events),
+            "info.submission" => self.session.fact("submission", text, events),
+            "info.swe_agent_version" => self.session.fact("version", text, events),
+            "trajectory[*].state" => {
+                // Text that holds JSON in older versions.
+                let state = text.and_then(|text| json::value(text.as_bytes()));
+                let state = state.as_ref().or(value);
+                let directory = state.and_then(|state| text_at(state, "/working_dir"));
+                self.session.fact("cwd", directory, events);
+            }
+            "replay_config" => {
+                let config = text.and_then(|text| json::value(text.as_bytes()));
+                let model = config.as_ref().and_then(|config| text_at(config, "/agent/model/name"));
+                self.session.fact("model", model, events);
+            }
+            _ => {}
+        }
+    }
+
+    fn message(&mut self, message: &Value, events: &mut Vec<Event>) {
+        let view = view(message);
+        let is_demo = message.get("is_demo").and_then(Value::as_bool).unwrap_or(false)
+            || text_at(message, "/message_type") == Some("demonstration");
+        let is_reply = view.role == Role::Assistant && !is_demo;
+        if self.conversations.begins_turn(if is_reply { Role::Assistant } else { Role::Tool }) {
+            events.push(Event::Turn);
+        }
+        self.conversations.push_in_turn(&view, MessageFacts::default(), events);
+        for call in &view.tool_calls {
+            let arguments = json::value(call.input.as_bytes());
+            if let Some(edit) = arguments.as_ref().and_then(editor::change_of) {
+                self.editor.call(&call.id, edit);
+            }
+        }
+        let ids = message.get("tool_call_ids").and_then(Value::as_array);
+        for id in ids.into_iter().flatten().filter_map(Value::as_str) {
+            let mut said = view.tool_results.iter().map(|result| result.text.as_str());
+            let succeeded = said.any(|said| SUCCESSES.iter().any(|success| said.contains(success)));
+            self.editor.result(id, succeeded, &self.session, events);
+        }
+    }
+}
+
+fn view(message: &Value) -> MessageView {
+    let role = match text_at(message, "/role") {
+        Some("system") => Role::System,
+        Some("user") => Role::User,
+        Some("assistant") => Role::Assistant,
+        Some("tool") => Role::Tool,
+        _ => Role::Other,
+    };
+    let mut view = MessageView::new(role);
+    let content = message.get("content").unwrap_or(&Value::Null);
+    match role {
+        Role::Tool => view.add_result(message.pointer("/tool_call_ids/0"), content, false),
+        _ => view.add_content(content),
+    }
+    view.add_tool_calls(message.get("tool_calls"));
+    view
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{events_of, outline};
+    use super::*;
+
+    #[test]
+    fn the_conversation_comes_from_the_history_in_turns() {
+        let file = br#"{"environment": "e", "trajectory": [
+            {"action": "ls", "state": "{\"working_dir\": \"/w\"}", "messages": [{"role": "user"}]}],
+            "history": [
+            {"role": "system", "content": "be good"},
+            {"role": "user", "content": "a demo", "is_demo": true},
+            {"role": "assistant", "content": "demo reply", "is_demo": true},
+            {"role": "user", "content": [{"type": "text", "text": "fix it"}]},
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": "edit",
+             "arguments": "{\"command\":\"create\",\"path\":\"/w/a.py\",\"file_text\":\"x = 1\\n\"}"}}]},
+            {"role": "tool", "content": "File created successfully at: /w/a.py", "tool_call_ids": ["c"]},
+            {"role": "assistant", "content": "done"}],
+            "info": {"exit_status": "submitted", "submission": "diff"}}"#;
+        let expected = [
+            "environment=e",
+            "cwd=/w",
+            "turn",
+            "main System be good",
+            "main User a demo",
+            "main Assistant demo reply",
+            "main User fix it",
+            "turn",
+            "main Assistant [edit]",
+            "main Tool File created successfully at: /w/a.py",
+            "file a.py: x = 1\n",
+            "turn",
+            "main Assistant done",
+            "exit_status=submitted",
+            "submission=diff",
+        ];
+        assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn without_tool_roles_what_follows_a_reply_stays_in_its_turn() {
+        let file = br#"{"history": [{"role": "user", "content": "go"},
+            {"role": "assistant", "content": "ls"}, {"role": "user", "content": "a.py"}], "info": {}}"#;
+        let outline = outline(&events_of(&FORMAT, file));
+        assert_eq!(outline[2..], ["turn", "main Assistant ls", "main User a.py"]);
+    }
+}

@@ -1,0 +1,478 @@
+//! A store becomes a git repository: one commit a snapshot, branches and tags.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use gix::ObjectId as GitId;
+use gix::objs::{Kind as GitKind, WriteTo};
+use turntree::context::{Context, Section};
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::object::{Commit, ObjectId, ObjectSource, Tag, Time};
+use turntree::repo::{BranchName, LogEntry, NamedTag, Repository, Resolver, tag_ref};
+use turntree::workspace::store_above;
+
+use super::known::{Known, KnownCommit};
+use super::pack::PackWriter;
+use super::refs::{git_names, in_the_way, update};
+use super::repository::Exported;
+use super::sections::{TreeWriter, sections};
+use super::tree::Folder;
+use super::{GitNote, git_error, trailers};
+
+/// What is exported. Branches and tags that an earlier export wrote stay.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ExportSelection {
+    /// All branches and tags.
+    #[default]
+    All,
+    /// The branches of a session, and the tags on its snapshots.
+    Session(String),
+    /// Branches and tags by their names.
+    Names(Vec<String>),
+}
+
+/// How a repository is exported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitExportOptions {
+    /// What.
+    pub selection: ExportSelection,
+    /// Whether the imported transcripts are exported too, piece by piece.
+    pub source: bool,
+}
+
+/// A branch or tag of the repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitRef {
+    /// Its full name in the store.
+    pub name: String,
+    /// Its full name in the repository.
+    pub git_name: String,
+    /// The git object, as hex digits.
+    pub git_id: String,
+    /// What this export did with it.
+    pub change: GitRefChange,
+}
+
+/// What an export did with a ref.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitRefChange {
+    /// It was there already.
+    Kept,
+    /// It is new.
+    Made,
+    /// It was at something else.
+    Moved,
+}
+
+impl GitRefChange {
+    /// The name in `--json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Made => "made",
+            Self::Moved => "moved",
+        }
+    }
+}
+
+/// What an export did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitExport {
+    /// Commits written.
+    pub commits: u64,
+    /// Turns that are left out, since retention has dropped their content.
+    pub expired: u64,
+    /// Git objects written, commits included.
+    pub objects: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// The branches and tags that were selected, in order of names.
+    pub refs: Vec<GitRef>,
+    /// Refs of an earlier export that were deleted, as they stood in the way of one of these: full names
+    /// in the repository.
+    pub deleted: Vec<String>,
+    /// The branch that HEAD was pointed at, by its full name in the repository, if it was at another one.
+    pub head: Option<String>,
+    /// What could not be exported as it is.
+    pub notes: Vec<GitNote>,
+}
+
+/// Writes what is selected into the repository in `dir`, which is made where nothing is. An earlier
+/// export is gone on from. `progress` is told how many commits of how many are done.
+///
+/// The refs come last: an export that was killed can be run again.
+///
+/// # Errors
+/// `InvalidInput` when `dir` holds anything that an export did not make, or a ref there has been moved
+/// by others; `Locked` while another export to it is at work; `NotFound` when nothing is selected;
+/// `Conflict` when a ref in `dir` moves meanwhile. No ref has moved then.
+pub fn export(
+    repo: &Repository,
+    dir: &Path,
+    options: &GitExportOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<GitExport> {
+    let wanted = select(repo, &options.selection)?;
+    refuse_store(dir)?;
+    let target = Exported::open(dir, options.source)?;
+    let known = Known::read(&target.git)?;
+    let names = git_names(repo.refs().values.keys().map(String::as_str));
+    let names: BTreeMap<String, String> =
+        names.into_iter().filter(|(name, _)| wanted.contains_key(name)).collect();
+    let removed = in_the_way(&known, &names)?;
+    let plan = Plan::make(repo, &known, wanted.values().map(Wanted::commit))?;
+    let mut run =
+        Run { repo, done: known.commits.clone(), pack: PackWriter::begin(target.git.git_dir())? };
+    let mut report = GitExport {
+        commits: plan.steps.len() as u64,
+        expired: plan.left_out.len() as u64,
+        ..GitExport::default()
+    };
+    report.notes = run.commits(&target, &plan, options.source, progress)?;
+    let mut targets = BTreeMap::new();
+    for (name, git_name) in names {
+        let Some(wanted) = wanted.get(&name) else { continue };
+        let Some(target) = run.target(&target.git, &plan, wanted)? else {
+            let what = "left out: retention has dropped what it is on".to_owned();
+            report.notes.push(GitNote { place: name, what });
+            continue;
+        };
+        let change = match known.refs.get(&git_name) {
+            Some(found) if found.target == target => GitRefChange::Kept,
+            Some(_) => GitRefChange::Moved,
+            None => GitRefChange::Made,
+        };
+        let git_id = target.to_string();
+        report.refs.push(GitRef { name, git_name: git_name.clone(), git_id, change });
+        targets.insert(git_name, target);
+    }
+    let written = run.pack.finish()?;
+    (report.objects, report.bytes) = (written.objects, written.bytes);
+    report.deleted = removed.iter().map(|(name, _)| (*name).to_owned()).collect();
+    report.head = head(repo, &target.git, &report)?;
+    update(&target.git, &known, &removed, &targets, report.head.as_deref())?;
+    Ok(report)
+}
+
+/// What a selected ref is at.
+enum Wanted {
+    Branch(ObjectId),
+    Tag(Tag),
+}
+
+impl Wanted {
+    fn commit(&self) -> ObjectId {
+        match self {
+            Self::Branch(commit) => *commit,
+            Self::Tag(tag) => tag.target,
+        }
+    }
+}
+
+/// The selected refs, by full name.
+fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<String, Wanted>> {
+    let mut wanted = BTreeMap::new();
+    let mut tags = Vec::new();
+    for NamedTag { name, mut tag } in repo.tags()? {
+        tag.target = repo.peel(&tag.target)?;
+        tags.push((tag_ref(&name)?, name, tag));
+    }
+    let branch = |(name, tip): (BranchName, ObjectId)| (name.full(), Wanted::Branch(tip));
+    match selection {
+        ExportSelection::All => {
+            wanted.extend(repo.branches().into_iter().map(branch));
+            wanted.extend(tags.into_iter().map(|(full, _, tag)| (full, Wanted::Tag(tag))));
+        }
+        ExportSelection::Session(session) => {
+            let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
+            wanted.extend(own.map(branch));
+            for (full, _, tag) in tags {
+                if repo.commit(&tag.target)?.session == *session {
+                    wanted.insert(full, Wanted::Tag(tag));
+                }
+            }
+        }
+        ExportSelection::Names(names) => {
+            for name in names {
+                if let Some((full, _, tag)) = tags.iter().find(|(_, tag, _)| tag == name) {
+                    wanted.insert(full.clone(), Wanted::Tag(tag.clone()));
+                    continue;
+                }
+                let found = Resolver::new(repo).branch(name).map_err(|_| {
+                    Error::not_found(format!(
+                        "'{name}' is neither a branch nor a tag: git needs a name to hold on to"
+                    ))
+                })?;
+                let tip = repo.tip(&found).ok_or_else(|| {
+                    Error::not_found(format!("branch {found} has no snapshot yet"))
+                })?;
+                wanted.insert(found.full(), Wanted::Branch(tip));
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(Error::not_found("there is no branch or tag to export"));
+    }
+    Ok(wanted)
+}
+
+/// Refuses a directory that belongs to a store.
+fn refuse_store(dir: &Path) -> Result<()> {
+    let above = dir.ancestors().find(|folder| folder.is_dir());
+    let store = match above.map(store_above) {
+        Some(found) => {
+            found.map_err(|error| Error::io(format!("find {}", dir.display()), error))?
+        }
+        None => None,
+    };
+    match store {
+        None => Ok(()),
+        Some(store) => {
+            let (dir, store) = (dir.display(), store.display());
+            Err(Error::invalid(format!("{dir} belongs to the store {store}")))
+        }
+    }
+}
+
+/// What is to be written: snapshots, parents first.
+struct Plan {
+    steps: Vec<Step>,
+    /// Snapshots without content, and what their children continue instead.
+    left_out: HashMap<ObjectId, Vec<ObjectId>>,
+}
+
+struct Step {
+    id: ObjectId,
+    commit: Commit,
+    /// The snapshots that it continues in git.
+    parents: Vec<ObjectId>,
+}
+
+impl Plan {
+    fn make(
+        repo: &Repository,
+        known: &Known,
+        starts: impl Iterator<Item = ObjectId>,
+    ) -> Result<Self> {
+        let starts: Vec<ObjectId> = starts.collect();
+        let mut hide = Vec::new();
+        for tip in &known.tips {
+            if known.commits.contains_key(tip) && repo.store().contains(tip)? {
+                hide.push(*tip);
+            }
+        }
+        let mut entries: Vec<LogEntry> = repo.history(&starts, &hide)?.collect::<Result<_>>()?;
+        entries.reverse();
+        let (mut steps, mut left_out) = (Vec::new(), HashMap::new());
+        let mut there: HashSet<ObjectId> = known.commits.keys().copied().collect();
+        for LogEntry { id, commit, parents } in entries {
+            if there.contains(&id) {
+                continue;
+            }
+            let parents = nearest(repo, &there, &mut left_out, parents)?;
+            match Context::open(repo.store(), &commit.tree) {
+                Ok(_) => {
+                    there.insert(id);
+                    steps.push(Step { id, commit, parents });
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
+                    left_out.insert(id, parents);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { steps, left_out })
+    }
+}
+
+/// The nearest snapshots in git from these on, each once.
+fn nearest(
+    repo: &Repository,
+    there: &HashSet<ObjectId>,
+    left_out: &mut HashMap<ObjectId, Vec<ObjectId>>,
+    from: Vec<ObjectId>,
+) -> Result<Vec<ObjectId>> {
+    let mut found = Vec::new();
+    let mut left = from;
+    left.reverse();
+    while let Some(id) = left.pop() {
+        if there.contains(&id) {
+            if !found.contains(&id) {
+                found.push(id);
+            }
+            continue;
+        }
+        let parents = match left_out.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            // An earlier export has left it out.
+            Entry::Vacant(place) => place.insert(repo.grafts()?.parents(&repo.commit(&id)?)),
+        };
+        left.extend(parents.iter().rev());
+    }
+    Ok(found)
+}
+
+/// An export under way.
+struct Run<'r> {
+    repo: &'r Repository,
+    /// Every snapshot that is in git by now.
+    done: HashMap<ObjectId, KnownCommit>,
+    pack: PackWriter,
+}
+
+impl Run<'_> {
+    /// Writes the commits.
+    fn commits(
+        &mut self,
+        target: &Exported,
+        plan: &Plan,
+        with_source: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<GitNote>> {
+        let store = self.repo.store();
+        let load = |id: &GitId| target.entries(id);
+        let mut writer = TreeWriter {
+            store,
+            load: &load,
+            pack: &mut self.pack,
+            with_source,
+            known: HashMap::new(),
+            notes: Vec::new(),
+        };
+        let mut bases = Bases::new(plan);
+        let all = plan.steps.len() as u64;
+        for (at, step) in (1..).zip(&plan.steps) {
+            let base = step.parents.first();
+            let (mut tree, old) = bases.take(self.repo, &self.done, base)?;
+            let context = Context::open(store, &step.commit.tree)?;
+            let new = sections(store, Some(&context))?;
+            writer.update(&mut tree, &old, &new).map_err(|error| error.at(step.id.short(12)))?;
+            let written = tree.write(writer.pack)?;
+            let (author, committer) = trailers::signatures(&step.commit);
+            let parents = step.parents.iter().filter_map(|id| self.done.get(id));
+            let commit = writer.pack.write_object(&gix::objs::Commit {
+                tree: written,
+                parents: parents.map(|known| known.commit).collect(),
+                author,
+                committer,
+                encoding: None,
+                message: trailers::message(&step.id, &step.commit).into(),
+                extra_headers: Vec::new(),
+            })?;
+            self.done.insert(step.id, KnownCommit { commit, tree: written });
+            bases.keep(step.id, tree, new);
+            progress(at, all);
+        }
+        Ok(writer.notes)
+    }
+
+    /// The git object that a ref is at, if what it is on is in git. A branch goes back to the nearest
+    /// snapshot that is.
+    fn target(
+        &mut self,
+        git: &gix::Repository,
+        plan: &Plan,
+        wanted: &Wanted,
+    ) -> Result<Option<GitId>> {
+        let commit = wanted.commit();
+        let found = self.done.get(&commit).map(|known| known.commit);
+        match wanted {
+            Wanted::Branch(_) => {
+                let before = plan.left_out.get(&commit).and_then(|parents| parents.first());
+                let before = before.and_then(|id| self.done.get(id)).map(|known| known.commit);
+                Ok(found.or(before))
+            }
+            Wanted::Tag(tag) => {
+                let is_bare = tag.tagger.is_empty() && tag.message.is_empty();
+                let Some(target) = found.filter(|_| !is_bare) else { return Ok(found) };
+                let time = Time { micros: tag.time_micros, offset_minutes: 0 };
+                let object = gix::objs::Tag {
+                    target,
+                    target_kind: GitKind::Commit,
+                    name: tag.name.as_str().into(),
+                    tagger: Some(trailers::committer(time)),
+                    message: trailers::tag_message(&tag.message, &tag.tagger).into(),
+                    signature: None,
+                };
+                let mut bytes = Vec::new();
+                object
+                    .write_to(&mut bytes)
+                    .map_err(|error| Error::io("encode a git tag", error))?;
+                let hashed = gix::objs::compute_hash(target.kind(), GitKind::Tag, &bytes);
+                let id = hashed.map_err(|error| git_error("hash a git tag", error))?;
+                match git.has_object(id) {
+                    // An earlier export has written it.
+                    true => Ok(Some(id)),
+                    false => self.pack.write(GitKind::Tag, &bytes).map(Some),
+                }
+            }
+        }
+    }
+}
+
+/// Trees that later commits go on from.
+struct Bases {
+    /// How many commits still go on from a snapshot.
+    children: HashMap<ObjectId, usize>,
+    trees: HashMap<ObjectId, (Folder, BTreeMap<String, Section>)>,
+}
+
+impl Bases {
+    fn new(plan: &Plan) -> Self {
+        let mut children = HashMap::new();
+        for base in plan.steps.iter().filter_map(|step| step.parents.first()) {
+            *children.entry(*base).or_insert(0) += 1;
+        }
+        Self { children, trees: HashMap::new() }
+    }
+
+    /// The tree and the sections of `base`, to be changed. Without a base, or when the content of one
+    /// that an earlier export wrote has expired, they are empty.
+    fn take(
+        &mut self,
+        repo: &Repository,
+        done: &HashMap<ObjectId, KnownCommit>,
+        base: Option<&ObjectId>,
+    ) -> Result<(Folder, BTreeMap<String, Section>)> {
+        let Some(base) = base else { return Ok(Default::default()) };
+        let left = self.children.get_mut(base).map_or(0, |left| {
+            *left -= 1;
+            *left
+        });
+        let kept = if left == 0 { self.trees.remove(base) } else { self.trees.get(base).cloned() };
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
+        let (store, tree) = (repo.store(), done.get(base).map(|known| known.tree));
+        match (Context::open(store, &repo.commit(base)?.tree), tree) {
+            (Ok(context), Some(tree)) => Ok((Folder::at(tree), sections(store, Some(&context))?)),
+            (Err(error), _)
+                if !matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) =>
+            {
+                Err(error)
+            }
+            _ => Ok(Default::default()),
+        }
+    }
+
+    fn keep(&mut self, id: ObjectId, tree: Folder, sections: BTreeMap<String, Section>) {
+        if self.children.get(&id).is_some_and(|left| *left > 0) {
+            self.trees.insert(id, (tree, sections));
+        }
+    }
+}
+
+/// The branch that HEAD is to be pointed at: that of the store, if it was exported; else HEAD stays where
+/// it is, unless nothing is there.
+fn head(repo: &Repository, git: &gix::Repository, report: &GitExport) -> Result<Option<String>> {
+    let now = git.head().map_err(|error| git_error("read HEAD of the repository", error))?;
+    let full = repo.head()?.branch.full();
+    let branches = || report.refs.iter().filter(|found| found.name.starts_with("refs/heads/"));
+    let own = branches().find(|found| found.name == full);
+    let first = branches().next().filter(|_| now.is_unborn());
+    let at = now.referent_name().map(|name| name.as_bstr().to_string());
+    let wanted = own.or(first).map(|found| found.git_name.clone());
+    Ok(wanted.filter(|wanted| Some(wanted) != at.as_ref()))
+}

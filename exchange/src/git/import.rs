@@ -1,0 +1,502 @@
+//! A git history becomes a session: one snapshot a commit, with the files.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::Path;
+
+use bytes::Bytes;
+use gix::ObjectId as GitId;
+use gix::bstr::ByteSlice;
+use gix::objs::tree::EntryKind;
+use gix::objs::{CommitRef, Kind as GitKind};
+use turntree::context::{Builder, Context, FileEntry, FileMode};
+use turntree::error::Result;
+use turntree::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
+use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Stamp, Transaction};
+
+use super::incoming::{
+    Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, is_too_large, parse_commit,
+};
+use super::repository::open;
+use super::tags::{self, GitTag};
+use super::tips::{SHORT_DIGITS, Tip, tips};
+use super::trailers::{self, Facts};
+use super::{GitNote, MAX_NOTES};
+
+/// The metadata of a snapshot with the id of the git commit that it was.
+const GIT_COMMIT: &str = "git-commit";
+
+/// The metadata of a snapshot with the id that it had before it was exported.
+const GIT_SNAPSHOT: &str = "git-snapshot";
+
+/// The section with what a commit says besides its message.
+const SECTION: &str = "git";
+
+/// The section of the workspace.
+const FILES: &str = "files";
+
+/// Most parents of a commit.
+const MAX_PARENTS: usize = 1000;
+
+/// How a history is imported.
+#[derive(Debug, Clone)]
+pub struct GitImportOptions {
+    /// Branches, tags and ids of commits; all branches when there are none.
+    pub revisions: Vec<String>,
+    /// The session it becomes or continues.
+    pub session: String,
+    /// Who imports, and when.
+    pub stamp: Stamp,
+    /// Largest file that is imported, in bytes.
+    pub max_file_bytes: u64,
+    /// Whether HEAD moves to the session.
+    pub switch: bool,
+}
+
+/// A branch that an import found or made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitBranch {
+    /// The branch of the session.
+    pub branch: BranchName,
+    /// What it was in git.
+    pub git_name: String,
+    /// The snapshot it is at.
+    pub head: ObjectId,
+    /// Whether it moved.
+    pub moved: bool,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitImport {
+    /// Snapshots made: one for each commit that was new.
+    pub commits: u64,
+    /// The branches, in order of names.
+    pub branches: Vec<GitBranch>,
+    /// The tags on its snapshots that have the same names here, in order of names.
+    pub tags: Vec<GitTag>,
+    /// Bytes the store grew by.
+    pub new_bytes: u64,
+    /// What was left out, and why.
+    pub notes: Vec<GitNote>,
+}
+
+/// Whether there is a repository in `dir` to [`import`].
+///
+/// # Errors
+/// `InvalidInput` when there is none that can be read.
+pub fn check_repository(dir: &Path) -> Result<()> {
+    open(dir).map(drop)
+}
+
+/// Imports the history of the git repository in `dir`, and the tags on it. What an earlier import into
+/// the same session brought in is not read again. `progress` is told how many commits of how many are
+/// done.
+///
+/// # Errors
+/// `InvalidInput` when `dir` is no repository that can be read or has no such revision; `Corrupt` or
+/// `NotFound` for objects that are damaged or missing; `LimitExceeded` for a history that nobody
+/// makes; `Conflict` when a branch moved meanwhile. The store is unchanged then.
+pub fn import(
+    repo: &Repository,
+    dir: &Path,
+    options: &GitImportOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<GitImport> {
+    let incoming = Incoming { git: open(dir)? };
+    let tips = tips(&incoming, &options.revisions)?;
+    let known = imported(repo, &options.session)?;
+    let order = order(&incoming, &tips, &known)?;
+    let mut run = Run {
+        repo,
+        incoming: &incoming,
+        options,
+        change: repo.begin(),
+        done: known,
+        parents: HashMap::new(),
+        exported: HashSet::new(),
+        blobs: HashMap::new(),
+        notes: Vec::new(),
+    };
+    let all = order.len() as u64;
+    for (at, id) in (1..).zip(&order) {
+        run.commit(id).map_err(|error| error.at(format_args!("git commit {id}")))?;
+        run.change.make_room()?;
+        progress(at, all);
+    }
+    run.finish(&tips, all)
+}
+
+/// The snapshots of a session that were git commits.
+fn imported(repo: &Repository, session: &str) -> Result<HashMap<GitId, ObjectId>> {
+    let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
+    let starts: Vec<ObjectId> = own.map(|(_, tip)| tip).collect();
+    let mut known = HashMap::new();
+    for entry in repo.history(&starts, &[])? {
+        let entry = entry?;
+        let id = entry.commit.metadata.get(GIT_COMMIT).map(|hex| GitId::from_hex(hex.as_bytes()));
+        if let Some(Ok(id)) = id {
+            known.insert(id, entry.id);
+        }
+    }
+    Ok(known)
+}
+
+/// The commits to import, each behind its parents.
+fn order(
+    incoming: &Incoming,
+    tips: &[Tip],
+    known: &HashMap<GitId, ObjectId>,
+) -> Result<Vec<GitId>> {
+    let mut order = Vec::new();
+    let mut seen: HashSet<GitId> = known.keys().copied().collect();
+    // A commit is met twice: before its parents, and behind them.
+    let mut left: Vec<(GitId, bool)> = tips.iter().rev().map(|tip| (tip.commit, false)).collect();
+    while let Some((id, behind)) = left.pop() {
+        if behind {
+            order.push(id);
+            continue;
+        }
+        if !seen.insert(id) {
+            continue;
+        }
+        left.push((id, true));
+        let bytes = incoming.read(&id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+        let parents: Vec<GitId> = parse_commit(&bytes, &id)?.parents().collect();
+        for parent in parents.into_iter().rev() {
+            if !seen.contains(&parent) && incoming.has(&parent)? {
+                left.push((parent, false));
+            }
+        }
+    }
+    Ok(order)
+}
+
+/// An import under way.
+struct Run<'r> {
+    repo: &'r Repository,
+    incoming: &'r Incoming,
+    options: &'r GitImportOptions,
+    change: Transaction<'r>,
+    /// The snapshot that each commit became.
+    done: HashMap<GitId, ObjectId>,
+    /// The parents of the new snapshots.
+    parents: HashMap<ObjectId, Vec<ObjectId>>,
+    /// New commits whose trees are laid out as an export does it.
+    exported: HashSet<GitId>,
+    blobs: HashMap<GitId, (ObjectId, u64)>,
+    notes: Vec<GitNote>,
+}
+
+impl Run<'_> {
+    fn commit(&mut self, id: &GitId) -> Result<()> {
+        let bytes = self.incoming.read(id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+        let git = parse_commit(&bytes, id)?;
+        let facts = trailers::facts(&git);
+        let mut parents = Vec::new();
+        for parent in git.parents() {
+            match self.done.get(&parent) {
+                Some(known) if parents.contains(known) => {}
+                Some(known) if parents.len() < MAX_PARENTS => parents.push(*known),
+                Some(_) => self.note(id, "has more parents than are kept"),
+                None => self.note(id, "a parent is not in the repository: history begins here"),
+            }
+        }
+        // What `parents` begins with.
+        let first = git.parents().find(|parent| self.done.contains_key(parent));
+        let is_exported = facts.is_some() || self.continues_export(first.as_ref())?;
+        if is_exported {
+            self.exported.insert(*id);
+        }
+        let tree = self.context(&git, first.as_ref(), parents.first(), is_exported)?;
+        let mut turn = 1;
+        for parent in &parents {
+            turn = self.change.commit(parent)?.turn.saturating_add(1).max(turn);
+        }
+        let commit = snapshot(&git, id, facts, &self.options.session, tree, parents.clone(), turn);
+        let written = self.change.write(Kind::Commit, commit.encode().into())?;
+        self.parents.insert(written, parents);
+        self.done.insert(*id, written);
+        Ok(())
+    }
+
+    /// Whether the commit `id`, if there is one, is laid out as an export does it.
+    fn continues_export(&mut self, id: Option<&GitId>) -> Result<bool> {
+        let Some(id) = id else { return Ok(false) };
+        if self.exported.contains(id) {
+            return Ok(true);
+        }
+        if self.done.get(id).is_some_and(|known| self.parents.contains_key(known)) {
+            return Ok(false);
+        }
+        // An earlier import has brought it in, and has said so.
+        let Some(known) = self.done.get(id) else { return Ok(false) };
+        let mut at = self.repo.commit(known)?;
+        loop {
+            if at.metadata.contains_key(GIT_SNAPSHOT) {
+                return Ok(true);
+            }
+            match at.parents.first() {
+                Some(parent) => at = self.repo.commit(parent)?,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// The context of a commit: that of its first parent, with what differs.
+    fn context(
+        &mut self,
+        git: &CommitRef<'_>,
+        first: Option<&GitId>,
+        parent: Option<&ObjectId>,
+        is_exported: bool,
+    ) -> Result<ObjectId> {
+        let mut builder = match parent {
+            Some(parent) => {
+                let tree = self.change.commit(parent)?.tree;
+                Builder::from(Context::open(&self.change, &tree)?)
+            }
+            None => Builder::new(),
+        };
+        let old = match first {
+            Some(first) => {
+                let bytes = self.incoming.read(first, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+                let is_exported = self.continues_export(Some(first))?;
+                self.incoming.files_of(parse_commit(&bytes, first)?.tree(), is_exported)?
+            }
+            None => None,
+        };
+        let new = self.incoming.files_of(git.tree(), is_exported)?;
+        for change in self.incoming.changes(old, new, is_exported)? {
+            self.file(&mut builder, change)?;
+        }
+        builder.clear(&mut self.change, SECTION)?;
+        for (key, value) in facts_section(git) {
+            builder.set_entry(&mut self.change, SECTION, key, Some(value))?;
+        }
+        builder.write(&mut self.change)
+    }
+
+    fn file(&mut self, builder: &mut Builder, change: PathChange) -> Result<()> {
+        let path = match change.path {
+            Ok(path) => path,
+            Err(bad) => {
+                self.note(&bad.shown, &format!("left out: {}", bad.what));
+                return Ok(());
+            }
+        };
+        if path.is_empty() || path.len() > turntree::tree::MAX_KEY_BYTES {
+            self.note(&path.chars().take(80).collect::<String>(), "left out: its path is too long");
+            return Ok(());
+        }
+        let entry = match change.new {
+            Some(entry) => self.content(&path, entry)?,
+            None => None,
+        };
+        builder.set(&self.change, FILES, &path, entry.map(|entry| entry.to_item()))
+    }
+
+    /// The content of a file; `None` for what is left out.
+    fn content(&mut self, path: &str, entry: TreeEntry) -> Result<Option<FileEntry>> {
+        let mode = match entry.kind {
+            EntryKind::Blob => FileMode::Regular,
+            EntryKind::BlobExecutable => FileMode::Executable,
+            EntryKind::Link => FileMode::Symlink,
+            EntryKind::Commit => {
+                let what = format!("left out: a submodule, at commit {}", entry.id);
+                self.note(&path, &what);
+                return Ok(None);
+            }
+            EntryKind::Tree => return Ok(None),
+        };
+        let (blob, size) = match self.blobs.get(&entry.id) {
+            Some(known) => *known,
+            None => {
+                let limit = self.options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
+                let bytes = match self.incoming.read(&entry.id, GitKind::Blob, limit) {
+                    Err(error) if is_too_large(&error) => {
+                        self.note(&path, &format!("left out: it is larger than {limit} bytes"));
+                        return Ok(None);
+                    }
+                    read => read.map_err(|error| error.at(path))?,
+                };
+                let size = bytes.len() as u64;
+                let known = (self.change.write(Kind::Blob, bytes.into())?, size);
+                self.change.make_room()?;
+                self.blobs.insert(entry.id, known);
+                known
+            }
+        };
+        Ok(Some(FileEntry { blob, mode, size }))
+    }
+
+    /// Moves the branches, and makes everything durable.
+    fn finish(mut self, tips: &[Tip], commits: u64) -> Result<GitImport> {
+        let mut report = GitImport { commits, ..GitImport::default() };
+        for tip in tips {
+            let Some(head) = self.done.get(&tip.commit).copied() else { continue };
+            let branch = self.place(tip, head)?;
+            let moved = self.repo.tip(&branch) != Some(head);
+            // A branch on which somebody went on stays there.
+            let ahead = match self.repo.tip(&branch) {
+                Some(tip) if moved && !self.parents.contains_key(&head) => {
+                    self.reaches(&tip, &head)?
+                }
+                _ => false,
+            };
+            if moved && !ahead {
+                self.change.move_branch(&branch, Some(head));
+            }
+            let (git_name, moved) = (tip.git_name.clone(), moved && !ahead);
+            report.branches.push(GitBranch { branch, git_name, head, moved });
+        }
+        self.tags(tips, &mut report)?;
+        let first = report.branches.first().map(|found| found.branch.clone());
+        let main = report.branches.iter().find(|found| found.branch.branch() == MAIN_BRANCH);
+        let main = main.map(|found| found.branch.clone()).or(first);
+        let wants_head = self.options.switch || self.repo.head()?.commit.is_none();
+        let switches = wants_head && main.is_some();
+        if let (true, Some(branch)) = (switches, main) {
+            self.change.switch(&branch);
+        }
+        report.notes = self.notes;
+        let moves = report.branches.iter().any(|found| found.moved);
+        if switches || moves || report.tags.iter().any(|found| found.made) {
+            let reason = format!("git import {}", self.options.session);
+            let committed = self.change.finish(&self.options.stamp, &reason)?;
+            report.new_bytes = committed.written.stored_bytes;
+        }
+        Ok(report)
+    }
+
+    /// Brings in the tags on what this session has by now.
+    fn tags(&mut self, tips: &[Tip], report: &mut GitImport) -> Result<()> {
+        let refs = self.repo.refs();
+        let head = self.repo.head()?.branch;
+        let own = [self.options.session.as_str(), head.session()];
+        let known = self.repo.branches().into_iter().map(|(name, _)| name);
+        let branches = known.chain(report.branches.iter().map(|found| found.branch.clone()));
+        let hidden = tags::names_of(branches, &own);
+        let mut target =
+            tags::Target { change: &mut self.change, refs: &refs.values, hidden: &hidden };
+        let (wants_all, mut left_out) = (self.options.revisions.is_empty(), Vec::new());
+        for found in tags::find(self.incoming)? {
+            // What was asked for by the name of a tag is a branch.
+            if tips.iter().any(|tip| tip.git_name == found.git_name) {
+                continue;
+            }
+            let commit = found.commit.as_ref().ok().and_then(|id| self.done.get(id)).copied();
+            match target.put(&found, commit)? {
+                Ok(tag) => report.tags.push(tag),
+                Err(what) if wants_all || commit.is_some() => left_out.push((found, what)),
+                Err(_) => {}
+            }
+        }
+        for (found, what) in left_out {
+            self.note(&found.git_name, &format!("left out: {what}"));
+        }
+        Ok(())
+    }
+
+    /// The branch for a tip: the one of its name if that goes on to `head`, else one beside it.
+    fn place(&mut self, tip: &Tip, head: ObjectId) -> Result<BranchName> {
+        let (session, digits) = (&self.options.session, tip.commit.to_hex_with_len(SHORT_DIGITS));
+        let branch = match BranchName::new(session, &tip.name) {
+            Ok(branch) => branch,
+            Err(_) => {
+                let name = format!("git-{digits}");
+                self.note(&tip.git_name, &format!("is branch {name}: no branch can have its name"));
+                BranchName::new(session, &name)?
+            }
+        };
+        let Some(old) = self.repo.tip(&branch) else { return Ok(branch) };
+        if self.continues(&old, head)? || self.reaches(&old, &head)? {
+            return Ok(branch);
+        }
+        let beside = BranchName::new(session, &format!("{}-{digits}", branch.branch()))?;
+        let what = format!("was rewritten, or {branch} was: it is {beside} now");
+        self.note(&tip.git_name, &what);
+        Ok(beside)
+    }
+
+    /// Whether the snapshot `head`, new or not, continues `old`.
+    fn continues(&self, old: &ObjectId, head: ObjectId) -> Result<bool> {
+        let (mut left, mut seen, mut stored) = (vec![head], HashSet::new(), Vec::new());
+        while let Some(id) = left.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match self.parents.get(&id) {
+                Some(parents) => left.extend(parents),
+                None => stored.push(id),
+            }
+        }
+        Ok(self.repo.history(&[*old], &stored)?.next().is_none())
+    }
+
+    /// Whether the stored snapshot `from` continues `to`.
+    fn reaches(&self, from: &ObjectId, to: &ObjectId) -> Result<bool> {
+        if self.parents.contains_key(to) {
+            return Ok(false);
+        }
+        Ok(self.repo.history(&[*to], &[*from])?.next().is_none())
+    }
+
+    fn note(&mut self, place: &dyn fmt::Display, what: &str) {
+        let note = GitNote { place: place.to_string(), what: what.to_owned() };
+        if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}
+
+/// The snapshot that a commit becomes.
+fn snapshot(
+    git: &CommitRef<'_>,
+    id: &GitId,
+    facts: Option<Facts>,
+    session: &str,
+    tree: ObjectId,
+    parents: Vec<ObjectId>,
+    turn: u64,
+) -> Commit {
+    let mut metadata = BTreeMap::from([(GIT_COMMIT.to_owned(), id.to_string())]);
+    let signature = git.author().ok();
+    let time = signature.and_then(|signature| signature.time().ok());
+    let mut time = time.map_or_else(Time::default, |time| Time {
+        micros: time.seconds.saturating_mul(1_000_000),
+        offset_minutes: i16::try_from(time.offset / 60).unwrap_or_default(),
+    });
+    let text = git.message.to_str_lossy();
+    let mut message = text.trim_end();
+    let name = signature.map(|signature| signature.name.to_str_lossy().into_owned());
+    let mut author = Author { agent: name.unwrap_or_default(), model: String::new() };
+    let mut trigger = if parents.len() > 1 { Trigger::Merge } else { Trigger::Manual };
+    if let Some(facts) = facts {
+        message = message.rsplit_once("\n\n").map_or("", |(message, _)| message);
+        (author, trigger) = (facts.author, facts.trigger);
+        time.micros = facts.micros.unwrap_or(time.micros);
+        metadata.extend(facts.metadata);
+        metadata.insert(GIT_SNAPSHOT.to_owned(), facts.id.to_string());
+        metadata.insert(GIT_COMMIT.to_owned(), id.to_string());
+    }
+    let (session, message) = (session.to_owned(), message.to_owned());
+    Commit { tree, parents, session, turn, author, time, trigger, message, metadata }
+}
+
+/// What a commit says besides its message and its files.
+fn facts_section(git: &CommitRef<'_>) -> Vec<(&'static str, Bytes)> {
+    let own = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
+    let mut facts = vec![("author", own(git.author)), ("committer", own(git.committer))];
+    facts.extend(git.encoding.map(|encoding| ("encoding", own(encoding))));
+    let message = git.message.trim_end();
+    let last = message.rfind(b"\n\n").and_then(|at| message.get(at + 2..));
+    let is_trailer = |line: &[u8]| {
+        let key = line.find(b": ").and_then(|at| line.get(..at)).unwrap_or_default();
+        !key.is_empty() && key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+    };
+    facts.extend(
+        last.filter(|last| last.lines().all(is_trailer)).map(|last| ("trailers", own(last))),
+    );
+    facts
+}

@@ -1,0 +1,288 @@
+//! Reads a git repository that may come from anybody: objects by id, each hashed and none larger than
+//! said, and what differs between two trees.
+
+use std::collections::BTreeMap;
+
+use gix::ObjectId as GitId;
+use gix::objs::tree::EntryKind;
+use gix::objs::{CommitRef, Kind as GitKind, TagRef, TreeRef};
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::workspace::is_reserved;
+
+use super::git_error;
+use super::names::{BESIDE, original};
+
+/// Largest commit, tag or tree.
+pub(super) const MAX_STRUCTURED_BYTES: u64 = 64 << 20;
+
+/// Most folders in each other.
+const MAX_DEPTH: usize = 500;
+
+/// Most files that one commit changes: a few small trees can claim to hold more files than there are
+/// atoms.
+const MAX_CHANGES: usize = 2_000_000;
+
+/// Most tags that lead to each other before a commit.
+const MAX_TAGS: usize = 100;
+
+/// Most bytes of the paths of these together, which are kept until the commit is written.
+const MAX_PATHS_BYTES: u64 = 256 << 20;
+
+/// Where an export has the workspace.
+const FILES: &str = "files";
+
+/// A repository to read.
+pub(super) struct Incoming {
+    pub(super) git: gix::Repository,
+}
+
+/// An entry of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TreeEntry {
+    pub(super) kind: EntryKind,
+    pub(super) id: GitId,
+}
+
+/// What an object leads to.
+#[derive(Debug)]
+pub(super) struct Peeled {
+    /// The commit that it is, or that a tag names.
+    pub(super) commit: GitId,
+    /// The bytes of the tag that it is, if it is one.
+    pub(super) tag: Option<Vec<u8>>,
+}
+
+/// A path whose entry differs; folders are gone into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PathChange {
+    /// The key in the section `files`, or why it cannot be one.
+    pub(super) path: Result<String, BadPath>,
+    pub(super) old: Option<TreeEntry>,
+    pub(super) new: Option<TreeEntry>,
+}
+
+/// A path that no file of a workspace has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BadPath {
+    /// The path, as far as it can be shown.
+    pub(super) shown: String,
+    pub(super) what: &'static str,
+}
+
+impl Incoming {
+    /// Whether the object is there.
+    pub(super) fn has(&self, id: &GitId) -> Result<bool> {
+        let found = self.git.try_find_header(*id);
+        Ok(found.map_err(|error| git_error(format!("look for git object {id}"), error))?.is_some())
+    }
+
+    /// The commit that an object is or, as a tag, names. Every tag on the way is verified, so none leads
+    /// back to itself.
+    ///
+    /// # Errors
+    /// `InvalidInput` for what leads to no commit, `LimitExceeded` for more than 100 tags, and those of
+    /// [`Self::read`].
+    pub(super) fn peel(&self, id: GitId) -> Result<Peeled> {
+        let (mut at, mut first) = (id, None);
+        for _ in 0..MAX_TAGS {
+            match self.header(&at)?.kind() {
+                GitKind::Commit => return Ok(Peeled { commit: at, tag: first }),
+                GitKind::Tag => {
+                    let bytes = self.read(&at, GitKind::Tag, MAX_STRUCTURED_BYTES)?;
+                    let tag = TagRef::from_bytes(&bytes, at.kind())
+                        .map_err(|error| git_error(format!("decode git tag {at}"), error))?;
+                    at = tag.target();
+                    first = first.or(Some(bytes));
+                }
+                GitKind::Tree | GitKind::Blob => {
+                    let message = format!("git object {id} is no commit, and leads to none");
+                    return Err(Error::invalid(message));
+                }
+            }
+        }
+        let limit = MAX_TAGS as u64;
+        Err(Error::limit(format!("tags behind git object {id}"), limit, limit + 1))
+    }
+
+    /// What an object claims to be.
+    fn header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
+        let header = self.git.try_find_header(*id);
+        let header = header.map_err(|error| git_error(format!("read git object {id}"), error))?;
+        header.ok_or_else(|| Error::not_found(format!("git object {id} is not in the repository")))
+    }
+
+    /// The bytes of an object, verified.
+    ///
+    /// # Errors
+    /// `NotFound`, `Corrupt` or, when it is longer than `limit`, `LimitExceeded`.
+    pub(super) fn read(&self, id: &GitId, kind: GitKind, limit: u64) -> Result<Vec<u8>> {
+        let failed = |error| git_error(format!("read git object {id}"), error);
+        let header = self.header(id)?;
+        if header.kind() != kind {
+            return Err(Error::corrupt(format!("git object {id}"), kind, header.kind()));
+        }
+        if header.size() > limit {
+            return Err(Error::limit(format!("bytes of git object {id}"), limit, header.size()));
+        }
+        let object = self.git.find_object(*id).map_err(failed)?;
+        let data = object.detach().data;
+        let hashed = gix::objs::compute_hash(id.kind(), kind, &data).map_err(failed)?;
+        if hashed != *id {
+            return Err(Error::corrupt(format!("git object {id}"), "bytes with this id", hashed));
+        }
+        Ok(data)
+    }
+
+    /// The tree with the files: the whole of it, or the part of an export that holds them.
+    pub(super) fn files_of(&self, tree: GitId, exported: bool) -> Result<Option<GitId>> {
+        if !exported {
+            return Ok(Some(tree));
+        }
+        let entries = self.tree(&tree)?;
+        let found = entries.get(FILES.as_bytes()).filter(|entry| entry.kind == EntryKind::Tree);
+        Ok(found.map(|entry| entry.id))
+    }
+
+    /// What differs between two trees, either of which may be missing. `exported` says that names are
+    /// coded as an export does it.
+    pub(super) fn changes(
+        &self,
+        old: Option<GitId>,
+        new: Option<GitId>,
+        exported: bool,
+    ) -> Result<Vec<PathChange>> {
+        let (path, changes) = (Vec::new(), Vec::new());
+        let mut walk = Walk { incoming: self, exported, path, paths_bytes: 0, changes };
+        walk.folder(old, new)?;
+        Ok(walk.changes)
+    }
+
+    fn tree(&self, id: &GitId) -> Result<BTreeMap<Vec<u8>, TreeEntry>> {
+        let bytes = self.read(id, GitKind::Tree, MAX_STRUCTURED_BYTES)?;
+        let tree = TreeRef::from_bytes(&bytes, id.kind())
+            .map_err(|error| git_error(format!("decode git tree {id}"), error))?;
+        let entry = |entry: gix::objs::tree::EntryRef<'_>| {
+            let found = TreeEntry { kind: entry.mode.kind(), id: entry.oid.to_owned() };
+            (entry.filename.to_vec(), found)
+        };
+        Ok(tree.entries.into_iter().map(entry).collect())
+    }
+}
+
+/// A walk over two trees.
+struct Walk<'i> {
+    incoming: &'i Incoming,
+    exported: bool,
+    path: Vec<Vec<u8>>,
+    /// Bytes of the paths of all changes.
+    paths_bytes: u64,
+    changes: Vec<PathChange>,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, old: Option<GitId>, new: Option<GitId>) -> Result<()> {
+        if self.path.len() > MAX_DEPTH {
+            let depth = self.path.len() as u64;
+            return Err(Error::limit(
+                "folders of a git tree in each other",
+                MAX_DEPTH as u64,
+                depth,
+            ));
+        }
+        let open = |id: Option<GitId>| match id {
+            Some(id) => self.incoming.tree(&id),
+            None => Ok(BTreeMap::new()),
+        };
+        let (old, mut new) = (open(old)?, open(new)?);
+        let mut pairs = Vec::new();
+        for (name, entry) in old {
+            let other = new.remove(&name);
+            pairs.push((name, Some(entry), other));
+        }
+        pairs.extend(new.into_iter().map(|(name, entry)| (name, None, Some(entry))));
+        for (name, old, new) in pairs {
+            if old == new {
+                continue;
+            }
+            self.path.push(name);
+            self.entry(old, new)?;
+            self.path.pop();
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, old: Option<TreeEntry>, new: Option<TreeEntry>) -> Result<()> {
+        let folder = |entry: Option<TreeEntry>| entry.filter(|entry| entry.kind == EntryKind::Tree);
+        let (old_folder, new_folder) = (folder(old), folder(new));
+        let old_leaf = old.filter(|_| old_folder.is_none());
+        let new_leaf = new.filter(|_| new_folder.is_none());
+        if old_leaf.is_some() || new_leaf.is_some() {
+            if self.changes.len() >= MAX_CHANGES {
+                let limit = MAX_CHANGES as u64;
+                return Err(Error::limit("files that a commit changes", limit, limit + 1));
+            }
+            self.paths_bytes += self.path.iter().map(|name| name.len() as u64 + 1).sum::<u64>();
+            if self.paths_bytes > MAX_PATHS_BYTES {
+                let what = "bytes of the paths that a commit changes";
+                return Err(Error::limit(what, MAX_PATHS_BYTES, self.paths_bytes));
+            }
+            let path = self.key();
+            self.changes.push(PathChange { path, old: old_leaf, new: new_leaf });
+        }
+        if old_folder.is_some() || new_folder.is_some() {
+            let id = |folder: Option<TreeEntry>| folder.map(|entry| entry.id);
+            self.folder(id(old_folder), id(new_folder))?;
+        }
+        Ok(())
+    }
+
+    /// The key of the present path.
+    fn key(&self) -> Result<String, BadPath> {
+        let bytes = self.path.join(&b'/');
+        let bad = |what| BadPath { shown: String::from_utf8_lossy(&bytes).into_owned(), what };
+        let mut parts = Vec::with_capacity(self.path.len());
+        for name in &self.path {
+            let name = std::str::from_utf8(name).map_err(|_| bad("its name is not UTF-8"))?;
+            parts.push(name.to_owned());
+        }
+        if self.exported {
+            // A file beside the folder that has its name.
+            if parts.last().is_some_and(|last| last == BESIDE) {
+                parts.pop();
+            }
+            return Ok(parts.iter().map(|part| original(part)).collect::<Vec<_>>().join("/"));
+        }
+        for part in &parts {
+            if matches!(part.as_str(), "" | "." | "..") || part.contains('/') {
+                return Err(bad("it leads out of the folder"));
+            }
+            if is_reserved(part) {
+                return Err(bad("it is a name of git's or turntree's own"));
+            }
+        }
+        Ok(parts.join("/"))
+    }
+}
+
+/// The commit in `bytes`, which the object `id` has.
+///
+/// # Errors
+/// `Corrupt`, naming the object.
+pub(super) fn parse_commit<'b>(bytes: &'b [u8], id: &GitId) -> Result<CommitRef<'b>> {
+    CommitRef::from_bytes(bytes, id.kind())
+        .map_err(|error| git_error(format!("decode git commit {id}"), error))
+}
+
+/// The object that a ref is at, whatever it is.
+///
+/// # Errors
+/// `NotFound` when the ref that it names is not there, `Corrupt` when refs name each other.
+pub(super) fn follow(mut found: gix::Reference<'_>) -> Result<GitId> {
+    let id = found.follow_to_object();
+    Ok(id.map_err(|error| git_error("follow a ref", error))?.detach())
+}
+
+/// Whether an error is about a limit.
+pub(super) fn is_too_large(error: &Error) -> bool {
+    error.kind() == ErrorKind::LimitExceeded
+}

@@ -1,0 +1,122 @@
+//! What an earlier export wrote, from the trailers of its commits: there is no list that could be lost.
+
+use std::collections::{HashMap, HashSet};
+
+use gix::ObjectId as GitId;
+use gix::objs::{CommitRef, Kind as GitKind, TagRef};
+use turntree::error::Result;
+use turntree::object::ObjectId;
+
+use super::git_error;
+use super::trailers;
+
+/// A snapshot that is in the repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KnownCommit {
+    pub(super) commit: GitId,
+    pub(super) tree: GitId,
+}
+
+/// Where a ref of the repository is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FoundRef {
+    pub(super) target: GitId,
+    /// Whether turntree put it there.
+    pub(super) is_own: bool,
+}
+
+/// What is in the repository.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) commits: HashMap<ObjectId, KnownCommit>,
+    /// Branches and tags, by full name.
+    pub(super) refs: HashMap<String, FoundRef>,
+    /// Snapshots that branches and tags are at.
+    pub(super) tips: Vec<ObjectId>,
+}
+
+impl Known {
+    /// Walks all that branches and tags lead to.
+    pub(super) fn read(git: &gix::Repository) -> Result<Self> {
+        let failed = |error| git_error("read the refs of the repository", error);
+        let mut known = Self::default();
+        let (mut left, mut seen) = (Vec::new(), HashSet::new());
+        let platform = git.references().map_err(failed)?;
+        for found in platform.all().map_err(failed)? {
+            let found =
+                found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
+            let name = found.name().as_bstr().to_string();
+            let Some(target) = found.target().try_id().map(ToOwned::to_owned) else { continue };
+            let (is_own, tip) = Self::look(git, target)?;
+            known.tips.extend(tip);
+            known.refs.insert(name, FoundRef { target, is_own });
+            left.push(target);
+        }
+        while let Some(id) = left.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let Some(object) = find(git, id)? else { continue };
+            match object.kind {
+                GitKind::Commit => {
+                    if let Ok(commit) = CommitRef::from_bytes(&object.data, id.kind()) {
+                        left.extend(commit.parents());
+                        known.add(id, &commit);
+                    }
+                }
+                GitKind::Tag => {
+                    let tag = TagRef::from_bytes(&object.data, id.kind());
+                    left.extend(tag.iter().map(TagRef::target));
+                }
+                GitKind::Tree | GitKind::Blob => {}
+            }
+        }
+        Ok(known)
+    }
+
+    /// Whether turntree wrote the object, and the snapshot that it is or names.
+    fn look(git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
+        let Some(object) = find(git, id)? else { return Ok((false, None)) };
+        match object.kind {
+            GitKind::Commit => Ok(said(&object)),
+            GitKind::Tag => {
+                let Ok(tag) = TagRef::from_bytes(&object.data, id.kind()) else {
+                    return Ok((false, None));
+                };
+                let tagger = tag.tagger().ok().flatten();
+                let is_own = tagger.is_some_and(|tagger| trailers::is_own(&tagger));
+                // A tag of turntree's names a commit; what names another tag may go on for ever.
+                let target = find(git, tag.target())?;
+                let (target_is_own, tip) = target.map_or((false, None), |target| said(&target));
+                Ok((is_own && target_is_own, tip))
+            }
+            GitKind::Tree | GitKind::Blob => Ok((false, None)),
+        }
+    }
+
+    fn add(&mut self, id: GitId, commit: &CommitRef<'_>) {
+        if let Some(facts) = trailers::facts(commit) {
+            let tree = commit.tree();
+            // Of two that claim to be one snapshot, as nobody makes them, the same one always counts.
+            let known = self.commits.entry(facts.id).or_insert(KnownCommit { commit: id, tree });
+            if id < known.commit {
+                *known = KnownCommit { commit: id, tree };
+            }
+        }
+    }
+}
+
+/// Whether `object` is a commit that turntree wrote, and the snapshot that it is.
+fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
+    let commit = match object.kind {
+        GitKind::Commit => CommitRef::from_bytes(&object.data, object.id.kind()).ok(),
+        _ => None,
+    };
+    let facts = commit.and_then(|commit| trailers::facts(&commit));
+    (facts.is_some(), facts.map(|facts| facts.id))
+}
+
+/// The object `id`, if it is there: history may be shallow.
+fn find(git: &gix::Repository, id: GitId) -> Result<Option<gix::Object<'_>>> {
+    git.try_find_object(id).map_err(|error| git_error(format!("read git object {id}"), error))
+}

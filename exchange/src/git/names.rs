@@ -1,0 +1,304 @@
+//! Names of sections, keys and list items as paths of a git tree, and back.
+//!
+//! A key may hold anything, and git refuses some names: those that are empty or `..`, whatever a file
+//! system may take for `.git`, a `.gitmodules` it cannot read, and a link in place of one of its files.
+//! Such a component is percent-coded as a restore writes it. A component that looks as if it had been
+//! coded is coded too, so every path leads back to one key.
+
+use turntree::context::{MessageEntry, Role};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::workspace::is_reserved;
+
+/// The name that a file has inside the folder that needs the file's own name.
+pub(super) const BESIDE: &str = "%";
+
+/// Longest component that file systems take, in bytes.
+const MAX_COMPONENT_BYTES: usize = 255;
+
+/// Longest path and its most components: what git checks out everywhere.
+const MAX_PATH_BYTES: usize = 4000;
+const MAX_COMPONENTS: usize = 400;
+
+/// Items of a list in one folder: the trees that a new item changes stay small.
+const FOLDER_ITEMS: u64 = 100;
+
+/// The folder of the agents, whose sections have three components.
+const AGENTS: &str = "agents";
+
+/// Names that git reads wherever they are, and how long the lines and the whole of the first two may be.
+const GIT_FILES: [&str; 4] = [GIT_MODULES, GIT_ATTRIBUTES, ".gitignore", ".mailmap"];
+const GIT_MODULES: &str = ".gitmodules";
+const GIT_ATTRIBUTES: &str = ".gitattributes";
+/// Beginnings of the short names that file systems of DOS make of them.
+const GIT_FILES_SHORT: [&str; 8] =
+    ["gitmod~", "gi7eba~", "gitatt~", "gi7d29~", "gitign~", "gi250a~", "mailma~", "maba30~"];
+const MAX_LINE_BYTES: usize = 2000;
+const MAX_GIT_FILE_BYTES: usize = 1 << 20;
+
+/// Where a section lies.
+pub(super) fn section_path(section: &str) -> Vec<String> {
+    let parts: Vec<&str> = section.split('/').collect();
+    match parts[..] {
+        [AGENTS, agent, part] => vec![AGENTS.to_owned(), component(agent), component(part)],
+        [AGENTS] => vec!["%61gents".to_owned()],
+        _ if section.contains(['/', '%']) => {
+            let flat = section.replace('%', "%25").replace('/', "%2F");
+            vec![if is_odd(&flat) { coded(&flat) } else { flat }]
+        }
+        _ => vec![component(section)],
+    }
+}
+
+/// Where the entry `key` of a map section lies; `None` when no file system could have it. `blob` is
+/// its content, of what is no link.
+///
+/// # Errors
+/// What reading `blob` reports.
+pub(super) fn entry_path(
+    source: &dyn ObjectSource,
+    section: &str,
+    key: &str,
+    blob: Option<&ObjectId>,
+) -> Result<Option<Vec<String>>> {
+    let mut path = section_path(section);
+    path.extend(key.split('/').map(component));
+    let name = key.rsplit('/').next().unwrap_or_default();
+    if let (true, Some(blob), Some(last)) = (GIT_FILES.contains(&name), blob, path.last_mut())
+        && is_harmless(name, &source.read_as(Kind::Blob, blob)?)
+    {
+        name.clone_into(last);
+    }
+    let bytes: usize = path.iter().map(|name| name.len() + 1).sum();
+    let is_long = path.iter().any(|name| name.len() > MAX_COMPONENT_BYTES);
+    let fits = !is_long && path.len() <= MAX_COMPONENTS && bytes <= MAX_PATH_BYTES;
+    Ok(fits.then_some(path))
+}
+
+/// Where item `index` of a list section lies.
+pub(super) fn item_path(section: &str, index: u64) -> Vec<String> {
+    let mut path = section_path(section);
+    path.extend([format!("{:04}", index / FOLDER_ITEMS), format!("{index:06}")]);
+    path
+}
+
+/// Where message `index` of a conversation lies.
+pub(super) fn message_path(section: &str, index: u64, message: &MessageEntry) -> Vec<String> {
+    let mut path = item_path(section, index);
+    if let Some(name) = path.last_mut() {
+        let role = match message.role {
+            Role::Other => "record",
+            role => role.name(),
+        };
+        *name = format!("{name}-{role}.md");
+    }
+    path
+}
+
+/// A component as it is written.
+pub(super) fn component(name: &str) -> String {
+    if is_odd(name) {
+        return coded(name);
+    }
+    let looks_coded = decoded(name).is_some_and(|plain| component(&plain) == name);
+    if looks_coded { name.replace('%', "%25") } else { name.to_owned() }
+}
+
+/// The component that was written as `name`.
+pub(super) fn original(name: &str) -> String {
+    match decoded(name) {
+        Some(plain) if component(&plain) == name => plain,
+        _ => name.to_owned(),
+    }
+}
+
+/// Whether git or a file system would take `name` for something else.
+fn is_odd(name: &str) -> bool {
+    let is_special = |part: &str| is_reserved(part) || is_git_file(part);
+    matches!(name, "" | "." | ".." | BESIDE)
+        || name.contains('\0')
+        || name.split('\\').any(is_special)
+}
+
+/// Whether git, on some file system, takes `name` for one of its own files.
+fn is_git_file(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii).collect();
+    let folded = plain.to_lowercase();
+    let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+    GIT_FILES.contains(&stem) || GIT_FILES_SHORT.iter().any(|short| folded.starts_with(short))
+}
+
+fn coded(name: &str) -> String {
+    if name.is_empty() {
+        return "%2F".to_owned();
+    }
+    let first = name.split('\\').next().unwrap_or_default();
+    let codes_first = matches!(name, "." | "..") || is_reserved(first) || is_git_file(first);
+    let mut written = String::with_capacity(name.len() + 3);
+    for (at, c) in name.chars().enumerate() {
+        if matches!(c, '\0' | '%' | '\\') || (at == 0 && codes_first) {
+            let mut buffer = [0; 4];
+            for byte in c.encode_utf8(&mut buffer).bytes() {
+                written.push_str(&format!("%{byte:02X}"));
+            }
+        } else {
+            written.push(c);
+        }
+    }
+    written
+}
+
+/// `name` without its percent codes, if it has any.
+fn decoded(name: &str) -> Option<String> {
+    if name == "%2F" {
+        return Some(String::new());
+    }
+    let mut parts = name.split('%');
+    let mut plain = parts.next()?.as_bytes().to_vec();
+    let mut found = false;
+    for part in parts {
+        let code = part.get(..2).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                plain.extend_from_slice(part.get(2..).unwrap_or_default().as_bytes());
+                found = true;
+            }
+            None => {
+                plain.push(b'%');
+                plain.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    found.then(|| String::from_utf8(plain).ok()).flatten()
+}
+
+/// Whether `git fsck` has nothing to say about a file of this name with this content.
+fn is_harmless(name: &str, content: &[u8]) -> bool {
+    if ![GIT_MODULES, GIT_ATTRIBUTES].contains(&name) {
+        return true;
+    }
+    let mut lines = content.split(|byte| *byte == b'\n');
+    content.len() <= MAX_GIT_FILE_BYTES
+        && lines.clone().all(|line| line.len() <= MAX_LINE_BYTES)
+        && (name != GIT_MODULES || lines.all(is_plain_line))
+}
+
+/// Whether a line of `.gitmodules` is one that everybody writes: a section with an ordinary name, or an
+/// ordinary value.
+fn is_plain_line(line: &[u8]) -> bool {
+    let is_plain = |text: &str| {
+        let ordinary = |c: char| c.is_ascii_alphanumeric() || "._/:@+-".contains(c);
+        text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.')
+            && text.chars().all(ordinary)
+    };
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    let line = line.trim();
+    if line.is_empty() {
+        return true;
+    }
+    let quoted = line.strip_prefix("[submodule \"").and_then(|rest| rest.strip_suffix("\"]"));
+    if let Some(name) = quoted {
+        return is_plain(name) && !name.contains("..");
+    }
+    let Some((key, value)) = line.split_once('=') else { return false };
+    let value = value.trim();
+    match key.trim() {
+        "path" | "branch" | "ignore" | "shallow" => is_plain(value) && !value.contains(".."),
+        "url" => is_plain(value) && !value.trim_start_matches("../").contains(".."),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use turntree::object::{Memory, ObjectSink};
+
+    use super::*;
+
+    #[test]
+    fn names_that_git_refuses_are_coded_and_all_others_stay() {
+        for (name, written) in [
+            ("a.rs", "a.rs"),
+            ("aux:b\\c d", "aux:b\\c d"),
+            ("%41", "%41"),
+            ("", "%2F"),
+            ("..", "%2E."),
+            (".git", "%2Egit"),
+            (".GIT ", "%2EGIT "),
+            ("git~1", "%67it~1"),
+            ("a\\.git", "a%5C.git"),
+            ("a\0b", "a%00b"),
+            ("%", "%25"),
+            ("%2Egit", "%252Egit"),
+            ("%252Egit", "%25252Egit"),
+            ("gitmod~1", "%67itmod~1"),
+            (".Gitmodules. ", "%2EGitmodules. "),
+            (".gitignored", ".gitignored"),
+            (".gitignore", "%2Egitignore"),
+            (".Mailmap", "%2EMailmap"),
+        ] {
+            assert_eq!(component(name), written, "{name:?}");
+            assert_eq!(original(written), name);
+        }
+    }
+
+    turntree_properties::properties! {
+        #[test]
+        fn every_component_leads_back(name in "[.%2E5FgitGIT~1\\\\a\0 ]{0,12}") {
+            let written = component(&name);
+            prop_assert_eq!(original(&written), name);
+            prop_assert!(!is_odd(&written));
+        }
+
+        #[test]
+        fn two_components_are_never_written_alike(a in "[.%25E0g\0]{0,6}", b in "[.%25E0g\0]{0,6}") {
+            prop_assert_eq!(a == b, component(&a) == component(&b));
+        }
+    }
+
+    #[test]
+    fn sections_lie_beside_each_other() {
+        assert_eq!(section_path("scratchpad"), ["scratchpad"]);
+        assert_eq!(section_path("agents/a@b/state"), ["agents", "a@b", "state"]);
+        assert_eq!(section_path("agents"), ["%61gents"]);
+        assert_eq!(section_path("a/b"), ["a%2Fb"]);
+        assert_eq!(section_path("a%2Fb"), ["a%252Fb"]);
+    }
+
+    #[test]
+    fn a_file_of_git_keeps_its_name_only_when_git_can_read_it() {
+        let mut objects = Memory::new();
+        let plain = "[submodule \"lib/a\"]\n\tpath = lib/a\n\turl = https://example.org/a.git\n";
+        for (name, content, keeps) in [
+            (".gitmodules", plain, true),
+            (".gitmodules", "[submodule \"..\"]\n", false),
+            (".gitmodules", "[submodule \"a\"]\nurl = --upload-pack=x\n", false),
+            (".gitmodules", "[submodule \"a\"]\nupdate = !rm\n", false),
+            (".gitmodules", "[open\n", false),
+            (".gitattributes", "* text=auto\n", true),
+            (".gitignore", "target/\n", true),
+            (".mailmap", "A <a@example.org>\n", true),
+        ] {
+            let blob = objects.write(Kind::Blob, content.into()).unwrap();
+            let path = entry_path(&objects, "files", name, Some(&blob)).unwrap().unwrap();
+            assert_eq!(path[1] == name, keeps, "{content}");
+        }
+        let long = "x".repeat(3000);
+        let blob = objects.write(Kind::Blob, long.into()).unwrap();
+        let path = entry_path(&objects, "files", "a/.gitattributes", Some(&blob)).unwrap().unwrap();
+        assert_eq!(path, ["files", "a", "%2Egitattributes"]);
+        let link = entry_path(&objects, "files", ".gitignore", None).unwrap().unwrap();
+        assert_eq!(link, ["files", "%2Egitignore"]);
+    }
+
+    #[test]
+    fn what_no_file_system_has_is_left_out() {
+        let objects = Memory::new();
+        let fits = |key: &str| entry_path(&objects, "files", key, None).unwrap().is_some();
+        assert!(fits(&"x".repeat(255)));
+        assert!(!fits(&"x".repeat(256)));
+        assert!(!fits(&"d/".repeat(500)));
+    }
+}

@@ -1,0 +1,199 @@
+//! Tags of a git repository become tags: those on commits that are snapshots of the session.
+//!
+//! Tags are for the whole store, so one whose name is in use already, or would hide a branch or a
+//! session from whoever names it, is left out and told.
+
+use std::collections::{BTreeMap, HashSet};
+
+use gix::ObjectId as GitId;
+use gix::bstr::ByteSlice;
+use gix::objs::{Kind as GitKind, TagRef};
+use turntree::error::{ErrorKind, Result};
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
+use turntree::repo::{BranchName, Transaction, tag_ref};
+use turntree::store::Expected;
+
+use super::git_error;
+use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_commit};
+use super::refs::original_name;
+use super::trailers;
+
+/// Where the repository has them.
+const TAGS: &str = "refs/tags/";
+
+/// A tag that an import found or made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitTag {
+    /// Its name.
+    pub tag: String,
+    /// What it was in git.
+    pub git_name: String,
+    /// The snapshot it is on.
+    pub commit: ObjectId,
+    /// Whether it is new.
+    pub made: bool,
+}
+
+/// A tag of the repository.
+pub(super) struct FoundTag {
+    /// Its full name there.
+    pub(super) git_name: String,
+    /// What it is to be called.
+    name: String,
+    /// The commit it is on, or why it is on none.
+    pub(super) commit: Result<GitId>,
+    /// What it says, when it is more than a name.
+    words: Option<Words>,
+}
+
+/// What a tag says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Words {
+    tagger: String,
+    time_micros: i64,
+    message: String,
+}
+
+/// The tags of the repository, in order of names. One that leads to no commit says why.
+///
+/// # Errors
+/// What reading the refs reports, and `Io`.
+pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
+    let failed = |error| git_error("read the refs of the repository", error);
+    let platform = incoming.git.references().map_err(failed)?;
+    let mut tags = Vec::new();
+    for found in platform.tags().map_err(failed)? {
+        let found =
+            found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
+        let git_name = found.name().as_bstr().to_string();
+        let name = git_name.strip_prefix(TAGS).unwrap_or(&git_name).to_owned();
+        let tag = match read(incoming, found) {
+            Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+            Err(error) => FoundTag { git_name, name, commit: Err(error), words: None },
+            Ok(Said { commit, words, is_exported }) => {
+                let name = if is_exported { original_name(&name) } else { name };
+                FoundTag { git_name, name, commit: Ok(commit), words }
+            }
+        };
+        tags.push(tag);
+    }
+    tags.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(tags)
+}
+
+/// What a ref says.
+struct Said {
+    commit: GitId,
+    words: Option<Words>,
+    /// Whether turntree wrote it.
+    is_exported: bool,
+}
+
+fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Said> {
+    let id = follow(found)?;
+    let Peeled { commit, tag } = incoming.peel(id)?;
+    let bytes = incoming.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+    let is_exported = trailers::facts(&parse_commit(&bytes, &commit)?).is_some();
+    let Some(bytes) = tag else { return Ok(Said { commit, words: None, is_exported }) };
+    let tag = TagRef::from_bytes(&bytes, id.kind())
+        .map_err(|error| git_error(format!("decode git tag {id}"), error))?;
+    let signature = tag.tagger().ok().flatten();
+    let is_own = is_exported && signature.as_ref().is_some_and(trailers::is_own);
+    let time = signature.and_then(|signature| signature.time().ok());
+    let time_micros = time.map_or(0, |time| time.seconds.saturating_mul(1_000_000));
+    let text = tag.message.to_str_lossy();
+    let (message, tagger) = match signature {
+        Some(_) if is_own => trailers::tag_words(&text),
+        Some(signature) => (text.trim_end(), signature.name.to_str_lossy().into_owned()),
+        None => (text.trim_end(), String::new()),
+    };
+    let words = Words { tagger, time_micros, message: message.to_owned() };
+    Ok(Said { commit, words: Some(words), is_exported: is_own })
+}
+
+/// Where tags go.
+pub(super) struct Target<'t, 'r> {
+    pub(super) change: &'t mut Transaction<'r>,
+    /// What refs hold, by full name.
+    pub(super) refs: &'t BTreeMap<String, RefValue>,
+    /// What branches and sessions are called by: a tag of such a name would hide them.
+    pub(super) hidden: &'t HashSet<String>,
+}
+
+impl Target<'_, '_> {
+    /// Puts the tag on `commit`, unless it is there already; or says why it is left out.
+    ///
+    /// # Errors
+    /// What reading the commit reports.
+    pub(super) fn put(
+        &mut self,
+        found: &FoundTag,
+        commit: Option<ObjectId>,
+    ) -> Result<std::result::Result<GitTag, String>> {
+        let Some(commit) = commit else {
+            let why = "it is on no commit that was imported".to_owned();
+            return Ok(Err(found.commit.as_ref().err().map_or(why, ToString::to_string)));
+        };
+        let Ok(full) = tag_ref(&found.name) else {
+            return Ok(Err("no tag can have its name".to_owned()));
+        };
+        if self.hidden.contains(&found.name) {
+            return Ok(Err("a branch or session is called so".to_owned()));
+        }
+        let encoded = found.words.as_ref().map(|words| words.encode(&found.name, commit));
+        let id = encoded.as_ref().map_or(commit, |bytes| ObjectId::of(Kind::Tag, bytes));
+        let value = RefValue::Object(id);
+        let made = match self.refs.get(&full) {
+            Some(known) if *known == value => false,
+            Some(_) => return Ok(Err("there is another tag of this name".to_owned())),
+            None => true,
+        };
+        if made {
+            let tree = self.change.commit(&commit)?.tree;
+            match self.change.read_as(Kind::Node, &tree) {
+                Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
+                    return Ok(Err("retention has dropped what it is on".to_owned()));
+                }
+                read => read.map(drop)?,
+            }
+            if let Some(bytes) = encoded {
+                self.change.write(Kind::Tag, bytes.into())?;
+            }
+            self.change.set_ref(&full, Expected::Absent, Some(value));
+        }
+        let (tag, git_name) = (found.name.clone(), found.git_name.clone());
+        Ok(Ok(GitTag { tag, git_name, commit, made }))
+    }
+}
+
+impl Words {
+    /// The tag that says this about `target`.
+    fn encode(&self, name: &str, target: ObjectId) -> Vec<u8> {
+        let tag = Tag {
+            target,
+            target_kind: Kind::Commit,
+            name: name.to_owned(),
+            tagger: self.tagger.clone(),
+            time_micros: self.time_micros,
+            message: self.message.clone(),
+            expires_micros: None,
+        };
+        tag.encode()
+    }
+}
+
+/// What these branches are called by, and their sessions. Those of the sessions `own` go by their names
+/// alone too.
+pub(super) fn names_of(
+    branches: impl Iterator<Item = BranchName>,
+    own: &[&str],
+) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for branch in branches {
+        if own.contains(&branch.session()) {
+            names.insert(branch.branch().to_owned());
+        }
+        names.extend([branch.session().to_owned(), branch.to_string()]);
+    }
+    names
+}

@@ -1,0 +1,121 @@
+//! Where an import begins: branches, tags and commits of a repository, and what they are called here.
+
+use std::collections::HashSet;
+
+use gix::ObjectId as GitId;
+use gix::objs::Kind as GitKind;
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::repo::{HEAD, MAIN_BRANCH};
+
+use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, follow, parse_commit};
+use super::refs::original_name;
+use super::{git_error, trailers};
+
+/// Digits of a git id in the name of a branch.
+pub(super) const SHORT_DIGITS: usize = 8;
+
+/// A branch, tag or commit to import.
+pub(super) struct Tip {
+    /// What it is called.
+    pub(super) git_name: String,
+    /// What the branch is to be called.
+    pub(super) name: String,
+    pub(super) commit: GitId,
+}
+
+/// What the revisions name; without any every branch there, and without branches what HEAD is at.
+///
+/// # Errors
+/// `InvalidInput` or `Ambiguous` for what names no commit, and those of [`Incoming::peel`].
+pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>> {
+    let git = &incoming.git;
+    let failed = |error| git_error("read the refs of the repository", error);
+    let mut tips = Vec::new();
+    if revisions.is_empty() {
+        let platform = git.references().map_err(failed)?;
+        for found in platform.local_branches().map_err(failed)? {
+            let found =
+                found.map_err(|error| git_error("read a ref", gix::Error::from_error(error)))?;
+            tips.push(tip(incoming, found)?);
+        }
+        let head = git.find_reference(HEAD).ok();
+        let head = head.filter(|head| follow(head.clone()).is_ok());
+        if let (true, Some(head)) = (tips.is_empty(), head) {
+            tips.push(Tip { name: MAIN_BRANCH.to_owned(), ..tip(incoming, head)? });
+        }
+    }
+    for revision in revisions {
+        tips.push(named_tip(incoming, revision)?);
+    }
+    if tips.is_empty() {
+        return Err(Error::invalid("the repository has no branch with a commit"));
+    }
+    name_branches(incoming, &mut tips)?;
+    Ok(tips)
+}
+
+/// What one revision names: a full ref, a branch, a tag, a branch of a remote, or an id.
+fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
+    for folder in ["", "refs/heads/", "refs/tags/", "refs/remotes/"] {
+        let full = format!("{folder}{revision}");
+        let Ok(name) = gix::refs::FullName::try_from(full.as_str()) else { continue };
+        let found = incoming.git.try_find_reference(name.as_ref());
+        if let Some(found) = found.map_err(|error| git_error(format!("read {full}"), error))? {
+            return tip(incoming, found);
+        }
+    }
+    let missing = || Error::invalid(format!("'{revision}' is no branch, tag or commit there"));
+    let prefix = gix::hash::Prefix::from_hex(revision).map_err(|_| missing())?;
+    let found = incoming.git.objects.lookup_prefix(prefix, None);
+    let found = found.map_err(|error| git_error(format!("look for {revision}"), error))?;
+    let commit = match found {
+        Some(Ok(id)) => id,
+        Some(Err(())) => {
+            let message = format!("several objects there begin with {revision}");
+            return Err(Error::new(ErrorKind::Ambiguous, message));
+        }
+        None => return Err(missing()),
+    };
+    let commit = incoming.peel(commit)?.commit;
+    let name = commit.to_hex_with_len(SHORT_DIGITS).to_string();
+    Ok(Tip { git_name: commit.to_string(), name, commit })
+}
+
+fn tip(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Tip> {
+    let git_name = found.name().as_bstr().to_string();
+    let peeled = follow(found).and_then(|id| incoming.peel(id));
+    let commit = peeled.map_err(|error| error.at(&git_name))?.commit;
+    let name = git_name.splitn(3, '/').nth(2).unwrap_or(&git_name).to_owned();
+    Ok(Tip { git_name, name, commit })
+}
+
+/// Gives the branches names in the session. Those of an export lose the session they had, unless two
+/// would be one; of others the one that HEAD is at is the main one, unless another is called so.
+fn name_branches(incoming: &Incoming, tips: &mut [Tip]) -> Result<()> {
+    let (mut bare, mut exported) = (Vec::new(), HashSet::new());
+    for tip in tips.iter() {
+        let bytes = incoming.read(&tip.commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
+        let facts = trailers::facts(&parse_commit(&bytes, &tip.commit)?);
+        let name = facts.map(|facts| {
+            exported.insert(tip.git_name.clone());
+            let name = original_name(&tip.name);
+            name.strip_prefix(&format!("{}/", facts.session)).map_or(name.clone(), str::to_owned)
+        });
+        bare.push(name.unwrap_or_else(|| tip.name.clone()));
+    }
+    let all: HashSet<&String> = bare.iter().collect();
+    if all.len() == bare.len() {
+        for (tip, name) in tips.iter_mut().zip(bare) {
+            tip.name = name;
+        }
+    }
+    let head = incoming.git.head_name().ok().flatten().map(|name| name.as_bstr().to_string());
+    let head = head.filter(|head| !exported.contains(head));
+    if !tips.iter().any(|tip| tip.name == MAIN_BRANCH)
+        && let Some(tip) = tips.iter_mut().find(|tip| Some(&tip.git_name) == head.as_ref())
+    {
+        MAIN_BRANCH.clone_into(&mut tip.name);
+    }
+    tips.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! LESSONS.md: the lessons of a session as people read and edit them. Specified in
+//! `docs/formats/lessons.md`.
+//!
+//! The file says which lessons it was written from. What somebody changed in it, compared with these,
+//! is what reading it back changes: a lesson that was learned meanwhile stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use turntree::error::{Error, ErrorKind, Result};
+use turntree::object::ObjectId;
+
+use super::{Lesson, Lessons, NEW, is_key};
+
+/// Longest file, in bytes.
+pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
+
+const TITLE: &str = "# Lessons";
+const MARK: &str = "<!-- turntree lessons, version 1, written from ";
+const MARK_END: &str = " -->";
+const NOTHING: &str = "nothing";
+const HEADING: &str = "## ";
+const OPEN: &str = "```json";
+const CLOSE: &str = "```";
+
+/// A file of lessons.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Document {
+    /// The root of the section that it was written from; `None` for nothing.
+    pub base: Option<ObjectId>,
+    /// The lessons, in the order of the file.
+    pub entries: Vec<DocumentEntry>,
+}
+
+/// A lesson in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DocumentEntry {
+    /// Its key; `None` for a new one.
+    pub key: Option<String>,
+    /// The line of its heading, from 1.
+    pub line: usize,
+    /// The lesson.
+    pub lesson: Lesson,
+}
+
+/// What reading a document back changed: keys of lessons.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Merged {
+    /// New ones.
+    pub added: Vec<String>,
+    /// Those that are others now.
+    pub changed: Vec<String>,
+    /// Those that the file has no more, which are deprecated.
+    pub deprecated: Vec<String>,
+}
+
+impl Document {
+    /// The lessons that are not deprecated, as a document.
+    #[must_use]
+    pub fn of(lessons: &Lessons) -> Self {
+        let entry = |(key, lesson): (&str, &Lesson)| DocumentEntry {
+            key: Some(key.to_owned()),
+            line: 0,
+            lesson: lesson.clone(),
+        };
+        let kept = lessons.iter().filter(|(_, lesson)| !lesson.deprecated);
+        Self { base: lessons.section(), entries: kept.map(entry).collect() }
+    }
+
+    /// The bytes of the file. Lessons are in the order of their turns, then of time, then of keys, so
+    /// the place of one does not depend on what is edited; new ones come last.
+    ///
+    /// # Errors
+    /// As [`Lesson::to_json`].
+    pub fn to_text(&self) -> Result<String> {
+        let base = self.base.map_or_else(|| NOTHING.to_owned(), |id| id.to_string());
+        let mut text = format!("{TITLE}\n\n{MARK}{base}{MARK_END}\n");
+        let mut entries: Vec<&DocumentEntry> = self.entries.iter().collect();
+        entries.sort_by_key(|DocumentEntry { key, lesson, .. }| {
+            (key.is_none(), lesson.turn_id, lesson.captured_at, key)
+        });
+        for DocumentEntry { key, lesson, .. } in entries {
+            lesson.to_json()?;
+            let json = serde_json::to_string_pretty(lesson)
+                .map_err(|source| Error::invalid("a lesson").with_source(source))?;
+            let key = key.as_deref().unwrap_or(NEW);
+            let _ = write!(text, "\n{HEADING}{key}\n\n{OPEN}\n{json}\n{CLOSE}\n");
+        }
+        Ok(text)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// `InvalidInput` naming the line, for anything but the title, the line that says where it is
+    /// from, and headings with one block of JSON each; `LimitExceeded` for a file over
+    /// [`MAX_DOCUMENT_BYTES`].
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > MAX_DOCUMENT_BYTES {
+            let (limit, found) = (MAX_DOCUMENT_BYTES as u64, text.len() as u64);
+            return Err(Error::limit("bytes of a file of lessons", limit, found));
+        }
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut lines = Lines { lines: text.lines().collect(), at: 0 };
+        if lines.next_text() != Some(TITLE) {
+            return Err(lines.refuse(&format!("'{TITLE}'")));
+        }
+        let Some(base) = lines.next_text().and_then(base) else {
+            return Err(lines.refuse(&format!("'{MARK}...{MARK_END}', as it was written")));
+        };
+        let (mut entries, mut known) = (Vec::new(), BTreeMap::new());
+        while let Some(heading) = lines.next_text() {
+            let line = lines.at;
+            let key = heading.strip_prefix(HEADING).map(str::trim);
+            let key = key.filter(|key| *key == NEW || is_key(key));
+            let Some(key) = key else {
+                return Err(lines.refuse(&format!("'{HEADING}' and the id of a lesson or '{NEW}'")));
+            };
+            let key = (key != NEW).then(|| key.to_owned());
+            if let Some(first) = key.clone().and_then(|key| known.insert(key, line)) {
+                let twice = format!("line {line}: this lesson is there already, in line {first}");
+                return Err(Error::invalid(twice));
+            }
+            entries.push(DocumentEntry { key, line, lesson: lines.block()? });
+        }
+        Ok(Self { base, entries })
+    }
+
+    /// What was changed in the file since it was written from `base`, made in `lessons`. A new lesson
+    /// that says neither when nor in which turn it was learned is of `turn` and of `now_millis`.
+    ///
+    /// # Errors
+    /// `InvalidInput` naming the line of a lesson with a field that is unknown and was not there
+    /// before; `Conflict` naming the line or id of one that was changed in the store as well. `lessons`
+    /// is then of no use.
+    pub fn merge_into(
+        &self,
+        lessons: &mut Lessons,
+        base: &Lessons,
+        turn: u64,
+        now_millis: i64,
+    ) -> Result<Merged> {
+        let mut merged = Merged::default();
+        for DocumentEntry { key, line, lesson } in &self.entries {
+            let at = |error: Error| error.at(format_args!("line {line}"));
+            let old = key.as_ref().and_then(|key| base.get(key));
+            let is_known = |name: &&String| old.is_some_and(|old| old.other.contains_key(*name));
+            if lesson.other.keys().any(|name| !is_known(&name)) {
+                return Err(at(Error::invalid("a lesson has no field of this name")));
+            }
+            if old == Some(lesson) {
+                continue;
+            }
+            let mut lesson = lesson.clone();
+            if old.is_none() {
+                let is_undated = lesson.turn_id == 0 && lesson.captured_at == 0;
+                (lesson.turn_id, lesson.captured_at) = if is_undated {
+                    (turn, now_millis)
+                } else {
+                    (lesson.turn_id, lesson.captured_at)
+                };
+            }
+            let Some(key) = key else {
+                merged.added.push(lessons.add(lesson).map_err(at)?.key);
+                continue;
+            };
+            let current = lessons.get(key);
+            if current == Some(&lesson) {
+                continue;
+            }
+            if current != old {
+                return Err(at(changed_twice()));
+            }
+            let list = if old.is_none() { &mut merged.added } else { &mut merged.changed };
+            list.push(key.clone());
+            lessons.set(key, lesson).map_err(at)?;
+        }
+        let left: BTreeSet<&str> =
+            self.entries.iter().filter_map(|entry| entry.key.as_deref()).collect();
+        let is_gone = |(key, old): &(&str, &Lesson)| !old.deprecated && !left.contains(key);
+        for (key, old) in base.iter().filter(is_gone) {
+            match lessons.get(key) {
+                Some(current) if current == old => {
+                    lessons.set(key, Lesson { deprecated: true, ..old.clone() })?;
+                    merged.deprecated.push(key.to_owned());
+                }
+                Some(current) if current.deprecated => {}
+                _ => return Err(changed_twice().at(format_args!("lesson {key}"))),
+            }
+        }
+        Ok(merged)
+    }
+}
+
+fn changed_twice() -> Error {
+    let twice = "it was changed in the store too since this file was written from it";
+    Error::new(ErrorKind::Conflict, twice)
+}
+
+/// The section in the line that says where a file is from.
+fn base(line: &str) -> Option<Option<ObjectId>> {
+    let name = line.strip_prefix(MARK)?.strip_suffix(MARK_END)?;
+    if name == NOTHING { Some(None) } else { name.parse().ok().map(Some) }
+}
+
+/// The lines of a file, and how many of them are read.
+struct Lines<'a> {
+    lines: Vec<&'a str>,
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        self.at += 1;
+        self.lines.get(self.at - 1).copied()
+    }
+
+    /// The next line with something in it.
+    fn next_text(&mut self) -> Option<&'a str> {
+        loop {
+            let line = self.next()?.trim_end();
+            if !line.is_empty() {
+                return Some(line);
+            }
+        }
+    }
+
+    /// The lesson in the next block.
+    fn block(&mut self) -> Result<Lesson> {
+        if self.next_text() != Some(OPEN) {
+            return Err(self.refuse(&format!("'{OPEN}'")));
+        }
+        let first = self.at;
+        loop {
+            match self.next() {
+                Some(line) if line.trim_end() == CLOSE => break,
+                Some(_) => {}
+                None => return Err(self.refuse(&format!("'{CLOSE}', the end of the block"))),
+            }
+        }
+        let json = self.lines.get(first..self.at - 1).unwrap_or_default().join("\n");
+        Lesson::from_json(&json)
+            .map_err(|(line, found)| Error::invalid(format!("line {}: {found}", first + line)))
+    }
+
+    /// The error about the line that was read last.
+    fn refuse(&self, expected: &str) -> Error {
+        let found = match self.lines.get(self.at - 1) {
+            Some(_) => "something else",
+            None => "the end",
+        };
+        Error::invalid(format!("line {}: expected {expected}, found {found}", self.at))
+    }
+}

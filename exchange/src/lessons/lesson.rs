@@ -1,0 +1,347 @@
+//! One lesson: its fields, its JSON, and what may stand in them.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectId};
+
+/// Longest lesson, in bytes of its JSON.
+pub const MAX_LESSON_BYTES: usize = 16 << 10;
+
+/// What a lesson is about, in the order of the prompt.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum LessonKind {
+    /// How to do the work.
+    #[default]
+    Semantic,
+    /// A circle that the agent went in.
+    Spiral,
+    /// What failed below it, and what worked instead.
+    Infrastructure,
+    /// What it takes.
+    Budget,
+}
+
+impl LessonKind {
+    /// Every kind, in the order of the prompt.
+    pub const ALL: [Self; 4] = [Self::Semantic, Self::Spiral, Self::Infrastructure, Self::Budget];
+
+    /// The name in JSON and for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Semantic => "semantic",
+            Self::Spiral => "spiral",
+            Self::Infrastructure => "infrastructure",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+impl FromStr for LessonKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("expected a kind of lesson, one of {names}"))
+        })
+    }
+}
+
+/// How something failed: the code of a status, or words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum FailedWith {
+    /// A code.
+    Code(i64),
+    /// Words.
+    Text(String),
+}
+
+impl fmt::Display for FailedWith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => code.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// A lesson. Its JSON has the fields in this order, under the names of open-codesign's proposal, and
+/// leaves out those without a value.
+#[derive(Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lesson {
+    /// What it is about.
+    #[serde(rename = "type")]
+    pub kind: LessonKind,
+    /// The turn in which it was learned.
+    pub turn_id: u64,
+    /// The tool that it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mistake_pattern: Option<String>,
+    /// What to do instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correct_pattern: Option<String>,
+    /// The kind of thing that the tool works on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
+    /// The model that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_model: Option<String>,
+    /// The model that took over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_model: Option<String>,
+    /// How the first one failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_with: Option<FailedWith>,
+    /// Whether what came instead worked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<bool>,
+    /// How often that happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The kind of task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_category: Option<String>,
+    /// How many tokens were left, by an estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_tokens_remaining: Option<i64>,
+    /// When, in milliseconds since the Unix epoch.
+    pub captured_at: i64,
+    /// For how many turns it counts after the one in which it was learned; `None` for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_after_turns: Option<u64>,
+    /// Whether it never expires and goes into every prompt.
+    pub pinned: bool,
+    /// Whether it counts no more. No lesson is ever deleted.
+    pub deprecated: bool,
+    /// A word of a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_note: Option<String>,
+    /// The branch that was given up, as `session/branch`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub abandoned_branch: Option<String>,
+    /// The newest commit there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub abandoned_commit: Option<String>,
+    /// Fields that turntree does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// Lessons are what agents and people said: their length alone is for logs.
+impl fmt::Debug for Lesson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, turn) = (self.kind.name(), self.turn_id);
+        write!(
+            f,
+            "Lesson({kind}, turn {turn}, {} bytes)",
+            self.to_json().map_or(0, |json| json.len())
+        )
+    }
+}
+
+impl Lesson {
+    /// Whether it counts in a coming call in the turn `turn`: it is not deprecated, and it is pinned or
+    /// has not expired.
+    #[must_use]
+    pub fn is_live(&self, turn: u64) -> bool {
+        let age = turn.saturating_sub(self.turn_id);
+        let has_expired = self.expires_after_turns.is_some_and(|turns| age > turns);
+        !self.deprecated && (self.pinned || !has_expired)
+    }
+
+    /// Its JSON, on one line.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it says nothing, or not what its kind needs; `LimitExceeded` when it is
+    /// longer than [`MAX_LESSON_BYTES`].
+    pub fn to_json(&self) -> Result<String> {
+        self.check()?;
+        let json = serde_json::to_string(self)
+            .map_err(|source| Error::invalid("a lesson").with_source(source))?;
+        let (limit, found) = (MAX_LESSON_BYTES as u64, json.len() as u64);
+        if found > limit { Err(Error::limit("bytes of a lesson", limit, found)) } else { Ok(json) }
+    }
+
+    /// The lesson in a JSON object. Errors name the line within `json`.
+    pub(super) fn from_json(json: &str) -> Result<Self, (usize, String)> {
+        if !json.trim_start().starts_with('{') {
+            return Err((1, "expected a JSON object".to_owned()));
+        }
+        let mut fields = Fields::read(json)?;
+        let last = json.trim_end().lines().count().max(1);
+        if !fields.has("type") {
+            return Err((last, "expected a field type".to_owned()));
+        }
+        let (number, flag) = ("a number from 0 on", "true or false");
+        let lesson = Self {
+            kind: fields.take("type", "semantic, spiral, infrastructure or budget")?,
+            turn_id: fields.take("turnId", number)?,
+            tool_name: fields.text("toolName")?,
+            mistake_pattern: fields.text("mistakePattern")?,
+            correct_pattern: fields.text("correctPattern")?,
+            artifact_type: fields.text("artifactType")?,
+            from_model: fields.text("fromModel")?,
+            to_model: fields.text("toModel")?,
+            failed_with: fields.take("failedWith", "a code or text")?,
+            succeeded: fields.take("succeeded", flag)?,
+            count: fields.take("count", number)?,
+            task_category: fields.text("taskCategory")?,
+            estimated_tokens_remaining: fields.take("estimatedTokensRemaining", "a number")?,
+            captured_at: fields.take("capturedAt", "milliseconds")?,
+            expires_after_turns: fields.take("expiresAfterTurns", number)?,
+            pinned: fields.take("pinned", flag)?,
+            deprecated: fields.take("deprecated", flag)?,
+            user_note: fields.text("userNote")?,
+            abandoned_branch: fields.text("abandonedBranch")?,
+            abandoned_commit: fields.text("abandonedCommit")?,
+            other: Map::new(),
+        };
+        let mut other = Map::new();
+        for name in fields.fields.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            other.insert(name.clone(), fields.take(&name, "a value")?);
+        }
+        let lesson = Self { other, ..lesson };
+        lesson.to_json().map_err(|error| (last, error.to_string()))?;
+        Ok(lesson)
+    }
+
+    /// Whether two lessons are one.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.identity() == other.identity()
+    }
+
+    /// What names it, besides its kind.
+    fn identity(&self) -> [&str; 5] {
+        let fields = match self.kind {
+            LessonKind::Infrastructure => [&self.from_model, &self.to_model, &None, &None, &None],
+            _ => [
+                &self.mistake_pattern,
+                &self.correct_pattern,
+                &self.tool_name,
+                &self.artifact_type,
+                &self.task_category,
+            ],
+        };
+        fields.map(|field| field.as_deref().unwrap_or_default())
+    }
+
+    /// What it is known by: equal for two that are one.
+    pub(super) fn digest(&self) -> ObjectId {
+        let identity = format!("{}\0{}", self.kind.name(), self.identity().join("\0"));
+        ObjectId::of(Kind::Blob, identity.as_bytes())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.kind == LessonKind::Infrastructure {
+            return match (&self.from_model, &self.to_model) {
+                (Some(_), Some(_)) => Ok(()),
+                _ => {
+                    Err(Error::invalid("a lesson about infrastructure needs fromModel and toModel"))
+                }
+            };
+        }
+        let texts = [&self.mistake_pattern, &self.correct_pattern, &self.user_note];
+        let says_something = texts.into_iter().flatten().any(|text| !text.trim().is_empty());
+        if says_something || self.estimated_tokens_remaining.is_some() {
+            return Ok(());
+        }
+        Err(Error::invalid("a lesson needs mistakePattern, correctPattern or userNote"))
+    }
+}
+
+/// The fields of an object as they stand in its text.
+struct Fields<'a> {
+    json: &'a str,
+    fields: Vec<(String, &'a RawValue)>,
+}
+
+impl<'a> Fields<'a> {
+    fn read(json: &'a str) -> Result<Self, (usize, String)> {
+        let Pairs(fields) = serde_json::from_str(json).map_err(|error| {
+            let text = error.to_string();
+            let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+            (error.line().max(1), text.to_owned())
+        })?;
+        let mut names = HashSet::new();
+        let twice = fields.iter().find(|(name, _)| !names.insert(name.as_str()));
+        let fields = Self { json, fields: fields.clone() };
+        match twice {
+            Some((_, value)) => Err((fields.line(value), "a field is there twice".to_owned())),
+            None => Ok(fields),
+        }
+    }
+
+    /// The line of a value.
+    fn line(&self, value: &RawValue) -> usize {
+        let start = value.get().as_ptr().addr().saturating_sub(self.json.as_ptr().addr());
+        1 + self.json.get(..start).map_or(0, |before| before.matches('\n').count())
+    }
+
+    /// Takes a field; one that is missing has no value. What is wrong with one may be content, and is
+    /// not told.
+    fn take<T: DeserializeOwned + Default>(
+        &mut self,
+        name: &str,
+        expected: &str,
+    ) -> Result<T, (usize, String)> {
+        let Some(at) = self.fields.iter().position(|(found, _)| found == name) else {
+            return Ok(T::default());
+        };
+        let (_, value) = self.fields.remove(at);
+        serde_json::from_str(value.get())
+            .map_err(|_| (self.line(value), format!("expected {name}: {expected}")))
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>, (usize, String)> {
+        self.take(name, "text")
+    }
+
+    /// Whether there is such a field.
+    fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(found, _)| found == name)
+    }
+}
+
+/// The fields of an object, those of one name too.
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Pairs<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Pairs<'de>, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Pairs(fields))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}

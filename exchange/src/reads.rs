@@ -1,0 +1,214 @@
+//! What an agent has read and must read again: files that are not what their digests say.
+//!
+//! A framework records the SHA-256 of what an agent has read, and lets it edit a file only as long as
+//! that is what the file holds. A recorded path is absolute, or relative to the workspace; one inside
+//! the recorded working directory is looked for at the same place of this workspace.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use turntree::context::{Context, agent_section};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectSource};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Extensions of documents, of which agents read a converted text: no file has its digest.
+const CONVERTED: [&str; 9] = ["pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "rtf"];
+
+/// What came of looking at everything that was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Files that were looked at.
+    pub checked: u64,
+    /// Those that must be read again, by agent and path.
+    pub stale: Vec<Stale>,
+}
+
+/// A file that must be read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stale {
+    /// The agent that has read it.
+    pub agent: String,
+    /// The path as it is recorded.
+    pub path: String,
+    /// Why.
+    pub reason: StaleReason,
+}
+
+/// Why a file must be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StaleReason {
+    /// It holds something else.
+    Changed,
+    /// It is not there, or is no file any more.
+    Gone,
+    /// It cannot be read.
+    Unreadable,
+    /// What was read is a text made from it, so nothing can be said.
+    Converted,
+}
+
+impl StaleReason {
+    /// The name in JSON and for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+            Self::Unreadable => "unreadable",
+            Self::Converted => "converted",
+        }
+    }
+}
+
+/// Looks at every file that `agent`, or any agent, has read. Cost: reads all of them once.
+///
+/// # Errors
+/// What reading the context reports. What is wrong with a file is its reason.
+pub fn check_reads(
+    source: &dyn ObjectSource,
+    context: &Context,
+    workspace: &Path,
+    agent: Option<&str>,
+) -> Result<Reads> {
+    let meta = context.map(source, "meta")?;
+    let cwd = match meta.get(source, b"cwd")? {
+        Some(item) => {
+            let bytes = source.read_as(Kind::Blob, &item.link.id)?;
+            Some(PathBuf::from(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        None => None,
+    };
+    let mut reads = Reads::default();
+    for name in context.agents(source)? {
+        if agent.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let map = context.map(source, &agent_section(&name, "reads")?)?;
+        for entry in map.iter(source) {
+            let (path, item) = entry?;
+            let path = String::from_utf8_lossy(&path).into_owned();
+            let digest = source.read_as(Kind::Blob, &item.link.id)?;
+            reads.checked += 1;
+            let place = place_of(&path, workspace, cwd.as_deref());
+            if let Some(reason) = check(&place, &digest) {
+                reads.stale.push(Stale { agent: name.clone(), path, reason });
+            }
+        }
+    }
+    Ok(reads)
+}
+
+/// Where a recorded path is now.
+fn place_of(path: &str, workspace: &Path, cwd: Option<&Path>) -> PathBuf {
+    let inside = cwd.filter(|cwd| cwd.is_absolute());
+    match inside.and_then(|cwd| Path::new(path).strip_prefix(cwd).ok()) {
+        Some(relative) => workspace.join(relative),
+        // An absolute path takes the place of the workspace.
+        None => workspace.join(path),
+    }
+}
+
+fn check(place: &Path, digest: &[u8]) -> Option<StaleReason> {
+    // Looked at first: opening a pipe would wait for a writer.
+    match place.metadata() {
+        Ok(found) if found.is_file() => {}
+        Ok(_) => return Some(StaleReason::Gone),
+        Err(error) => return Some(reason_of(&error)),
+    }
+    let found = match digest_of(place) {
+        Ok(found) => found,
+        Err(error) => return Some(reason_of(&error)),
+    };
+    if found.as_bytes().eq_ignore_ascii_case(digest) {
+        return None;
+    }
+    let extension = place.extension().map(|name| name.to_string_lossy().to_lowercase());
+    let is_converted = extension.is_some_and(|name| CONVERTED.contains(&name.as_str()));
+    Some(if is_converted { StaleReason::Converted } else { StaleReason::Changed })
+}
+
+fn reason_of(error: &io::Error) -> StaleReason {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StaleReason::Gone,
+        _ => StaleReason::Unreadable,
+    }
+}
+
+/// The SHA-256 of a file, in lower-case hex.
+fn digest_of(place: &Path) -> io::Result<String> {
+    let (mut file, mut hash) = (File::open(place)?, Sha256::new());
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(0) => return Ok(format!("{:x}", hash.finalize())),
+            Ok(length) => hash.update(chunk.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::context::Builder;
+    use turntree::object::Memory;
+
+    use super::*;
+
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+    fn stale(recorded: &[(&str, &str)], workspace: &Path, cwd: Option<&str>) -> Vec<String> {
+        let (mut objects, mut builder) = (Memory::new(), Builder::new());
+        for (path, digest) in recorded {
+            let digest = Some((*digest).to_owned().into());
+            builder.set_entry(&mut objects, "agents/lead/reads", path, digest).unwrap();
+        }
+        if let Some(cwd) = cwd {
+            let cwd = Some(cwd.to_owned().into());
+            builder.set_entry(&mut objects, "meta", "cwd", cwd).unwrap();
+        }
+        let tree = builder.write(&mut objects).unwrap();
+        let context = Context::open(&objects, &tree).unwrap();
+        let reads = check_reads(&objects, &context, workspace, None).unwrap();
+        assert_eq!(reads.checked, recorded.len() as u64);
+        assert_eq!(check_reads(&objects, &context, workspace, Some("x")).unwrap().checked, 0);
+        reads.stale.iter().map(|stale| format!("{} {}", stale.path, stale.reason.name())).collect()
+    }
+
+    #[test]
+    fn what_differs_or_is_gone_must_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (name, content) in [("same", ""), ("other", "x"), ("paper.pdf", "x")] {
+            std::fs::write(root.join(name), content).unwrap();
+        }
+        std::fs::create_dir(root.join("folder")).unwrap();
+        let upper = EMPTY.to_uppercase();
+        let recorded = [
+            ("folder", EMPTY),
+            ("gone", EMPTY),
+            ("other", EMPTY),
+            ("paper.pdf", EMPTY),
+            ("same", upper.as_str()),
+            ("same/below", EMPTY),
+        ];
+        let expected =
+            ["folder gone", "gone gone", "other changed", "paper.pdf converted", "same/below gone"];
+        assert_eq!(stale(&recorded, root, None), expected);
+    }
+
+    #[test]
+    fn a_path_of_another_place_is_looked_for_in_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("same"), "").unwrap();
+        let absolute = folder.path().join("same").display().to_string();
+        let recorded = [("/srv/app/same", EMPTY), (absolute.as_str(), EMPTY)];
+        assert_eq!(stale(&recorded[..1], folder.path(), None), ["/srv/app/same gone"]);
+        assert!(stale(&recorded, folder.path(), Some("/srv/app")).is_empty());
+    }
+}

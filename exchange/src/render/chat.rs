@@ -1,0 +1,338 @@
+//! A conversation in the forms of the chat interfaces of OpenAI and Anthropic, ready to be sent.
+//!
+//! What neither interface takes is left out: thoughts, whose signatures are not kept, and ids of
+//! messages. `docs/formats/exports.md` says what becomes of calls without results.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use serde_json::{Map, Value, json};
+use turntree::context::Context;
+use turntree::error::{Error, Result};
+use turntree::object::ObjectSource;
+
+use super::speech::{Answer, Call, Said, Speech, Speeches};
+use crate::json::value;
+use crate::picture::{PICTURE, Picture, PictureContent};
+use crate::view::ToolResult;
+
+/// What stands for a result that never came.
+const NO_RESULT: &str = "[no result: the tool call was interrupted]";
+
+/// What leads a result whose call is not there.
+const STRAY: &str = "[result of a tool call that is not here]";
+
+/// What is said before a conversation that begins with an answer.
+const BEGINNING: &str = "[the conversation begins here]";
+
+/// Pictures that the Anthropic interface takes.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Writes the conversation of `agent` as `{"messages": [...]}` of the OpenAI chat completions.
+///
+/// # Errors
+/// `InvalidInput` for a bad agent name, `Io` when `out` refuses, else what reading reports.
+pub fn export_openai(
+    source: &dyn ObjectSource,
+    context: &Context,
+    agent: &str,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let mut list = Elements::begin(out, "{\"messages\": [")?;
+    for speech in Speeches::of(source, context, agent)? {
+        match speech? {
+            Speech::System(said) => {
+                list.add(&json!({"role": "system", "content": said.text}))?;
+            }
+            Speech::User(said) => openai_said(&mut list, &said)?,
+            Speech::Answer(answer) => {
+                openai_answer(&mut list, &answer)?;
+                let strays = Said { strays: answer.said.strays, ..Said::default() };
+                openai_said(&mut list, &strays)?;
+            }
+        }
+    }
+    list.end("]}\n")
+}
+
+fn openai_said(list: &mut Elements<'_>, said: &Said) -> Result<()> {
+    for stray in &said.strays {
+        list.add(&json!({"role": "user", "content": note(stray)}))?;
+    }
+    match said.text.trim().is_empty() && said.pictures.is_empty() {
+        true => Ok(()),
+        false => list.add(&json!({"role": "user", "content": openai_content(said)})),
+    }
+}
+
+/// What stands for a result without its call.
+fn note(stray: &ToolResult) -> String {
+    format!("{STRAY}\n{}", stray.text)
+}
+
+fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
+    if answer.calls.is_empty() && answer.said.text.is_empty() {
+        return Ok(());
+    }
+    let content = Some(&answer.said.text).filter(|text| !text.is_empty());
+    let calls: Vec<Value> = answer.calls.iter().map(openai_call).collect();
+    list.add(&match calls.is_empty() {
+        true => json!({"role": "assistant", "content": content}),
+        false => json!({"role": "assistant", "content": content, "tool_calls": calls}),
+    })?;
+    let mut shown = Vec::new();
+    for call in &answer.calls {
+        let text = call.result.as_ref().map_or(NO_RESULT, |result| &result.text);
+        list.add(&json!({"role": "tool", "tool_call_id": call.id, "content": text}))?;
+        // A result is text there: its pictures come behind all results of the answer.
+        let pictures = call.result.iter().flat_map(|result| &result.pictures);
+        for picture in pictures.filter_map(openai_picture) {
+            let text = format!("[image of the result of {}]", call.id);
+            shown.extend([json!({"type": "text", "text": text}), picture]);
+        }
+    }
+    match shown.is_empty() {
+        true => Ok(()),
+        false => list.add(&json!({"role": "user", "content": shown})),
+    }
+}
+
+fn openai_call(call: &Call) -> Value {
+    let arguments = Value::Object(arguments(&call.arguments)).to_string();
+    let function = json!({"name": call.name, "arguments": arguments});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+fn openai_content(said: &Said) -> Value {
+    if !said.pictures.iter().any(|picture| openai_picture(picture).is_some()) {
+        return said.text.clone().into();
+    }
+    let text = |text: &str| json!({"type": "text", "text": text});
+    parts(&said.text, &said.pictures, text, openai_picture).into()
+}
+
+fn openai_picture(picture: &Picture) -> Option<Value> {
+    let url = match &picture.content {
+        PictureContent::Inline { media, base64 } => format!("data:{media};base64,{base64}"),
+        PictureContent::Address(address) => address.clone(),
+    };
+    Some(json!({"type": "image_url", "image_url": {"url": url}}))
+}
+
+/// Writes the conversation of `agent` as `{"system", "messages", "tools"}` of the Anthropic messages.
+///
+/// # Errors
+/// `InvalidInput` for a bad agent name, `Io` when `out` refuses, else what reading reports.
+pub fn export_anthropic(
+    source: &dyn ObjectSource,
+    context: &Context,
+    agent: &str,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let mut system = String::new();
+    for speech in Speeches::of(source, context, agent)? {
+        let Speech::System(said) = speech? else { break };
+        system.push_str(if system.is_empty() { "" } else { "\n\n" });
+        system.push_str(&said.text);
+    }
+    let head = match system.is_empty() {
+        true => "{\"messages\": [".to_owned(),
+        false => format!("{{\"system\": {},\n\"messages\": [", Value::from(system)),
+    };
+    let list = Elements::begin(out, &head)?;
+    let mut turns = Turns { list, held: None, tools: BTreeSet::new() };
+    let mut has_begun = false;
+    for speech in Speeches::of(source, context, agent)? {
+        match speech? {
+            Speech::System(_) if !has_begun => {}
+            Speech::System(said) | Speech::User(said) => {
+                has_begun = true;
+                turns.said(&said)?;
+            }
+            Speech::Answer(answer) => {
+                if !has_begun {
+                    turns.say("user", anthropic_content(BEGINNING, &[]))?;
+                }
+                has_begun = true;
+                turns.answer(&answer)?;
+                turns.said(&Said { strays: answer.said.strays, ..Said::default() })?;
+            }
+        }
+    }
+    turns.end()
+}
+
+/// Messages of the Anthropic interface, in which roles take turns.
+struct Turns<'a> {
+    list: Elements<'a>,
+    /// The last message, which may go on.
+    held: Option<(&'static str, Vec<Value>)>,
+    tools: BTreeSet<String>,
+}
+
+impl Turns<'_> {
+    fn say(&mut self, role: &'static str, mut content: Vec<Value>) -> Result<()> {
+        if content.is_empty() {
+            return Ok(());
+        }
+        match &mut self.held {
+            Some((held, before)) if *held == role => {
+                before.append(&mut content);
+                Ok(())
+            }
+            _ => match self.held.replace((role, content)) {
+                Some(held) => self.write(held),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn said(&mut self, said: &Said) -> Result<()> {
+        for stray in &said.strays {
+            self.say("user", anthropic_content(&note(stray), &[]))?;
+        }
+        self.say("user", anthropic_content(&said.text, &said.pictures))
+    }
+
+    fn answer(&mut self, answer: &Answer) -> Result<()> {
+        let mut content = anthropic_content(&answer.said.text, &[]);
+        let mut results = Vec::new();
+        for call in &answer.calls {
+            self.tools.insert(call.name.clone());
+            let input = arguments(&call.arguments);
+            content.push(
+                json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}),
+            );
+            results.push(anthropic_result(call));
+        }
+        self.say("assistant", content)?;
+        self.say("user", results)
+    }
+
+    fn write(&mut self, (role, content): (&'static str, Vec<Value>)) -> Result<()> {
+        self.list.add(&json!({"role": role, "content": content}))
+    }
+
+    fn end(mut self) -> Result<()> {
+        if let Some((role, mut content)) = self.held.take() {
+            if role == "assistant" {
+                trim_end(&mut content);
+            }
+            self.write((role, content))?;
+        }
+        let tool = |name: &String| json!({"name": name, "input_schema": {"type": "object"}});
+        let tools: Vec<Value> = self.tools.iter().map(tool).collect();
+        match tools.is_empty() {
+            true => self.list.end("]}\n"),
+            false => self.list.end(&format!("],\n\"tools\": {}}}\n", Value::from(tools))),
+        }
+    }
+}
+
+/// The interface takes no answer at the end that ends in white space.
+fn trim_end(content: &mut [Value]) {
+    if let Some(text) = content.last_mut().and_then(|block| block.get_mut("text")) {
+        *text = text.as_str().unwrap_or_default().trim_end().into();
+    }
+}
+
+fn anthropic_result(call: &Call) -> Value {
+    let (content, is_error) = match &call.result {
+        Some(result) => (anthropic_content(&result.text, &result.pictures), result.is_error),
+        None => (anthropic_content(NO_RESULT, &[]), true),
+    };
+    match is_error {
+        false => json!({"type": "tool_result", "tool_use_id": call.id, "content": content}),
+        true => {
+            json!({"type": "tool_result", "tool_use_id": call.id, "content": content, "is_error": true})
+        }
+    }
+}
+
+fn anthropic_content(text: &str, pictures: &[Picture]) -> Vec<Value> {
+    let text_block = |text: &str| json!({"type": "text", "text": text});
+    parts(text, pictures, text_block, anthropic_picture)
+}
+
+fn anthropic_picture(picture: &Picture) -> Option<Value> {
+    let source = match &picture.content {
+        PictureContent::Inline { media, base64 } if PICTURES.contains(&&**media) => {
+            json!({"type": "base64", "media_type": media, "data": base64})
+        }
+        PictureContent::Inline { .. } => return None,
+        PictureContent::Address(address) => json!({"type": "url", "url": address}),
+    };
+    Some(json!({"type": "image", "source": source}))
+}
+
+/// A text cut where its pictures stand. A picture that is not taken stays what it is in the text, and
+/// a text of white space alone is left out.
+fn parts(
+    text: &str,
+    pictures: &[Picture],
+    as_text: impl Fn(&str) -> Value,
+    as_picture: impl Fn(&Picture) -> Option<Value>,
+) -> Vec<Value> {
+    let mut parts = Vec::new();
+    let mut rest = (0, text);
+    let add_text = |parts: &mut Vec<Value>, text: &str| {
+        if !text.trim().is_empty() {
+            parts.push(as_text(text));
+        }
+    };
+    for picture in pictures {
+        let Some(block) = as_picture(picture) else { continue };
+        let Some((before, after)) =
+            picture.at.checked_sub(rest.0).and_then(|at| rest.1.split_at_checked(at))
+        else {
+            continue;
+        };
+        add_text(&mut parts, before.trim_end_matches('\n'));
+        parts.push(block);
+        let after = after.strip_prefix(PICTURE).unwrap_or(after);
+        let after = after.strip_prefix('\n').unwrap_or(after);
+        rest = (text.len() - after.len(), after);
+    }
+    add_text(&mut parts, rest.1);
+    parts
+}
+
+/// The arguments of a call as an object, which both interfaces ask for.
+pub(super) fn arguments(input: &str) -> Map<String, Value> {
+    match value(input.as_bytes()) {
+        Some(Value::Object(fields)) => fields,
+        _ if input.trim().is_empty() => Map::new(),
+        other => {
+            let plain = other.unwrap_or_else(|| input.into());
+            Map::from_iter([("input".to_owned(), plain)])
+        }
+    }
+}
+
+/// An array that is written element by element, one a line.
+pub(super) struct Elements<'a> {
+    out: &'a mut dyn Write,
+    is_first: bool,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn begin(out: &'a mut dyn Write, head: &str) -> Result<Self> {
+        let mut elements = Self { out, is_first: true };
+        elements.text(head)?;
+        Ok(elements)
+    }
+
+    pub(super) fn add(&mut self, element: &Value) -> Result<()> {
+        let separator = if std::mem::take(&mut self.is_first) { "\n" } else { ",\n" };
+        self.text(&format!("{separator}{element}"))
+    }
+
+    pub(super) fn end(mut self, tail: &str) -> Result<()> {
+        self.text("\n")?;
+        self.text(tail)
+    }
+
+    fn text(&mut self, text: &str) -> Result<()> {
+        self.out.write_all(text.as_bytes()).map_err(|error| Error::io("write the export", error))
+    }
+}

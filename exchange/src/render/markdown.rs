@@ -1,0 +1,148 @@
+//! A transcript to read: a heading a turn, what was said in it, and files folded.
+//!
+//! What others wrote cannot end the place where it stands; see `escape`.
+
+use std::io::Write;
+
+use similar::TextDiff;
+use turntree::context::{MAIN_AGENT, MessageEntry, agent_section};
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::Repository;
+use turntree::tree::Item;
+
+use super::ShowTime;
+use super::escape::{fenced, html, line_of};
+use super::message::{cut, fold, message};
+use super::story::{Changes, Chapter, Entry, Splice, Story};
+
+/// Lines around a change.
+const CONTEXT_LINES: usize = 3;
+
+/// Largest content that is compared line by line, in bytes.
+const MAX_COMPARED_BYTES: usize = 256 << 10;
+
+/// Writes the line of snapshots that ends in `tip` as Markdown, oldest turn first.
+///
+/// # Errors
+/// `Io` when `out` refuses, else what reading reports.
+pub fn export_markdown(
+    repo: &Repository,
+    tip: &ObjectId,
+    show_time: ShowTime<'_>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let newest = repo.commit(tip)?;
+    let mut writing = Writing { source: repo.store(), show_time, out };
+    writing.line(&format!("# {}", line_of(&newest.session)))?;
+    let mut story = Story::of_line(repo, tip)?.peekable();
+    let mut before = None;
+    while let Some(chapter) = story.next() {
+        let chapter = chapter?;
+        let after = match story.peek() {
+            Some(Ok(next)) => Some(next.entry.commit.turn),
+            _ => None,
+        };
+        writing.turn(&chapter, before, after)?;
+        before = Some(chapter.entry.commit.turn);
+    }
+    Ok(())
+}
+
+struct Writing<'a> {
+    source: &'a dyn ObjectSource,
+    show_time: ShowTime<'a>,
+    out: &'a mut dyn Write,
+}
+
+impl Writing<'_> {
+    fn turn(&mut self, chapter: &Chapter, before: Option<u64>, after: Option<u64>) -> Result<()> {
+        let commit = &chapter.entry.commit;
+        let turn = commit.turn;
+        self.line(&format!("\n<a id=\"turn-{turn}\"></a>\n\n## Turn {turn}\n"))?;
+        let link = |to: Option<u64>, word: &str| to.map(|to| format!("[{word}](#turn-{to})"));
+        let mut facts = vec![(self.show_time)(commit.time)];
+        let names = [commit.author.model.as_str(), &commit.author.agent, commit.trigger.name()];
+        facts.extend(names.into_iter().filter(|name| !name.is_empty()).map(line_of));
+        facts.push(format!("`{}`", chapter.entry.id.short(12)));
+        facts.extend(link(before, "turn before"));
+        facts.extend(link(after, "turn after"));
+        self.line(&facts.join(" · "))?;
+        let Some(changes) = &chapter.changes else {
+            return self.line("\nWhat this turn held has expired.");
+        };
+        self.conversations(changes)?;
+        for entry in &changes.entries {
+            self.entry(entry)?;
+        }
+        Ok(())
+    }
+
+    fn conversations(&mut self, changes: &Changes) -> Result<()> {
+        let main = agent_section(MAIN_AGENT, "messages")?;
+        for (section, splices) in &changes.lists {
+            let Some(agent) = section.strip_suffix("/messages") else { continue };
+            if *section != main {
+                let agent = agent.strip_prefix("agents/").unwrap_or(agent);
+                self.line(&format!("\n### {}", line_of(agent)))?;
+            }
+            splices.iter().try_for_each(|splice| self.splice(splice))?;
+        }
+        Ok(())
+    }
+
+    fn splice(&mut self, splice: &Splice) -> Result<()> {
+        let gone = splice.old.end - splice.old.start;
+        if gone > 0 {
+            let messages = if gone == 1 { "message" } else { "messages" };
+            self.line(&format!("\n*{gone} {messages} left the context.*"))?;
+        }
+        for item in &splice.new {
+            let entry = MessageEntry::from_item(item)?;
+            let bytes = self.source.read_as(Kind::Blob, &entry.blob)?;
+            self.line(&message(&entry, &bytes, false))?;
+        }
+        Ok(())
+    }
+
+    /// A file or entry that changed, as a difference.
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        if entry.section == "meta" {
+            return Ok(());
+        }
+        let key = if entry.key.is_empty() { String::new() } else { format!("/{}", entry.key) };
+        let path = html(&format!("{}{key}", entry.section));
+        let (old, new) = (self.content(entry.old.as_ref())?, self.content(entry.new.as_ref())?);
+        let word = match (&entry.old, &entry.new) {
+            (None, _) => "new ",
+            (_, None) => "gone ",
+            _ => "changed ",
+        };
+        let body = match (old, new) {
+            (Some(old), Some(new)) => {
+                let diff = TextDiff::from_lines(&old, &new);
+                let lines = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
+                fenced(&cut(&lines), "diff")
+            }
+            _ => "not text, or too large to show".to_owned(),
+        };
+        self.line(&fold(&format!("{word}<code>{path}</code>"), &body))
+    }
+
+    /// The text of an entry; nothing where there is none to show.
+    fn content(&self, item: Option<&Item>) -> Result<Option<String>> {
+        let Some(item) = item else { return Ok(Some(String::new())) };
+        if item.link.kind != Kind::Blob {
+            return Ok(None);
+        }
+        let bytes = self.source.read_as(Kind::Blob, &item.link.id)?;
+        if bytes.len() > MAX_COMPARED_BYTES || bytes.contains(&0) {
+            return Ok(None);
+        }
+        Ok(std::str::from_utf8(&bytes).ok().map(str::to_owned))
+    }
+
+    fn line(&mut self, text: &str) -> Result<()> {
+        writeln!(self.out, "{text}").map_err(|error| Error::io("write the transcript", error))
+    }
+}

@@ -1,0 +1,38 @@
+//! Sessions for people and for other tools: what is written here is not read back byte for byte.
+//!
+//! | file | job |
+//! |---|---|
+//! | `story` | the snapshots of branches, oldest first, each with what it changed |
+//! | `page`, `page/*.js`, `page/page.css` | one self-contained HTML file: the page and its data |
+//! | `markdown` | a transcript to read, turn by turn |
+//! | `message` | one message as Markdown, in a transcript or a file of its own |
+//! | `escape` | text that cannot leave the place in a document where it stands |
+//! | `document` | a whole context as one JSON document |
+//! | `moment` | when a message was said |
+//! | `speech` | a conversation as the interfaces of models take it: calls with their results |
+//! | `chat`, `atif` | that in the forms of OpenAI and Anthropic, and as an ATIF trajectory |
+//!
+//! The forms are described in `docs/formats/exports.md`.
+
+mod atif;
+mod chat;
+mod document;
+mod escape;
+mod markdown;
+mod message;
+mod moment;
+mod page;
+mod speech;
+mod story;
+
+pub use atif::{Trajectory, export_atif};
+pub use chat::{export_anthropic, export_openai};
+pub use document::{Contents, DOCUMENT_SCHEMA, export_document};
+pub use markdown::export_markdown;
+pub use message::message_markdown;
+pub use page::{Page, PageBranch, export_page};
+
+use turntree::object::Time;
+
+/// Writes a moment for people and programs: RFC 3339, say. The library knows no calendar.
+pub type ShowTime<'a> = &'a dyn Fn(Time) -> String;

@@ -1,0 +1,334 @@
+//! The data of a page: one JSON value a line, led by a letter that says what it is.
+//!
+//! | line | holds |
+//! |---|---|
+//! | `x` | a text: a string, or what is there instead of one that is not shown |
+//! | `m` | a message, as it is viewed |
+//! | `t` | a turn, with what it changed |
+//! | `h` | what the page is about; the last line |
+//!
+//! Texts, messages and turns are counted in the order of their lines, from 0, and named by these
+//! numbers in later lines. So everything is written once, as soon as it is met, and a browser parses
+//! only the lines that it shows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+
+use bytes::Bytes;
+use serde::Serialize;
+use turntree::context::{FileEntry, FileMode, MessageEntry};
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::Repository;
+use turntree::tree::Item;
+
+use super::Page;
+use crate::formats::view;
+use crate::picture::{Picture, PictureContent};
+use crate::render::ShowTime;
+use crate::render::escape::json_in_html;
+use crate::render::story::{Chapter, Entry, Splice, Story};
+use crate::usage;
+
+/// Version of the data.
+const SCHEMA: u32 = 1;
+
+/// Largest file content or value that is shown, in bytes.
+const MAX_TEXT_BYTES: usize = 512 << 10;
+
+/// Largest picture that is shown, in digits of base64.
+const MAX_PICTURE_BYTES: usize = 2 << 20;
+
+/// Pictures that browsers show and that hold no scripts.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Hex digits of ids that are shown.
+const ID_DIGITS: usize = 12;
+
+/// Writes the data of a page.
+pub(super) struct Data<'a> {
+    repo: &'a Repository,
+    out: &'a mut dyn Write,
+    texts: HashMap<ObjectId, usize>,
+    messages: HashMap<(ObjectId, Bytes), usize>,
+    turns: HashMap<ObjectId, usize>,
+}
+
+#[derive(Serialize)]
+struct Header<'a> {
+    schema: u32,
+    title: &'a str,
+    #[serde(rename = "madeBy")]
+    made_by: &'a str,
+    branches: Vec<Branch<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compare: Option<&'a serde_json::value::RawValue>,
+}
+
+#[derive(Serialize)]
+struct Branch<'a> {
+    name: &'a str,
+    tip: usize,
+}
+
+#[derive(Serialize)]
+struct Turn<'a> {
+    id: String,
+    parents: Vec<usize>,
+    turn: u64,
+    session: &'a str,
+    time: String,
+    /// Milliseconds since the Unix epoch.
+    at: i64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    agent: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    model: &'a str,
+    trigger: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    meta: &'a BTreeMap<String, String>,
+    /// Absent when retention has dropped the content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<Change>,
+}
+
+/// By section: position, how many are taken out there, what stands there instead.
+type Lists = BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>;
+
+/// What a turn changed, against the turn `base`.
+#[derive(Serialize)]
+struct Change {
+    base: Option<usize>,
+    lists: Lists,
+    /// Path, text, what the file is, bytes; only the path for a file that is gone.
+    files: Vec<FileChange>,
+    /// Section, key, text.
+    entries: Vec<(String, String, Option<usize>)>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum FileChange {
+    Gone((String,)),
+    Is((String, usize, &'static str, u64)),
+}
+
+/// What stands for a text that is not shown.
+#[derive(Serialize)]
+struct Unshown {
+    bytes: usize,
+    id: String,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct Message {
+    role: &'static str,
+    format: String,
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    text: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    thinking: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<(String, String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    results: Vec<(String, String, bool, Vec<Shown>)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pictures: Vec<Shown>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<(u64, u64)>,
+}
+
+/// A picture: its address, or nothing when it is too large or of a kind that is not shown.
+type Shown = Option<String>;
+
+impl<'a> Data<'a> {
+    pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
+        let (texts, messages, turns) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { repo, out, texts, messages, turns }
+    }
+
+    /// Writes all lines.
+    pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
+        let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
+        for chapter in Story::of(self.repo, &tips)? {
+            self.turn(&chapter?, page.show_time)?;
+        }
+        let branches = page.branches.iter().filter_map(|branch| {
+            Some(Branch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
+        });
+        let compare = page.comparison.map(serde_json::from_str).transpose();
+        let compare = compare.map_err(|error| {
+            Error::invalid("the comparison of a page: expected JSON").with_source(error)
+        })?;
+        let header = Header {
+            schema: SCHEMA,
+            title: page.title,
+            made_by: page.made_by,
+            branches: branches.collect(),
+            compare,
+        };
+        self.line('h', &header)
+    }
+
+    fn turn(&mut self, chapter: &Chapter, show_time: ShowTime<'_>) -> Result<()> {
+        let (entry, commit) = (&chapter.entry, &chapter.entry.commit);
+        let change = match &chapter.changes {
+            Some(changes) => Some(Change {
+                base: changes.base.and_then(|base| self.turns.get(&base).copied()),
+                lists: self.lists(&changes.lists)?,
+                files: self.files(&changes.entries)?,
+                entries: self.entries(&changes.entries)?,
+            }),
+            None => None,
+        };
+        let turn = Turn {
+            id: entry.id.to_string(),
+            parents: entry.parents.iter().filter_map(|id| self.turns.get(id).copied()).collect(),
+            turn: commit.turn,
+            session: &commit.session,
+            time: show_time(commit.time),
+            at: commit.time.micros / 1000,
+            agent: &commit.author.agent,
+            model: &commit.author.model,
+            trigger: commit.trigger.name(),
+            message: &commit.message,
+            meta: &commit.metadata,
+            change,
+        };
+        self.line('t', &turn)?;
+        self.turns.insert(entry.id, self.turns.len());
+        Ok(())
+    }
+
+    fn lists(&mut self, lists: &[(String, Vec<Splice>)]) -> Result<Lists> {
+        let mut written = BTreeMap::new();
+        for (section, splices) in lists {
+            let is_conversation = section.ends_with("/messages");
+            let mut stretches = Vec::new();
+            for splice in splices {
+                let number = |item| match is_conversation {
+                    true => self.message(item),
+                    false => self.text(item),
+                };
+                let new = splice.new.iter().map(number).collect::<Result<_>>()?;
+                stretches.push((splice.old.start, splice.old.end - splice.old.start, new));
+            }
+            written.insert(section.clone(), stretches);
+        }
+        Ok(written)
+    }
+
+    fn files(&mut self, entries: &[Entry]) -> Result<Vec<FileChange>> {
+        let files = entries.iter().filter(|entry| entry.section == FILES);
+        files
+            .map(|change| {
+                let path = change.key.clone();
+                let Some(item) = &change.new else { return Ok(FileChange::Gone((path,))) };
+                let file = FileEntry::from_item(item)?;
+                Ok(FileChange::Is((path, self.text(item)?, mode(file.mode), file.size)))
+            })
+            .collect()
+    }
+
+    fn entries(&mut self, entries: &[Entry]) -> Result<Vec<(String, String, Option<usize>)>> {
+        let entries = entries.iter().filter(|entry| entry.section != FILES);
+        entries
+            .map(|change| {
+                let text = change.new.as_ref().map(|item| self.text(item)).transpose()?;
+                Ok((change.section.clone(), change.key.clone(), text))
+            })
+            .collect()
+    }
+
+    /// The number of a text, which is written now if it is new.
+    fn text(&mut self, item: &Item) -> Result<usize> {
+        let id = item.link.id;
+        if let Some(number) = self.texts.get(&id) {
+            return Ok(*number);
+        }
+        let bytes = match item.link.kind {
+            Kind::Blob => self.repo.store().read_as(Kind::Blob, &id)?,
+            _ => Bytes::new(),
+        };
+        let unshown = |why| Unshown { bytes: bytes.len(), id: id.to_string(), why };
+        match std::str::from_utf8(&bytes) {
+            _ if bytes.len() > MAX_TEXT_BYTES => self.line('x', &unshown("large"))?,
+            Ok(text) if !text.contains('\0') => self.line('x', &text)?,
+            _ => self.line('x', &unshown("binary"))?,
+        }
+        let number = self.texts.len();
+        self.texts.insert(id, number);
+        Ok(number)
+    }
+
+    /// The number of a message, which is written now if it is new.
+    fn message(&mut self, item: &Item) -> Result<usize> {
+        let key = (item.link.id, item.meta.clone());
+        if let Some(number) = self.messages.get(&key) {
+            return Ok(*number);
+        }
+        let entry = MessageEntry::from_item(item)?;
+        let bytes = self.repo.store().read_as(Kind::Blob, &entry.blob)?;
+        let view = view(&entry.media, &bytes);
+        let calls = view.tool_calls.into_iter().map(|call| (call.id, call.name, call.input));
+        let results = view
+            .tool_results
+            .into_iter()
+            .map(|result| (result.call_id, result.text, result.is_error, shown(result.pictures)));
+        let message = Message {
+            role: entry.role.name(),
+            format: entry.media,
+            id: entry.blob.short(ID_DIGITS),
+            origin: entry.origin,
+            text: view.text,
+            thinking: view.thinking,
+            calls: calls.collect(),
+            results: results.collect(),
+            pictures: shown(view.pictures),
+            tokens: usage(&bytes).map(|(_, usage)| (usage.input, usage.output)),
+        };
+        self.line('m', &message)?;
+        let number = self.messages.len();
+        self.messages.insert(key, number);
+        Ok(number)
+    }
+
+    fn line(&mut self, letter: char, value: &impl Serialize) -> Result<()> {
+        let json = serde_json::to_string(value)
+            .map_err(|error| Error::invalid("the data of a page").with_source(error))?;
+        writeln!(self.out, "{letter}{}", json_in_html(&json))
+            .map_err(|error| Error::io("write the page", error))
+    }
+}
+
+/// The section of the workspace.
+const FILES: &str = "files";
+
+fn mode(mode: FileMode) -> &'static str {
+    match mode {
+        FileMode::Regular => "file",
+        FileMode::Executable => "executable",
+        FileMode::Symlink => "link",
+    }
+}
+
+/// Pictures as addresses that hold them.
+fn shown(pictures: Vec<Picture>) -> Vec<Shown> {
+    let digits = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))
+    };
+    let address = |picture: Picture| match picture.content {
+        PictureContent::Inline { media, base64 } => {
+            let is_shown =
+                PICTURES.contains(&&*media) && base64.len() <= MAX_PICTURE_BYTES && digits(&base64);
+            is_shown.then(|| format!("data:{media};base64,{base64}"))
+        }
+        PictureContent::Address(_) => None,
+    };
+    pictures.into_iter().map(address).collect()
+}

@@ -1,0 +1,107 @@
+//! One self-contained HTML file: the branches of a session with their turns, to look at offline.
+//!
+//! The file holds a page, hand-written in `shell.html`, `page.css` and the scripts beside it, and its
+//! data in a block that no browser runs. The page is small and knows nothing; all that stands in
+//! transcripts is data, reaches the document as text nodes only, and a policy in the file forbids
+//! every script but this one and every connection. It has no `style` attribute and no handler in its
+//! markup, so the policy can name its script and its style by their hashes.
+
+mod data;
+
+use std::io::Write;
+
+use sha2::{Digest, Sha256};
+use turntree::error::{Error, Result};
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+
+use self::data::Data;
+use super::ShowTime;
+use super::escape::html;
+use crate::base64;
+
+const SHELL: &str = include_str!("shell.html");
+const STYLE: &str = include_str!("page.css");
+
+/// The parts of the script, in the order in which they need each other.
+const SCRIPTS: [&str; 8] = [
+    include_str!("dom.js"),
+    include_str!("data.js"),
+    include_str!("diff.js"),
+    include_str!("prose.js"),
+    include_str!("map.js"),
+    include_str!("views.js"),
+    include_str!("search.js"),
+    include_str!("app.js"),
+];
+
+/// What a page is about.
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    /// What it is called.
+    pub title: &'a str,
+    /// The lines that it shows, the one that is opened first.
+    pub branches: &'a [PageBranch],
+    /// The branches side by side as JSON, the record that `compare --json` prints; no table without.
+    pub comparison: Option<&'a str>,
+    /// The program and its version, for the foot of the page.
+    pub made_by: &'a str,
+    /// Writes moments.
+    pub show_time: ShowTime<'a>,
+}
+
+/// A line of snapshots in a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageBranch {
+    /// What people call it.
+    pub name: String,
+    /// Its newest snapshot.
+    pub tip: ObjectId,
+}
+
+/// Writes a page about branches to `out`: everything that they go back to, each message and each file
+/// content once.
+///
+/// The same snapshots give the same bytes. Memory is bounded by the ids of what was written and by
+/// what one snapshot changed.
+///
+/// # Errors
+/// `InvalidInput` without a branch, `Io` when `out` refuses, else what reading reports.
+pub fn export_page(repo: &Repository, page: &Page<'_>, out: &mut dyn Write) -> Result<()> {
+    if page.branches.is_empty() {
+        return Err(Error::invalid("a page is about at least one branch"));
+    }
+    let script = script();
+    let written =
+        |result: std::io::Result<()>| result.map_err(|error| Error::io("write the page", error));
+    written(write_head(page.title, &script, out))?;
+    Data::new(repo, out).write(page)?;
+    written(write!(out, "</script>\n<script>{script}</script>\n</body>\n</html>\n"))
+}
+
+fn write_head(title: &str, script: &str, out: &mut dyn Write) -> std::io::Result<()> {
+    let (script, style) = (hash(script), hash(STYLE));
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; \
+         base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"referrer\" content=\"no-referrer\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n{SHELL}\
+         <script type=\"application/json\" id=\"data\">\n",
+        html(title),
+    )
+}
+
+/// All parts in a scope of their own.
+fn script() -> String {
+    format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
+}
+
+/// What a policy calls a script or style.
+fn hash(text: &str) -> String {
+    base64::padded(&Sha256::digest(text.as_bytes()))
+}

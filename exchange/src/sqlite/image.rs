@@ -1,0 +1,265 @@
+//! A database as it is at one moment, with what the log beside it has committed, read at any place.
+//!
+//! SQLite itself would take locks beside a database to read it, and make files for that. Here the
+//! database and its log are only read. Who has it open goes on writing meanwhile: new commits go to
+//! the end of the log, where nobody looks, and only a checkpoint changes what was read already. That
+//! shows in the times of the files, so whoever has read asks [`Image::is_intact`] before believing it.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use turntree::error::{Error, ErrorKind, Result};
+
+use super::log::{HEADER_BYTES, Log};
+
+/// Steps of the machine that all queries may take together, at least, and more for each byte.
+const MIN_STEPS: u64 = 20_000_000;
+const STEPS_PER_BYTE: u64 = 8;
+
+/// Bytes of the header of a database, which has the number of the last change.
+const DATABASE_HEADER_BYTES: usize = 100;
+
+/// What begins a journal that is to be rolled back.
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Where bytes are.
+#[derive(Debug)]
+pub(super) enum Source {
+    Bytes(Bytes),
+    File(File),
+}
+
+impl Source {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File(file) => Ok(file.metadata()?.len()),
+        }
+    }
+
+    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Bytes(bytes) => {
+                let start = usize::try_from(at).unwrap_or(usize::MAX);
+                let rest = bytes.get(start..).unwrap_or_default();
+                let count = rest.len().min(buffer.len());
+                if let (Some(from), Some(to)) = (rest.get(..count), buffer.get_mut(..count)) {
+                    to.copy_from_slice(from);
+                }
+                Ok(count)
+            }
+            Self::File(file) => file.read_at(buffer, at),
+        }
+    }
+
+    /// Fills `buffer`; false when there is less.
+    pub(super) fn fill_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<bool> {
+        while !buffer.is_empty() {
+            match self.read_at(at, buffer) {
+                Ok(0) => return Ok(false),
+                Ok(count) => {
+                    buffer = buffer.get_mut(count..).unwrap_or_default();
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A database at one moment.
+#[derive(Debug)]
+pub(crate) struct Image {
+    database: Source,
+    log: Option<(Source, Log)>,
+    /// Bytes of the database, with the log.
+    len: u64,
+    steps: AtomicU64,
+    /// Where its files are, and how they were before they were read.
+    files: Option<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    database: PathBuf,
+    log: PathBuf,
+    before: (State, Option<State>),
+    heads: Heads,
+}
+
+/// How the log and the database begin: with the number of the checkpoint, and that of the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Heads {
+    log: [u8; HEADER_BYTES],
+    database: [u8; DATABASE_HEADER_BYTES],
+}
+
+/// What tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    file: (u64, u64),
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl State {
+    fn of(is: &Metadata) -> Self {
+        Self {
+            file: (is.dev(), is.ino()),
+            len: is.len(),
+            modified: (is.mtime(), is.mtime_nsec()),
+            changed: (is.ctime(), is.ctime_nsec()),
+        }
+    }
+}
+
+impl Image {
+    /// The database in `database`, with the log beside it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a log of another database.
+    pub(crate) fn of_bytes(database: Bytes, log: Option<Bytes>) -> Result<Self> {
+        Self::new(Source::Bytes(database), log.map(Source::Bytes))
+    }
+
+    /// The database at `path`, with the log beside it. Nothing is written, there or beside it, and no
+    /// lock is taken. Memory: some bytes for each page in the log.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be opened; `Conflict` when somebody is in the middle of writing to it, as a
+    /// journal beside it shows; `InvalidInput` for a log of another database.
+    pub(crate) fn of_file(path: &Path) -> Result<Self> {
+        let failed = |error| Error::io("read the database", error);
+        let [log_path, journal] = ["-wal", "-journal"].map(|end| beside(path, end));
+        let database = File::open(path).map_err(failed)?;
+        let before = State::of(&database.metadata().map_err(failed)?);
+        let log = match File::open(&log_path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            log => Some(log.map_err(failed)?),
+        };
+        let log_before = log.as_ref().map(File::metadata).transpose().map_err(failed)?;
+        if is_hot(&journal).map_err(failed)? {
+            let message = "the database is in the middle of a change, as its journal shows";
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let mut image = Self::new(Source::File(database), log.map(Source::File))?;
+        let heads = image.heads().map_err(failed)?;
+        let before = (before, log_before.as_ref().map(State::of));
+        image.files = Some(Files { database: path.to_owned(), log: log_path, before, heads });
+        Ok(image)
+    }
+
+    fn new(database: Source, log: Option<Source>) -> Result<Self> {
+        let mut len = database.len().map_err(|error| Error::io("read the database", error))?;
+        let read = log.map(|log| Ok::<_, Error>(Log::read(&log, len)?.map(|read| (log, read))));
+        let log = read.transpose()?.flatten();
+        if let Some((_, log)) = &log {
+            len = log.pages * log.page_bytes;
+        }
+        let steps = AtomicU64::new(MIN_STEPS.saturating_add(len.saturating_mul(STEPS_PER_BYTE)));
+        Ok(Self { database, log, len, steps, files: None })
+    }
+
+    /// Bytes of the database, with the log.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Reads what is at `at`, as much as there is.
+    pub(crate) fn read_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<usize> {
+        let mut count = 0;
+        while !buffer.is_empty() && at < self.len {
+            let (source, from, room) = self.place(at);
+            let room = usize::try_from(room).unwrap_or(usize::MAX).min(buffer.len());
+            let (part, rest) = buffer.split_at_mut(room);
+            part.fill(0);
+            // Pages that only the log has begin as zeros.
+            source.fill_at(from, part)?;
+            (buffer, at, count) = (rest, at + room as u64, count + room);
+        }
+        Ok(count)
+    }
+
+    /// Where the bytes at `at` are, and how many of them in one go.
+    fn place(&self, at: u64) -> (&Source, u64, u64) {
+        let left = self.len - at;
+        let Some((source, log)) = &self.log else { return (&self.database, at, left) };
+        let (page, within) = (at / log.page_bytes, at % log.page_bytes);
+        let room = (log.page_bytes - within).min(left);
+        let newest = u32::try_from(page + 1).ok().and_then(|page| log.newest.get(&page));
+        match newest {
+            Some(start) => (source, start + within, room),
+            None => (&self.database, at, room),
+        }
+    }
+
+    /// Takes `steps` of those that all queries together may take; false when there are none left.
+    pub(super) fn take_steps(&self, steps: u64) -> bool {
+        let take = |left: u64| left.checked_sub(steps);
+        self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Whether everything that was read so far belongs together.
+    pub(crate) fn is_intact(&self) -> bool {
+        let Some(files) = &self.files else { return true };
+        let (database, log) = files.now();
+        let (before, log_before) = files.before;
+        if database != Some(before) || log.map(|is| is.file) != log_before.map(|is| is.file) {
+            return false;
+        }
+        // What follows a checkpoint begins the log anew, with another head.
+        if self.heads().ok() != Some(files.heads) {
+            return false;
+        }
+        // Clocks of file systems go in steps. A checkpoint after a commit that came later shows if the
+        // step of the last one was over when the log was read.
+        log == log_before || log_before.is_some_and(|log| before.modified < log.modified)
+    }
+
+    fn heads(&self) -> io::Result<Heads> {
+        let mut heads = Heads { log: [0; HEADER_BYTES], database: [0; DATABASE_HEADER_BYTES] };
+        if let Some((log, _)) = &self.log {
+            log.fill_at(0, &mut heads.log)?;
+        }
+        self.database.fill_at(0, &mut heads.database)?;
+        Ok(heads)
+    }
+
+    /// Whether its files are as they were when it was opened.
+    pub(crate) fn is_current(&self) -> bool {
+        self.files.as_ref().is_none_or(|files| {
+            let (database, log) = files.now();
+            (database, log) == (Some(files.before.0), files.before.1)
+        })
+    }
+}
+
+impl Files {
+    fn now(&self) -> (Option<State>, Option<State>) {
+        let state = |path: &Path| fs::metadata(path).ok().map(|is| State::of(&is));
+        (state(&self.database), state(&self.log))
+    }
+}
+
+/// The file beside a database that is called as it with `end`.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Whether a journal says that the database is half changed.
+fn is_hot(journal: &Path) -> io::Result<bool> {
+    let mut magic = [0; JOURNAL_MAGIC.len()];
+    match File::open(journal) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        file => Ok(Source::File(file?).fill_at(0, &mut magic)? && magic == JOURNAL_MAGIC),
+    }
+}

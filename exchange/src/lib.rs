@@ -1,80 +1,61 @@
-//! In and out: recorded sessions and state documents, one file a format.
+//! What agents write and what people read: transcripts, documents of frameworks, git and pages, in and
+//! out of a [`turntree`] store.
 //!
 //! ```text
-//! file -> cut into pieces -> parsed into events -> turns -> commits
-//!         lines, document    formats/<name>       turns    import
+//! file -> split into pieces -> parsed into events -> turns -> commits
+//!         text                 formats/<name>        import
 //!
-//! commits -> the file again, byte for byte, or the messages at any revision
+//! commits -> the file again, byte for byte; messages, pages and git at any revision
+//!            turntree::context              render, git
 //! ```
+//!
+//! | room | has |
+//! |---|---|
+//! | `text` | how files are split: JSON lines, JSON documents, zstd, SQLite |
+//! | `model` | what a format says: events, views of messages, reports |
+//! | `import` | pieces and events become commits; what a file has in common with a session |
+//! | [`formats`] | one file for each transcript format, a folder for each framework; [`detect`] |
+//! | `insight` | what can be read from a history: loops, lessons, comparisons, usage |
+//! | [`render`] | pages, Markdown and chats from a history |
+//! | [`agents`] | where agents keep their sessions, and what their hooks say |
+//! | `git` | histories as git repositories, and back (feature `git`) |
+//!
+//! Each room uses only those above it; `git` and [`agents`] do not use each other.
 
 pub mod agents;
-mod base64;
-mod between;
-mod captures;
-mod compare;
-mod detect;
-pub mod document;
-mod event;
-mod follow;
-mod fork;
-mod format;
 pub mod formats;
-mod gather;
 #[cfg(feature = "git")]
 pub mod git;
 mod import;
-mod intent;
-mod json;
-pub mod lessons;
-pub mod lines;
-mod offload;
-mod picture;
-mod piece;
-mod reads;
-mod redacted;
-mod rejoin;
+mod insight;
+mod model;
 pub mod render;
-mod rewind;
-mod search;
-mod shape;
-mod source;
-mod spiral;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-mod state;
-mod taken_back;
-mod turns;
-mod unpack;
-mod unread;
-mod usage;
-mod view;
-mod whole;
-mod zstd;
+mod text;
 
-pub use between::{MAX_BYTES_BETWEEN, MAX_PIECES_BETWEEN};
-pub use compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
-pub(crate) use detect::DATABASE_MAGIC;
-pub use detect::{HEAD_BYTES, detect};
-pub use event::{Content, Event, MessageEvent, Parser};
-pub use follow::{
+pub use formats::any::import;
+pub use formats::detect::detect;
+pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};
+pub use formats::state::apply_state;
+pub use import::between::{MAX_BYTES_BETWEEN, MAX_PIECES_BETWEEN};
+pub use import::follow::{
     FollowOptions, Followed, TurnFiles, follow, followed_branch, followed_bytes, holds_call,
 };
-pub(crate) use fork::{forked_from, is_named};
-pub use format::{Format, Lineage, Told};
-pub use gather::{FoldersOf, Gathered, gather_files, gather_store};
-pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
-pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
-pub use offload::{OffloadOptions, Replacement, Tail, offload};
-pub use picture::{Picture, PictureContent};
-pub use piece::{Piece, PieceKind, Pieces};
-pub use reads::{Reads, Stale, StaleReason, check_reads};
-pub use search::MessageText;
-pub use shape::Shape;
-pub use spiral::{
+pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
+pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
+pub use insight::lessons;
+pub use insight::offload::{OffloadOptions, Replacement, Tail, offload};
+pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
+pub use insight::search::MessageText;
+pub use insight::spiral::{
     SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
 };
-pub use state::apply_state;
-pub use unpack::read_head;
-pub use usage::{TOKENS, Usage, context_tokens, usage};
-pub use view::{MessageView, ToolCall, ToolResult};
-pub use whole::{Archive, Whole, WholeDocument};
+pub use insight::usage::{TOKENS, Usage, context_tokens, usage};
+pub use model::event::{Content, Event, MessageEvent, Parser};
+pub use model::format::{Archive, Format, Lineage, Told, Whole, WholeDocument};
+pub use model::picture::{Picture, PictureContent};
+pub use model::report::{ImportNote, ImportOptions, ImportReport, ImportedBranch};
+pub use model::view::{MessageView, ToolCall, ToolResult};
+pub use text::piece::{Piece, PieceKind, Pieces};
+pub use text::shape::Shape;
+pub use text::unpack::{HEAD_BYTES, read_head};
+pub use text::{document, lines};

@@ -16,7 +16,8 @@ use turntree::workspace::{Mark, Seen};
 use super::find::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
-use crate::{HEAD_BYTES, ImportOptions, ImportReport, import};
+use crate::formats::any::import;
+use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 
 /// How often a session is tried when other processes are faster.
 const ATTEMPTS: usize = 5;

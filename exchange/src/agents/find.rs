@@ -15,8 +15,9 @@ use turntree::error::{Error, ErrorKind, Result};
 use super::name::session_name;
 use super::opencode;
 use super::places::Place;
+use crate::formats::detect::detect;
 use crate::formats::named;
-use crate::{Format, HEAD_BYTES, detect, read_head};
+use crate::{Format, HEAD_BYTES, read_head};
 
 /// Most folders in folders.
 const MAX_DEPTH: usize = 16;

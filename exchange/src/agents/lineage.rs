@@ -7,7 +7,8 @@ use std::io::BufReader;
 use turntree::error::Result;
 
 use super::find::FoundSession;
-use crate::{HEAD_BYTES, forked_from, is_named};
+use crate::import::fork::{forked_from, is_named};
+use crate::text::unpack::HEAD_BYTES;
 
 /// Files of one session.
 type Group = Vec<FoundSession>;

@@ -13,14 +13,14 @@ use turntree::context::Role;
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
-use crate::document::{Document, Rules};
-use crate::event::{Content, Event, Parser};
-use crate::format::Format;
-use crate::json::text_at;
-use crate::piece::{Piece, Pieces};
-use crate::shape::Shape;
-use crate::view::MessageView;
-use crate::{json, lines};
+use crate::model::event::{Content, Event, Parser};
+use crate::model::format::Format;
+use crate::model::view::MessageView;
+use crate::text::document::{Document, Rules};
+use crate::text::json::text_at;
+use crate::text::piece::{Piece, Pieces};
+use crate::text::shape::Shape;
+use crate::text::{json, lines};
 
 /// Messages of the Anthropic interface.
 pub(super) const ANTHROPIC: Format = Format {

@@ -24,13 +24,13 @@ use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
 use super::files::Files;
 use super::links::Links;
 use super::session::{Session, record};
-use crate::event::{Content, Event, Parser};
-use crate::format::{Format, Lineage, Told};
-use crate::json::text_at;
-use crate::piece::Piece;
-use crate::shape::Shape;
-use crate::view::MessageView;
-use crate::{json, lines};
+use crate::model::event::{Content, Event, Parser};
+use crate::model::format::{Format, Lineage, Told};
+use crate::model::view::MessageView;
+use crate::text::json::text_at;
+use crate::text::piece::Piece;
+use crate::text::shape::Shape;
+use crate::text::{json, lines};
 
 /// Claude Code.
 pub(super) const FORMAT: Format = Format {

@@ -4,8 +4,8 @@ use serde_json::Value;
 use turntree::context::MAIN_AGENT;
 
 use super::files::Change;
-use crate::event::{Content, Event};
-use crate::json::text_at;
+use crate::model::event::{Content, Event};
+use crate::text::json::text_at;
 
 /// Todo lists of a sub-agent are seen in its calls only.
 pub(super) fn sub_agent_todos(agent: &str, line: &Value, events: &mut Vec<Event>) {

@@ -12,13 +12,13 @@ use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, 
 use super::editor::Editor;
 use super::files::Change;
 use super::session::Session;
-use crate::document::{Document, Rules};
-use crate::event::{Event, Parser};
-use crate::format::Format;
-use crate::json;
-use crate::json::text_at;
-use crate::piece::{Piece, Pieces};
-use crate::shape::Shape;
+use crate::model::event::{Event, Parser};
+use crate::model::format::Format;
+use crate::text::document::{Document, Rules};
+use crate::text::json;
+use crate::text::json::text_at;
+use crate::text::piece::{Piece, Pieces};
+use crate::text::shape::Shape;
 
 /// How to read them.
 pub(super) const FORMAT: Format = Format {

@@ -20,13 +20,13 @@ use turntree::object::{ObjectId, Time};
 
 use super::files::{Change, Files};
 use super::session::{Session, record};
-use crate::event::{Content, Event, MessageEvent, Parser};
-use crate::format::{Format, Lineage, Told};
-use crate::json::text_at;
-use crate::piece::Piece;
-use crate::shape::Shape;
-use crate::view::MessageView;
-use crate::{json, lines};
+use crate::model::event::{Content, Event, MessageEvent, Parser};
+use crate::model::format::{Format, Lineage, Told};
+use crate::model::view::MessageView;
+use crate::text::json::text_at;
+use crate::text::piece::Piece;
+use crate::text::shape::Shape;
+use crate::text::{json, lines};
 
 /// Codex CLI.
 pub(super) const FORMAT: Format = Format {

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
-use crate::event::{Content, Event, MessageEvent};
-use crate::json;
-use crate::piece::{Piece, PieceKind};
-use crate::view::MessageView;
+use crate::model::event::{Content, Event, MessageEvent};
+use crate::model::view::MessageView;
+use crate::text::json;
+use crate::text::piece::{Piece, PieceKind};
 
 /// Longest name of an agent, in characters.
 const MAX_NAME_CHARS: usize = 64;

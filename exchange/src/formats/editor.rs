@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::files::{Change, Files};
 use super::session::Session;
-use crate::event::Event;
-use crate::json::text_at;
+use crate::model::event::Event;
+use crate::text::json::text_at;
 
 /// Calls whose result has not been seen are forgotten beyond so many.
 const MAX_OPEN_CALLS: usize = 64;

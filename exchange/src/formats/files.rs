@@ -9,7 +9,7 @@ use turntree::object::{Kind, ObjectId};
 
 use super::patch;
 use super::session::Session;
-use crate::event::{Content, Event};
+use crate::model::event::{Content, Event};
 
 /// Most bytes of contents that are kept, so that memory does not grow with the session.
 const MAX_KEPT_BYTES: usize = 16 << 20;

@@ -19,13 +19,13 @@ use super::files::{Change, Files};
 use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
 use super::gemini_view::{answered_by, answered_in, calls, view};
 use super::session::{Session, record};
-use crate::document::{Document, Rules};
-use crate::event::{Content, Event, Parser};
-use crate::format::Format;
-use crate::json::text_at;
-use crate::piece::{Piece, Pieces};
-use crate::shape::Shape;
-use crate::{json, lines};
+use crate::model::event::{Content, Event, Parser};
+use crate::model::format::Format;
+use crate::text::document::{Document, Rules};
+use crate::text::json::text_at;
+use crate::text::piece::{Piece, Pieces};
+use crate::text::shape::Shape;
+use crate::text::{json, lines};
 
 /// How to read `session-*.json`.
 pub(super) const FORMAT: Format = Format {

@@ -8,10 +8,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::gemini_view::answered_by;
-use crate::event::Content;
-use crate::json;
-use crate::json::{Text, text_at};
-use crate::piece::Piece;
+use crate::model::event::Content;
+use crate::text::json;
+use crate::text::json::{Text, text_at};
+use crate::text::piece::Piece;
 
 /// How the key of results ends.
 pub(super) const RESULTS: &str = " results";

@@ -7,8 +7,8 @@
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::json::text_at;
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json::text_at;
 
 pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("toolCalls").and_then(Value::as_array).into_iter().flatten()

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::event::Event;
+use crate::model::event::Event;
 
 /// Records that are kept from one reading of a file to the next: what goes back further than that
 /// needs the whole file again.

@@ -25,6 +25,7 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+pub(crate) mod any;
 mod atif;
 mod chat;
 mod claude_code;
@@ -36,9 +37,10 @@ mod codex;
 pub mod context_chef;
 mod conversation;
 mod copilot_cli;
+pub(crate) mod detect;
 mod editor;
 mod files;
-mod folder;
+pub(crate) mod gather;
 mod gemini;
 mod gemini_list;
 mod gemini_view;
@@ -50,20 +52,20 @@ mod parts;
 mod patch;
 mod pi;
 mod session;
+pub(crate) mod state;
 pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
 mod write;
 
-pub use folder::{FolderNote, StoredFile};
+pub use gather::{FolderNote, StoredFile};
 
-use turntree::context::JSON_MEDIA;
-use turntree::context::{MessageEntry, ToolUse};
+use turntree::context::{JSON_MEDIA, MessageEntry, ToolUse};
 use turntree::error::{Error, Result};
 
-use super::format::Format;
-use super::view::MessageView;
+use crate::model::format::Format;
+use crate::model::view::MessageView;
 
 /// Every format, in the order in which they are tried.
 ///
@@ -115,7 +117,7 @@ pub(super) fn names() -> String {
 #[must_use]
 pub fn view(format: &str, bytes: &[u8]) -> MessageView {
     let spec = if format == JSON_MEDIA { Ok(&chat::OPENAI) } else { named(format) };
-    match (spec, super::json::value(bytes)) {
+    match (spec, crate::text::json::value(bytes)) {
         (Ok(spec), Some(value)) => (spec.view)(&value),
         _ => MessageView::unreadable(bytes),
     }

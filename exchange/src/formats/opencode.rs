@@ -14,14 +14,14 @@ use turntree::context::{MAIN_AGENT, Role};
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::files::{Change, Files};
 use super::session::Session;
-use crate::document::{Document, Rules};
-use crate::event::{Content, Event, MessageEvent, Parser};
-use crate::format::Format;
-use crate::json;
-use crate::json::text_at;
-use crate::piece::{Piece, Pieces};
-use crate::shape::Shape;
-use crate::view::MessageView;
+use crate::model::event::{Content, Event, MessageEvent, Parser};
+use crate::model::format::Format;
+use crate::model::view::MessageView;
+use crate::text::document::{Document, Rules};
+use crate::text::json;
+use crate::text::json::text_at;
+use crate::text::piece::{Piece, Pieces};
+use crate::text::shape::Shape;
 
 /// How to read them.
 pub(super) const FORMAT: Format = Format {

@@ -15,13 +15,13 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record, to
 use super::editor::{self, Editor};
 use super::files::Change;
 use super::session::Session;
-use crate::document::{Document, Rules};
-use crate::event::{Event, Parser};
-use crate::format::Format;
-use crate::json::text_at;
-use crate::piece::{Piece, Pieces};
-use crate::shape::Shape;
-use crate::view::MessageView;
+use crate::model::event::{Event, Parser};
+use crate::model::format::Format;
+use crate::model::view::MessageView;
+use crate::text::document::{Document, Rules};
+use crate::text::json::text_at;
+use crate::text::piece::{Piece, Pieces};
+use crate::text::shape::Shape;
 
 /// How to read them.
 pub(super) const FORMAT: Format = Format {

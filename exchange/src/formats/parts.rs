@@ -12,8 +12,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use turntree::error::{Error, Result};
 
-use crate::import::ImportNote;
-use crate::json::{self, Text};
+use crate::model::report::ImportNote;
+use crate::text::json::{self, Text};
 
 /// Most notes that are told one by one.
 const MAX_NOTES: usize = 1000;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::event::Event;
-use crate::json;
-use crate::piece::{Piece, PieceKind};
+use crate::model::event::Event;
+use crate::text::json;
+use crate::text::piece::{Piece, PieceKind};
 
 /// Facts about a session as they become known.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::detect::detect;
 use super::{FORMATS, named, view};
-use crate::detect::{HEAD_BYTES, detect};
-use crate::event::{Content, Event, MessageEvent};
-use crate::format::Format;
-use crate::piece::PieceKind;
+use crate::model::event::{Content, Event, MessageEvent};
+use crate::model::format::Format;
+use crate::text::piece::PieceKind;
+use crate::text::unpack::HEAD_BYTES;
 
 /// The events of `file`, read as `format`. Asserts that its pieces are the file.
 pub(super) fn events_of(format: &Format, file: &[u8]) -> Vec<Event> {

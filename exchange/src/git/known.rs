@@ -7,8 +7,7 @@ use gix::objs::{CommitRef, Kind as GitKind, TagRef};
 use turntree::error::Result;
 use turntree::object::ObjectId;
 
-use super::git_error;
-use super::trailers;
+use super::{git_error, trailers};
 
 /// A snapshot that is in the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,10 +13,9 @@ use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, Transaction, tag_ref};
 use turntree::store::Expected;
 
-use super::git_error;
 use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_commit};
 use super::refs::original_name;
-use super::trailers;
+use super::{git_error, trailers};
 
 /// Where the repository has them.
 const TAGS: &str = "refs/tags/";

@@ -13,7 +13,7 @@ use turntree::object::{Commit, Kind, ObjectSource};
 use super::ShowTime;
 use super::chat::{Elements, arguments};
 use super::speech::{Answer, Said, Speech, Speeches};
-use crate::json;
+use crate::text::json;
 
 /// The version that is written.
 const VERSION: &str = "ATIF-v1.7";

@@ -12,9 +12,9 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectSource;
 
 use super::speech::{Answer, Call, Said, Speech, Speeches};
-use crate::json::value;
-use crate::picture::{PICTURE, Picture, PictureContent};
-use crate::view::ToolResult;
+use crate::model::picture::{PICTURE, Picture, PictureContent};
+use crate::model::view::ToolResult;
+use crate::text::json::value;
 
 /// What stands for a result that never came.
 const NO_RESULT: &str = "[no result: the tool call was interrupted]";

@@ -7,8 +7,7 @@ use std::io::Write;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use turntree::context::SOURCE;
-use turntree::context::{Context, FileEntry, FileMode, MessageEntry, Section, Shape};
+use turntree::context::{Context, FileEntry, FileMode, MessageEntry, SOURCE, Section, Shape};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map as TreeMap};
@@ -16,8 +15,9 @@ use turntree::tree::{Item, List, Map as TreeMap};
 use super::ShowTime;
 use super::moment::moment;
 use crate::formats::view;
-use crate::view::MessageView;
-use crate::{base64, json, usage};
+use crate::insight::usage::usage;
+use crate::model::view::MessageView;
+use crate::text::{base64, json};
 
 /// The schema of the document: keys keep their names and meaning as long as the number is the same.
 pub const DOCUMENT_SCHEMA: &str = "turntree-context/1";

@@ -7,7 +7,7 @@ use turntree::context::MessageEntry;
 
 use super::escape::{fenced, html, line_of, quoted};
 use crate::formats::view;
-use crate::json;
+use crate::text::json;
 
 /// Most lines of a difference, a call or a result that are shown in a transcript.
 const MAX_LINES: usize = 400;

@@ -2,7 +2,7 @@
 
 use turntree::object::Time;
 
-use crate::json;
+use crate::text::json;
 
 /// Where records keep their moments: most formats, Cline and its SDK, chats, opencode.
 const PLACES: [&str; 5] =

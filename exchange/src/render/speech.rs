@@ -13,9 +13,9 @@ use turntree::tree::List;
 
 use super::moment::moment;
 use crate::formats::view;
-use crate::picture::Picture;
-use crate::usage::{Usage, usage};
-use crate::view::{MessageView, ToolResult};
+use crate::insight::usage::{Usage, usage};
+use crate::model::picture::Picture;
+use crate::model::view::{MessageView, ToolResult};
 
 /// The format in which a record is always a whole answer.
 const WHOLE_ANSWERS: &str = "atif";

@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use turntree::context::SOURCE;
-use turntree::context::{Context, Section, Shape, changed_sections, diff_section};
+use turntree::context::{Context, SOURCE, Section, Shape, changed_sections, diff_section};
 use turntree::error::{ErrorKind, Result};
 use turntree::object::{ObjectId, ObjectSource};
 use turntree::repo::{LogEntry, Repository};

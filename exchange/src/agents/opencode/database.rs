@@ -21,7 +21,7 @@ use super::AGENT;
 use super::document::{Members, Parts};
 use crate::agents::find::{FoundSession, opencode_format};
 use crate::agents::name::session_name;
-use crate::sqlite::{Cell, Database, Image, Row, quoted};
+use crate::text::sqlite::{Cell, Database, Image, Row, quoted};
 
 /// Most sessions in a database.
 const MAX_SESSIONS: usize = 100_000;

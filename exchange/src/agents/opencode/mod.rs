@@ -28,7 +28,7 @@ pub(super) use self::storage::{is_part_of_store, is_store, sessions as store_ses
 use turntree::error::Result;
 
 use super::find::FoundSession;
-use crate::DATABASE_MAGIC;
+use crate::text::unpack::DATABASE_MAGIC;
 
 /// What the agent is called.
 pub(super) const AGENT: &str = "opencode";

@@ -6,10 +6,9 @@
 //! part/<message>/<part>.json           what it says
 //! ```
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
 use turntree::error::{Error, Result};
 

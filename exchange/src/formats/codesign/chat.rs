@@ -6,8 +6,8 @@
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::json::text_at;
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json::text_at;
 
 /// The view of a row, or of the line that holds it.
 pub(super) fn view(value: &Value) -> MessageView {

@@ -18,7 +18,7 @@ use super::super::parts::{
 };
 use super::super::write::quoted;
 use super::archive::{Archive, Artifact, Design, Origin, Version};
-use crate::json;
+use crate::text::json;
 
 const VERSION: &str = "schemaVersion";
 

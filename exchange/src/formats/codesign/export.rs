@@ -20,7 +20,7 @@ use super::{
     DIAGNOSTICS, META, META_DESIGN, META_ID, META_OTHER, NAME, ORDER, SNAPSHOT, SNAPSHOTS,
 };
 use crate::formats::view;
-use crate::json::{self, Text};
+use crate::text::json::{self, Text};
 
 /// Writes a design for each of `sessions`, given by tips of which the first says what the design is: with
 /// all snapshots that lead to any of them.

@@ -30,8 +30,9 @@ use super::known::text;
 use super::session::{BRIEF, COMMENT, MESSAGE, PREFERENCES, STATUS, is_message, is_status};
 use super::{CHAT, CHAT_SOURCE, COMMENTS, META, META_DESIGN};
 use crate::formats::view;
-use crate::json::{self as text_of, text_at};
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json as text_of;
+use crate::text::json::text_at;
 
 /// Hex digits of a line's id.
 const ID_DIGITS: usize = 8;

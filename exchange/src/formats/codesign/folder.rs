@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use turntree::error::{Error, Result};
 
-use super::super::folder::StoredFile;
 use super::archive::{Archive, Chat, Design, Row};
 use super::session::{Chats, cut};
 use super::{COMMENTS, histories, read_store};
-use crate::event::{Event, Parser};
-use crate::import::{ImportOptions, ImportReport};
-use crate::json::{self, text_at};
+use crate::formats::gather::StoredFile;
+use crate::model::event::{Event, Parser};
+use crate::model::report::{ImportOptions, ImportReport};
+use crate::text::json::{self, text_at};
 
 const STORE: &str = "design-store.json";
 const DATABASE: &str = "designs.db";

@@ -12,10 +12,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
-use turntree::context::JSON_MEDIA;
-use turntree::context::SOURCE;
 use turntree::context::{
-    Builder, Context, FileMode, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
+    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, SOURCE, Shape,
+    agent_section,
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
@@ -33,9 +32,9 @@ use super::{
 };
 use crate::formats::parts::import_notes;
 use crate::formats::write::quoted;
-use crate::import::{BASE, ImportNote, ImportOptions, ImportReport, ImportedBranch};
-use crate::whole::write_source;
-use crate::{json, lines, turns};
+use crate::import::source::{write_piece, write_source};
+use crate::model::report::{BASE, ImportNote, ImportOptions, ImportReport, ImportedBranch};
+use crate::text::{json, lines};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
@@ -175,7 +174,7 @@ impl Writer<'_> {
         let Some(source) = &design.chat.source else { return Ok(Context::default()) };
         let (mut builder, mut items) = (Builder::new(), Vec::new());
         for piece in lines::cut(Box::new(source.as_ref())) {
-            items.push(turns::write_piece(&mut self.change, &super::SESSION, &piece?)?.to_item()?);
+            items.push(write_piece(&mut self.change, &super::SESSION, &piece?)?.to_item()?);
         }
         builder.set_list(&mut self.change, CHAT_SOURCE, items)?;
         let tree = builder.write(&mut self.change)?;

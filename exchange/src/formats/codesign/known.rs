@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use turntree::context::Context;
-use turntree::context::SOURCE;
+use turntree::context::{Context, SOURCE};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, LogEntry, MAIN_BRANCH, Repository};

@@ -40,13 +40,12 @@ use bytes::Bytes;
 use turntree::error::Result;
 use turntree::repo::Repository;
 
-use super::super::detect::DATABASE_MAGIC;
-use super::super::document::{Document, Rules};
-use super::super::format::Format;
-use super::super::import::{ImportOptions, ImportReport};
-use super::super::piece::Pieces;
-use super::super::shape::Shape;
-use super::super::whole::Silent;
+use crate::model::format::{Format, Silent};
+use crate::model::report::{ImportOptions, ImportReport};
+use crate::text::document::{Document, Rules};
+use crate::text::piece::Pieces;
+use crate::text::shape::Shape;
+use crate::text::unpack::DATABASE_MAGIC;
 
 pub use export::export_designs;
 pub use export_chat::export_chat;

@@ -18,12 +18,12 @@ use turntree::error::{Error, Result};
 
 use super::COMMENTS;
 use super::chat::{self, Turns};
-use crate::event::{Content, Event, Parser};
 use crate::formats::session::{Session, record};
-use crate::json::{self, text_at};
-use crate::lines;
-use crate::piece::{Piece, PieceKind, Pieces};
-use crate::shape::Shape;
+use crate::model::event::{Content, Event, Parser};
+use crate::text::json::{self, text_at};
+use crate::text::lines;
+use crate::text::piece::{Piece, PieceKind, Pieces};
+use crate::text::shape::Shape;
 
 const PREFIX: &str = "open-codesign.";
 pub(super) const MESSAGE: &str = "open-codesign.chat.message";

@@ -15,8 +15,8 @@ use super::archive::{Archive, Chat, Design};
 use super::chat::{Turns, view};
 use super::path::design_path;
 use super::{archive, document};
-use crate::json::{self, is_too_deep};
-use crate::sqlite::{Cell, Database, Image, quoted};
+use crate::text::json::{self, is_too_deep};
+use crate::text::sqlite::{Cell, Database, Image, quoted};
 
 /// Reads a database with what the log beside it has committed.
 ///

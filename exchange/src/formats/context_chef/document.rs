@@ -18,7 +18,7 @@ use super::super::parts::{
     Checker, Fields, Kind, Part, Parts, expect, expect_or_null, missing, take, text,
 };
 use super::PLACEMENT;
-use crate::json::{self, Text};
+use crate::text::json::{self, Text};
 
 /// When the library wrote documents of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

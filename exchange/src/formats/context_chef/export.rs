@@ -9,8 +9,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Context, MAIN_AGENT, MessageEntry, Role, Shape, agent_section};
+use turntree::context::{
+    Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
+};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectSource};
 
@@ -20,8 +21,8 @@ use super::{
     META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT, STATE, SYSTEM,
 };
 use crate::formats::view;
-use crate::json::Text;
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json::Text;
 
 const EMPTY_JANITOR: &str =
     r#"{"externalTokenUsage":null,"suppressNextCompression":false,"consecutiveFailures":0}"#;

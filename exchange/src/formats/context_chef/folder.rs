@@ -15,19 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Builder, Context, MAIN_AGENT, Shape, agent_section};
+use turntree::context::{Builder, Context, JSON_MEDIA, MAIN_AGENT, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Kind, ObjectSink, Trigger};
 use turntree::repo::vfs::{NameCheck, VFS_SECTION, VfsUri, payload_item};
 use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
-use super::super::folder::{FolderNote, StoredFile};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
-use crate::base64;
-use crate::import::{ImportOptions, ImportReport};
-use crate::json::Text;
+use crate::formats::gather::{FolderNote, StoredFile};
+use crate::model::report::{ImportOptions, ImportReport};
+use crate::text::base64;
+use crate::text::json::Text;
 
 const VFS_FOLDER: &str = ".context_vfs";
 const MEMORY_FOLDER: &str = ".context_memory";

@@ -10,7 +10,7 @@ use turntree::tree::MAX_KEY_BYTES;
 
 use super::super::parts::{Fields, Kind as Json, Part, expect, expect_or_null, missing};
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, STATE};
-use crate::json::Text;
+use crate::text::json::Text;
 
 /// An entry of core memory.
 #[derive(Debug, Clone, PartialEq)]

@@ -21,12 +21,11 @@ use std::io::BufRead;
 use serde_json::Value;
 use turntree::context::Role;
 
-use super::super::document::{Document, Rules};
-use super::super::format::Format;
-use super::super::piece::Pieces;
-use super::super::shape::Shape;
-use super::super::view::MessageView;
-use super::super::whole::Silent;
+use crate::model::format::{Format, Silent};
+use crate::model::view::MessageView;
+use crate::text::document::{Document, Rules};
+use crate::text::piece::Pieces;
+use crate::text::shape::Shape;
 
 pub use document::Era;
 pub use export::{ChefOptions, export_chef};

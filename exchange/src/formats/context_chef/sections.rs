@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
+use turntree::context::{Builder, JSON_MEDIA, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
 use turntree::tree::{Item, Link};
@@ -17,8 +16,8 @@ use super::{
     META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT,
     STATE, SYSTEM,
 };
-use crate::json;
-use crate::whole::WholeDocument;
+use crate::model::format::WholeDocument;
+use crate::text::json;
 
 const DEFAULT_TITLE: &str = "ContextChef snapshot";
 

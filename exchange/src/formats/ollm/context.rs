@@ -25,8 +25,8 @@ use super::{
     CHECKPOINTS, CONTEXT_NAME, GOALS, ID, META, META_ARCHIVED, META_SHAPE, REASONING, SESSION,
     SUMMARY, TIMESTAMP, TOKENS,
 };
-use crate::json;
-use crate::whole::WholeDocument;
+use crate::model::format::WholeDocument;
+use crate::text::json;
 
 const DEFAULT_TITLE: &str = "OLLM CLI snapshot";
 const VERSION: &str = "1.0";

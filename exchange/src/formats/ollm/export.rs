@@ -7,8 +7,9 @@
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Context, MAIN_AGENT, MessageEntry, Role, Shape, agent_section};
+use turntree::context::{
+    Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, Shape, agent_section,
+};
 use turntree::error::Result;
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
 
@@ -19,8 +20,8 @@ use super::{
     SESSION, SUMMARY, TIMESTAMP, TOKENS,
 };
 use crate::formats::view;
-use crate::json as text;
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json as text;
 
 /// The names of a snapshot's metadata that upstream knows, in its order.
 const METADATA: [&str; 13] = [

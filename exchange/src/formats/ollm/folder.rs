@@ -19,12 +19,13 @@ use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, Transaction};
 
-use super::super::folder::{FolderNote, StoredFile};
 use super::super::named;
 use super::{CONTEXT_NAME, INTENT_NAME, MODE_NAME, SESSION};
-use crate::import::{ImportOptions, ImportReport};
-use crate::json::Text;
-use crate::whole::{Checked, sources_of};
+use crate::formats::gather::{FolderNote, StoredFile};
+use crate::import::source::sources_of;
+use crate::import::whole_document::Checked;
+use crate::model::report::{ImportOptions, ImportReport};
+use crate::text::json::Text;
 
 const FOLDERS: [&str; 4] = ["context-snapshots", "session-data", "snapshots", "intent-snapshots"];
 const IN_PROJECT: [&str; 4] =

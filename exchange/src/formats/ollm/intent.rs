@@ -18,8 +18,8 @@ use super::sections::Sections;
 use super::stored::Stored;
 use super::{ID, INTENTS};
 use crate::formats::write::Formatted;
-use crate::json::{self, Text};
-use crate::whole::WholeDocument;
+use crate::model::format::WholeDocument;
+use crate::text::json::{self, Text};
 
 /// Reads `bytes` and adds the intent to the section.
 ///

@@ -11,7 +11,7 @@ use turntree::context::Role;
 use turntree::error::Result;
 
 use super::super::parts::{Checker, Kind, Part, Parts, expect, expect_or_null, take, text};
-use crate::json;
+use crate::text::json;
 
 /// A message and who speaks.
 #[derive(Debug)]

@@ -29,12 +29,11 @@ use std::io::BufRead;
 use serde_json::Value;
 use turntree::context::Role;
 
-use super::super::document::{Document, Rules};
-use super::super::format::Format;
-use super::super::piece::Pieces;
-use super::super::shape::Shape;
-use super::super::view::MessageView;
-use super::super::whole::Silent;
+use crate::model::format::{Format, Silent};
+use crate::model::view::MessageView;
+use crate::text::document::{Document, Rules};
+use crate::text::piece::Pieces;
+use crate::text::shape::Shape;
 
 pub use export::{Compat, SnapshotFacts, export_context};
 pub use folder::{OllmReport, folders_of, import_folder};

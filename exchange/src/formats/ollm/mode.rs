@@ -9,8 +9,9 @@ use std::io::Write;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role, agent_section};
+use turntree::context::{
+    Builder, Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, agent_section,
+};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::Repository;
@@ -25,10 +26,10 @@ use super::messages::recent;
 use super::sections::{Sections, keyed};
 use super::stored::Stored;
 use super::{FINDINGS, ID, META, META_OTHER, MODE_NAME, REASONING, TIMESTAMP};
+use crate::formats::state::apply_state;
 use crate::formats::view;
-use crate::json as texts;
-use crate::state::apply_state;
-use crate::whole::WholeDocument;
+use crate::model::format::WholeDocument;
+use crate::text::json as texts;
 
 /// What the session of transitions is called behind the name of the one they are of.
 pub const MODES_SUFFIX: &str = ".modes";

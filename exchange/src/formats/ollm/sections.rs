@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
+use turntree::context::{Builder, JSON_MEDIA, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};

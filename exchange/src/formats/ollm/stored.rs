@@ -2,15 +2,14 @@
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Context, Shape};
+use turntree::context::{Context, JSON_MEDIA, Shape};
 use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::Item;
 
 use super::super::write::quoted;
 use super::{META, META_ORDER};
-use crate::json::Text;
+use crate::text::json::Text;
 
 /// Reads values of a context.
 pub(super) struct Stored<'a> {

@@ -7,7 +7,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use turntree::error::{Error, Result};
 
-use crate::json;
+use crate::text::json;
 
 /// Which shape a document has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::{Map as Object, Value, json};
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Context, MessageEntry, Role, Section, Shape, agent_section};
+use turntree::context::{Context, JSON_MEDIA, MessageEntry, Role, Section, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSource};
 
@@ -22,8 +21,8 @@ use super::{
     decoded,
 };
 use crate::formats::view;
-use crate::json::Text;
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json::Text;
 
 /// How to write a document.
 #[derive(Debug, Clone, Default)]

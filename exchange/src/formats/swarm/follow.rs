@@ -20,9 +20,9 @@ use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_SDK, META_TYPE, META_VERSION,
     READS, SCRATCHPAD, SDK_VERSION, STATE, decoded, stored_name,
 };
-use crate::event::{Content, Event, MessageEvent, Parser};
-use crate::json::{Text, iso_time};
-use crate::piece::{Piece, PieceKind};
+use crate::model::event::{Content, Event, MessageEvent, Parser};
+use crate::text::json::{Text, iso_time};
+use crate::text::piece::{Piece, PieceKind};
 
 /// Where an event stands: its moment, and its number in the log.
 type Key = (i64, u64);

@@ -16,8 +16,8 @@ use turntree::context::Role;
 use super::super::write::quoted;
 use super::document::kind_of;
 use super::reconstruct::Compat;
-use crate::json::{Text, iso_time};
-use crate::view::MessageView;
+use crate::model::view::MessageView;
+use crate::text::json::{Text, iso_time};
 
 const NAMES: [&str; 17] = [
     "type",

@@ -19,10 +19,10 @@ use super::document::{Pad, Snapshot, Version};
 use super::log::{Effect, LogEvent};
 use super::sections::{root_of, text_in};
 use super::{SDK_VERSION, begins_array, cut_log};
-use crate::import::ImportNote;
-use crate::json::{MAX_DEPTH, Text, is_too_deep};
-use crate::lines::{Lines, MAX_LINE_BYTES};
-use crate::piece::PieceKind;
+use crate::model::report::ImportNote;
+use crate::text::json::{MAX_DEPTH, Text, is_too_deep};
+use crate::text::lines::{Lines, MAX_LINE_BYTES};
+use crate::text::piece::PieceKind;
 
 /// Most notes that are kept one by one.
 const MAX_NOTES: usize = 1000;

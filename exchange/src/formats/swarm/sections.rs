@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use turntree::context::JSON_MEDIA;
-use turntree::context::{Builder, Context, MessageEntry, Role, Shape, agent_section};
+use turntree::context::{Builder, Context, JSON_MEDIA, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
@@ -14,9 +13,9 @@ use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK,
     META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, STATE, coded, stored_name,
 };
-use crate::import::ImportNote;
-use crate::json::{self, Text, first_line, iso_time};
-use crate::whole::WholeDocument;
+use crate::model::format::WholeDocument;
+use crate::model::report::ImportNote;
+use crate::text::json::{self, Text, first_line, iso_time};
 
 /// Most notes that are returned one by one.
 const MAX_NOTES: usize = 1000;

@@ -24,11 +24,11 @@ use turntree::tree::Item;
 
 use super::Page;
 use crate::formats::view;
-use crate::picture::{Picture, PictureContent};
+use crate::insight::usage::usage;
+use crate::model::picture::{Picture, PictureContent};
 use crate::render::ShowTime;
 use crate::render::escape::json_in_html;
 use crate::render::story::{Chapter, Entry, Splice, Story};
-use crate::usage;
 
 /// Version of the data.
 const SCHEMA: u32 = 1;

@@ -18,7 +18,7 @@ use turntree::repo::Repository;
 use self::data::Data;
 use super::ShowTime;
 use super::escape::html;
-use crate::base64;
+use crate::text::base64;
 
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");

@@ -1,0 +1,312 @@
+//! A state document: what a framework hands over once a turn, section by section, as JSON.
+//!
+//! ```json
+//! {
+//!   "agents": {"main": {"messages": [{"role": "user", "content": "hi"}], "state": {"mode": "plan"}}},
+//!   "scratchpad": {"note": {"content": "look at the tests"}, "plain": "text"},
+//!   "files": {"src/a.rs": "fn main() {}", "run.sh": {"content": "#!/bin/sh", "mode": "executable"}}
+//! }
+//! ```
+//!
+//! A section that the document names is replaced, `null` drops it, and all others carry over from the
+//! parent. Objects become maps, arrays become lists. A string becomes its text; any other value keeps
+//! the exact bytes of its JSON. Names that turntree does not know are sections like any other.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use turntree::context::{
+    Builder, FileMode, JSON_MEDIA, MessageEntry, Role, SOURCE, Shape, agent_section,
+};
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectSink};
+use turntree::tree::{Item, Link};
+
+use crate::text::json;
+
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Applies a state document to `builder`.
+///
+/// # Errors
+/// `InvalidInput` naming the line and column of bad JSON, or the path of a value that is not what its
+/// section takes. Nothing is durable before the transaction ends, so nothing is half applied.
+pub fn apply_state(sink: &mut dyn ObjectSink, builder: &mut Builder, json: &[u8]) -> Result<()> {
+    let document: &RawValue = serde_json::from_slice(json).map_err(|source| {
+        let (line, column) = (source.line(), source.column());
+        let place = format!("state, line {line}, column {column}");
+        json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
+    })?;
+    for (name, value) in fields("state", document)? {
+        match name.as_str() {
+            "agents" => {
+                for (agent, value) in fields("agents", value)? {
+                    apply_agent(sink, builder, &agent, value)?;
+                }
+            }
+            "files" => apply_files(sink, builder, value)?,
+            _ => {
+                check_section_name("state", &name)?;
+                apply_section(sink, builder, &name, value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn apply_agent(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+    agent: &str,
+    value: &RawValue,
+) -> Result<()> {
+    let place = format!("agents.{agent}");
+    for (part, value) in fields(&place, value)? {
+        check_section_name(&place, &part)?;
+        let section = agent_section(agent, &part)?;
+        if part == "messages" && value.get() != "null" {
+            apply_messages(sink, builder, &section, value)?;
+        } else {
+            apply_section(sink, builder, &section, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// A document says nothing about what only an import can write, and no name of its own leads into
+/// the sections of an agent.
+fn check_section_name(place: &str, name: &str) -> Result<()> {
+    if name == SOURCE && place == "state" {
+        return Err(Error::invalid("state: 'source' holds an imported transcript, and only that"));
+    }
+    if name.is_empty() || name.contains('/') {
+        return Err(Error::invalid(format!(
+            "{place}: '{name}' cannot name a section: expected at least one byte and no '/'"
+        )));
+    }
+    Ok(())
+}
+
+/// Replaces a conversation from the first message that differs, so a growing one costs its growth.
+fn apply_messages(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+    section: &str,
+    value: &RawValue,
+) -> Result<()> {
+    let mut items = Vec::new();
+    for (index, message) in array(section, value)?.into_iter().enumerate() {
+        #[derive(Deserialize)]
+        struct Spoken {
+            role: Option<String>,
+        }
+        let spoken: Spoken = serde_json::from_str(message.get()).map_err(|source| {
+            let message = format!("{section}/{index}: expected a message object");
+            json::refused(Error::invalid(message), source)
+        })?;
+        let role = spoken.role.as_deref().map_or(Role::Other, Role::from_name);
+        let blob = sink.write(Kind::Blob, raw(message))?;
+        items.push(MessageEntry::new(blob, role, JSON_MEDIA).to_item()?);
+    }
+    if items.is_empty() {
+        return builder.set_empty(sink, section, Shape::List);
+    }
+    builder.set_list(sink, section, items)
+}
+
+fn apply_files(sink: &mut dyn ObjectSink, builder: &mut Builder, value: &RawValue) -> Result<()> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        content: String,
+        mode: Option<String>,
+    }
+    if value.get() == "null" {
+        return builder.clear(sink, "files");
+    }
+    builder.set_empty(sink, "files", Shape::Map)?;
+    for (path, value) in fields("files", value)? {
+        let expected = || {
+            Error::invalid(format!(
+                "files.{path}: expected a string, or an object with content and mode (regular, executable, symlink)"
+            ))
+        };
+        let (content, mode) = match text(value) {
+            Some(content) => (content, FileMode::Regular),
+            None => {
+                let file: File = serde_json::from_str(value.get())
+                    .map_err(|source| json::refused(expected(), source))?;
+                let mode = match file.mode.as_deref() {
+                    None | Some("regular") => FileMode::Regular,
+                    Some("executable") => FileMode::Executable,
+                    Some("symlink") => FileMode::Symlink,
+                    Some(_) => return Err(expected()),
+                };
+                (file.content.into(), mode)
+            }
+        };
+        builder.set_file(sink, &path, Some((mode, content)))?;
+    }
+    Ok(())
+}
+
+fn apply_section(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+    section: &str,
+    value: &RawValue,
+) -> Result<()> {
+    match value.get().as_bytes().first() {
+        Some(b'n') => builder.clear(sink, section),
+        Some(b'{') => {
+            builder.set_empty(sink, section, Shape::Map)?;
+            for (key, value) in fields(section, value)? {
+                let item = value_item(sink, value)?;
+                builder.set(sink, section, &key, Some(item))?;
+            }
+            Ok(())
+        }
+        Some(b'[') => {
+            builder.set_empty(sink, section, Shape::List)?;
+            for value in array(section, value)? {
+                let item = value_item(sink, value)?;
+                builder.push(sink, section, item)?;
+            }
+            Ok(())
+        }
+        _ => {
+            let blob = value_item(sink, value)?.link.id;
+            builder.set_blob(sink, section, blob)
+        }
+    }
+}
+
+/// A value as a blob: the text of a string, the exact JSON of anything else.
+fn value_item(sink: &mut dyn ObjectSink, value: &RawValue) -> Result<Item> {
+    let (bytes, media) = match text(value) {
+        Some(text) => (text, Bytes::new()),
+        None => (raw(value), Bytes::from_static(JSON_MEDIA.as_bytes())),
+    };
+    let id = sink.write(Kind::Blob, bytes)?;
+    Ok(Item { link: Link { kind: Kind::Blob, id }, meta: media })
+}
+
+fn text(value: &RawValue) -> Option<Bytes> {
+    serde_json::from_str::<String>(value.get()).ok().map(Bytes::from)
+}
+
+fn raw(value: &RawValue) -> Bytes {
+    Bytes::copy_from_slice(value.get().as_bytes())
+}
+
+fn fields<'a>(place: &str, value: &'a RawValue) -> Result<Fields<'a>> {
+    serde_json::from_str(value.get()).map_err(|source| {
+        json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
+    })
+}
+
+fn array<'a>(place: &str, value: &'a RawValue) -> Result<Vec<&'a RawValue>> {
+    serde_json::from_str(value.get()).map_err(|source| {
+        json::refused(Error::invalid(format!("{place}: expected a JSON array")), source)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::context::{Context, FileEntry};
+    use turntree::object::{Memory, ObjectSource};
+
+    use super::*;
+
+    fn applied(documents: &[&str]) -> (Memory, Context) {
+        let (mut objects, mut builder) = (Memory::new(), Builder::new());
+        for document in documents {
+            apply_state(&mut objects, &mut builder, document.as_bytes()).unwrap();
+            let tree = builder.write(&mut objects).unwrap();
+            builder = Builder::from(Context::open(&objects, &tree).unwrap());
+        }
+        let tree = builder.write(&mut objects).unwrap();
+        let context = Context::open(&objects, &tree).unwrap();
+        (objects, context)
+    }
+
+    fn value(objects: &Memory, context: &Context, section: &str, key: &str) -> Option<Bytes> {
+        let item = context.map(objects, section).unwrap().get(objects, key.as_bytes()).unwrap()?;
+        Some(objects.read_as(Kind::Blob, &item.link.id).unwrap())
+    }
+
+    #[test]
+    fn a_named_section_is_replaced_and_the_others_carry_over() {
+        let (objects, context) = applied(&[
+            r#"{"scratchpad": {"a": {"content":  1}, "b": "text"}, "memory": {"m": 1}}"#,
+            r#"{"scratchpad": {"c": [2]}, "framework-section": [1, "two"], "note": "x"}"#,
+        ]);
+        assert_eq!(value(&objects, &context, "scratchpad", "a"), None);
+        assert_eq!(value(&objects, &context, "scratchpad", "c").unwrap(), "[2]");
+        assert_eq!(value(&objects, &context, "memory", "m").unwrap(), "1");
+        assert_eq!(context.count(&objects, "framework-section").unwrap(), 2);
+        assert_eq!(context.count(&objects, "note").unwrap(), 1);
+    }
+
+    #[test]
+    fn values_keep_their_bytes_and_strings_become_text() {
+        let (objects, context) =
+            applied(&[r#"{"scratchpad": {"a": {"content":  1.50}, "b": "zeile\n"}}"#]);
+        assert_eq!(value(&objects, &context, "scratchpad", "a").unwrap(), r#"{"content":  1.50}"#);
+        assert_eq!(value(&objects, &context, "scratchpad", "b").unwrap(), "zeile\n");
+    }
+
+    #[test]
+    fn a_conversation_grows_shrinks_and_is_rewritten() {
+        let one = r#"{"agents":{"main":{"messages":[{"role":"user"}]}}}"#;
+        let three = r#"{"agents":{"main":{"messages":[{"role":"user"},{"role":"tool"},{"n":1}]}}}"#;
+        for documents in [&[one, three][..], &[three, one, three], &[three]] {
+            let (objects, context) = applied(documents);
+            let messages = context.messages(&objects, "main").unwrap();
+            let roles: Vec<Role> = messages
+                .iter(&objects, 0..3)
+                .map(|item| MessageEntry::from_item(&item.unwrap()).unwrap().role)
+                .collect();
+            assert_eq!(roles, [Role::User, Role::Tool, Role::Other]);
+        }
+        let (objects, context) = applied(&[three, r#"{"agents":{"main":{"messages":[]}}}"#]);
+        assert_eq!(context.messages(&objects, "main").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn files_have_modes_and_null_drops_a_section() {
+        let (objects, context) = applied(&[
+            r#"{"memory":{"a":1},"files":{"a":"x","b":{"content":"y","mode":"executable"}}}"#,
+            r#"{"memory":null}"#,
+        ]);
+        let files = context.map(&objects, "files").unwrap();
+        let file = FileEntry::from_item(&files.get(&objects, b"b").unwrap().unwrap()).unwrap();
+        assert_eq!((file.mode, file.size), (FileMode::Executable, 1));
+        assert_eq!(context.section(&objects, "memory").unwrap(), None);
+    }
+
+    #[test]
+    fn bad_documents_are_named_by_place() {
+        for (document, place) in [
+            ("{\n  \"a\": tru }", "line 2, column 11"),
+            ("[]", "state: expected a JSON object"),
+            (r#"{"agents":[]}"#, "agents: expected"),
+            (r#"{"agents":{"main":{"messages":{}}}}"#, "agents/main/messages: expected"),
+            (r#"{"agents":{"main":{"messages":[1]}}}"#, "agents/main/messages/0"),
+            (r#"{"agents":{"a/b":{"state":{}}}}"#, "'a/b'"),
+            (r#"{"files":{"a":{"content":"x","mode":"odd"}}}"#, "files.a"),
+            (r#"{"scratchpad":{"":1}}"#, "a key of scratchpad has 0 bytes"),
+            (r#"{"agents/main/messages":{}}"#, "state: 'agents/main/messages' cannot name"),
+            (r#"{"agents":{"main":{"x/messages":[]}}}"#, "agents.main: 'x/messages' cannot name"),
+            (r#"{"source":["x"]}"#, "state: 'source'"),
+        ] {
+            let mut builder = Builder::new();
+            let error = apply_state(&mut Memory::new(), &mut builder, document.as_bytes());
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), turntree::ErrorKind::InvalidInput, "{document}");
+            assert!(error.to_string().contains(place), "{document}: {error}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Files that were captured after a call whose record had not come yet: kept aside, and joined to the
+//! turn in which the call appears.
+//!
+//! A client tells that a tool has run before it writes that down. What the workspace holds then
+//! belongs to the turn with the call and to none before it.
+//!
+//! ```text
+//! refs/captures/<session> ── capture of call 2 ── capture of call 1 ── the snapshot that was the newest
+//! ```
+//!
+//! A capture is a commit whose context has the files, and whose metadata names the call (`call`) and
+//! the commit that the first one goes on from (`since`). What a turn gets is the difference, so files
+//! that only the transcript tells stay. Captures are older than each other: with one go all before it,
+//! also those whose calls never come.
+
+use std::collections::BTreeMap;
+
+use memchr::memmem::Finder;
+use turntree::context::{Builder, Context};
+use turntree::error::Result;
+use turntree::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Time, Trigger};
+use turntree::repo::{Repository, Stamp, Transaction};
+use turntree::store::Expected;
+use turntree::tree::diff_maps;
+
+/// Refs that lead to the newest capture of a session.
+const CAPTURES: &str = "refs/captures/";
+
+/// Metadata of a capture: the call.
+const CALL: &str = "call";
+
+/// Metadata of a capture: the commit whose files the oldest capture is compared with.
+const SINCE: &str = "since";
+
+/// Most captures of a session that wait; of more, the oldest goes with the next one.
+const MAX_WAITING: usize = 64;
+
+/// The section that files are in.
+const FILES: &str = "files";
+
+/// The captures of a session that wait for their calls.
+pub(crate) struct Captures {
+    name: String,
+    session: String,
+    /// What the ref held.
+    held: Option<RefValue>,
+    /// The commit whose files the oldest is compared with.
+    since: Option<ObjectId>,
+    /// Oldest first.
+    waiting: Vec<Waiting>,
+    /// How many of them belong to the turn in the making.
+    reached: usize,
+    is_changed: bool,
+}
+
+struct Waiting {
+    call: String,
+    micros: i64,
+    commit: ObjectId,
+}
+
+impl Captures {
+    /// What waits in a session. One object read for each.
+    pub(crate) fn load(repo: &Repository, session: &str) -> Result<Self> {
+        let name = format!("{CAPTURES}{session}");
+        let held = repo.refs().value(&name).cloned();
+        let mut next = match &held {
+            Some(RefValue::Object(id)) => Some(*id),
+            _ => None,
+        };
+        let (mut waiting, mut since) = (Vec::new(), None);
+        while let Some(id) = next.filter(|id| Some(*id) != since && waiting.len() < MAX_WAITING) {
+            let mut commit = repo.commit(&id)?;
+            let Some(call) = commit.metadata.remove(CALL) else { break };
+            let told = commit.metadata.get(SINCE).and_then(|id| id.parse().ok());
+            since = since.or(told);
+            waiting.push(Waiting { call, micros: commit.time.micros, commit: id });
+            next = commit.parents.first().copied();
+        }
+        waiting.reverse();
+        let session = session.to_owned();
+        Ok(Self { name, session, held, since: next, waiting, reached: 0, is_changed: false })
+    }
+
+    /// Looks for calls in a record of the turn in the making.
+    pub(crate) fn note(&mut self, record: &[u8]) {
+        for (at, waiting) in self.waiting.iter().enumerate().skip(self.reached) {
+            if names_call(record, &waiting.call) {
+                self.reached = at + 1;
+            }
+        }
+    }
+
+    /// Those that were there at `moment` belong to the turn in the making: their calls will not come.
+    pub(crate) fn reach_until(&mut self, moment: Time) {
+        let is_later = |waiting: &Waiting| waiting.micros > moment.micros;
+        let older = self.waiting.iter().position(is_later).unwrap_or(self.waiting.len());
+        self.reached = self.reached.max(older);
+    }
+
+    /// Whether any waits for a call that has not come.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.reached < self.waiting.len()
+    }
+
+    /// The newest capture: the last that is known of the workspace.
+    pub(crate) fn newest(&self) -> Option<ObjectId> {
+        self.waiting.last().map(|waiting| waiting.commit)
+    }
+
+    /// Gives what belongs to the turn in the making to `builder`; what its commit is to say of the
+    /// files comes back.
+    pub(crate) fn join(
+        &mut self,
+        change: &mut Transaction<'_>,
+        builder: &mut Builder,
+    ) -> Result<BTreeMap<String, String>> {
+        let Some(last) = self.waiting.drain(..self.reached).next_back() else {
+            return Ok(BTreeMap::new());
+        };
+        self.reached = 0;
+        let mut commit = change.commit(&last.commit)?;
+        let captured = Context::open(change, &commit.tree)?;
+        match self.context_since(change)? {
+            Some(since) => {
+                let (old, new) = (since.map(change, FILES)?, captured.map(change, FILES)?);
+                for changed in diff_maps(&old, &new, change) {
+                    let changed = changed?;
+                    let key = String::from_utf8_lossy(&changed.key);
+                    builder.set(change, FILES, &key, changed.new)?;
+                }
+            }
+            None => builder.set_as_in(change, FILES, &captured)?,
+        }
+        (self.since, self.is_changed) = (Some(last.commit), true);
+        commit.metadata.retain(|key, _| key != CALL && key != SINCE);
+        Ok(commit.metadata)
+    }
+
+    /// The context that the oldest capture is compared with; nothing when it is not there any more.
+    fn context_since(&self, change: &Transaction<'_>) -> Result<Option<Context>> {
+        let Some(since) = self.since else { return Ok(Some(Context::default())) };
+        let tree = change.commit(&since).map(|commit| commit.tree);
+        Ok(tree.and_then(|tree| Context::open(change, &tree)).ok())
+    }
+
+    /// Keeps the context `tree` until `call` comes. `tip` is where the branch is.
+    pub(crate) fn keep(
+        &mut self,
+        change: &mut Transaction<'_>,
+        call: &str,
+        tree: ObjectId,
+        tip: ObjectId,
+        mut metadata: BTreeMap<String, String>,
+        stamp: &Stamp,
+    ) -> Result<()> {
+        if self.waiting.is_empty() {
+            self.since = Some(tip);
+        }
+        if self.waiting.len() == MAX_WAITING {
+            self.since = Some(self.waiting.remove(0).commit);
+        }
+        let parent = self.newest().unwrap_or(tip);
+        let turn = change.commit(&parent)?.turn.saturating_add(1);
+        metadata.insert(CALL.to_owned(), call.to_owned());
+        metadata.extend(self.since.map(|id| (SINCE.to_owned(), id.to_string())));
+        let commit = Commit {
+            tree,
+            parents: vec![parent],
+            session: self.session.clone(),
+            turn,
+            author: Author { agent: stamp.actor.clone(), model: String::new() },
+            time: stamp.time,
+            trigger: Trigger::Turn,
+            message: "files after a call that is not written down yet".to_owned(),
+            metadata,
+        };
+        let commit = change.write(Kind::Commit, commit.encode().into())?;
+        let micros = stamp.time.micros;
+        self.waiting.push(Waiting { call: call.to_owned(), micros, commit });
+        self.is_changed = true;
+        Ok(())
+    }
+
+    /// Makes the ref lead to what still waits; whether anything was changed.
+    pub(crate) fn save(&mut self, change: &mut Transaction<'_>) -> Result<bool> {
+        if !self.is_changed {
+            return Ok(false);
+        }
+        let newest = match self.newest() {
+            Some(newest) => {
+                let mut commit = change.commit(&newest)?;
+                let since = self.since.map(|id| (SINCE.to_owned(), id.to_string()));
+                commit.metadata.extend(since);
+                Some(RefValue::Object(change.write(Kind::Commit, commit.encode().into())?))
+            }
+            None => None,
+        };
+        let expected = self.held.clone().map_or(Expected::Absent, Expected::Value);
+        if self.held.is_some() || newest.is_some() {
+            change.set_ref(&self.name, expected, newest);
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a record names a call: by its id, as a string of JSON.
+pub(crate) fn names_call(record: &[u8], call: &str) -> bool {
+    !call.is_empty() && Finder::new(&format!("\"{call}\"")).find(record).is_some()
+}

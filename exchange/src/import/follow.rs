@@ -1,0 +1,490 @@
+//! Follows a transcript while it is written: each time what is new goes in, and only that is read.
+//!
+//! An import takes a file for finished: its last turn ends with it. A transcript that is followed
+//! goes on, maybe in the middle of a turn. So the last turn is committed as far as it goes, and made
+//! again, with what came since, the next time: in the end the branch has the commits that an import
+//! of the whole file would have made, whenever and however often it was followed.
+//!
+//! | what is known | what is read |
+//! |---|---|
+//! | the notes of the last time, of the commit that the branch is at | the end of the stored source, and of the file |
+//! | anything else | the whole file, compared with the source as an import does |
+//!
+//! Notes are a cache: they hold what the parser knew and where the file ended. Whether the file still
+//! is what it was there is compared with the store. Lines that are not ended yet are left for later.
+
+mod calls;
+mod notes;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+
+use bytes::Bytes;
+use serde::de::IgnoredAny;
+use turntree::context::{Builder, Context, SOURCE};
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
+use turntree::repo::{BranchName, Repository, Stamp, Transaction};
+
+use super::captures::Captures;
+use super::redacted::redacted;
+use super::rejoin::{Joint, Relation, rejoin};
+use super::rewind::begins;
+use super::source::entries;
+use super::transcript::Run;
+use super::turns::{OpenTurn, TurnWriter};
+use crate::formats::detect::detect;
+use crate::import::source::write_piece;
+use crate::model::event::Parser;
+use crate::model::format::Format;
+use crate::text::piece::{Piece, PieceKind};
+use crate::text::unpack::HEAD_BYTES;
+pub use calls::holds_call;
+use notes::Notes;
+pub use notes::{followed_branch, followed_bytes};
+
+/// Bytes of the file, and of the store, that are compared where the file went on.
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// Most new bytes that are read at once; more is read as an import does, a record at a time.
+const MAX_NEW_BYTES: u64 = 32 << 20;
+
+/// Says what there is in the workspace: given the context of the branch, changes the one in the
+/// making, and returns what the commit is to say of it.
+pub type TurnFiles<'f> = dyn FnMut(&mut Transaction<'_>, &Context, &mut Builder) -> Result<BTreeMap<String, String>>
+    + 'f;
+
+/// What to follow, and as what.
+pub struct FollowOptions<'a> {
+    /// The session it becomes, or continues.
+    pub session: String,
+    /// Who follows, and when. Records without a time get this one.
+    pub stamp: Stamp,
+    /// Has its say about files before the last turn is committed.
+    pub files: &'a mut TurnFiles<'a>,
+    /// The call, by its id, after which `files` is asked: what that says belongs to the turn with the
+    /// call. While the transcript does not have it, or others wait for theirs, it is kept aside.
+    pub call: Option<String>,
+    /// The client has written all that it had to write at this moment: what has waited for calls since
+    /// then goes into the newest turn.
+    pub settled: Option<Time>,
+    /// Files as they were before the newest turn, by key: they go where nothing is known of them.
+    pub before: Vec<(String, Bytes)>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// The branch that has the file now.
+    pub branch: BranchName,
+    /// The branch that went back, when this one begins now: it is what the client goes on with.
+    pub beside: Option<BranchName>,
+    /// Its newest commit.
+    pub head: ObjectId,
+    /// Whether the branch moved.
+    pub moved: bool,
+    /// The root of the context that has the files as they were told: that of `head`, or one that is
+    /// kept aside.
+    pub files: ObjectId,
+    /// Whether only the end of the file was read.
+    pub was_quick: bool,
+    /// What to keep for the next time; nothing when the whole file is to be read again.
+    pub notes: Option<Vec<u8>>,
+}
+
+/// Takes in what is new in a transcript; `None` when there is nothing in it yet.
+///
+/// With `notes` of the last time it costs the new bytes, and otherwise an import. Several processes
+/// may follow one file at once: what the one took in, the other finds known.
+///
+/// # Errors
+/// As of [`import`](super::transcript): `Conflict` when another process moved the branch meanwhile, and
+/// it can be tried again after [`Store::refresh`](turntree::store::Store::refresh). The store is then as
+/// it was.
+pub fn follow(
+    repo: &Repository,
+    mut input: impl Read + Seek,
+    notes: Option<&[u8]>,
+    options: FollowOptions<'_>,
+) -> Result<Option<Followed>> {
+    let (end, head) = whole_records(&mut input)?;
+    if end == 0 {
+        return Ok(None);
+    }
+    let format = detect(&head)?;
+    if format.whole.is_some() {
+        let message = format!("{} documents are no transcript: expected one", format.name);
+        return Err(Error::invalid(message));
+    }
+    if is_unended_line(format, &mut input, end)? {
+        return Ok(None);
+    }
+    let mut follower = Follower { repo, format, input, end, options };
+    if let Some(notes) = notes.and_then(Notes::decode)
+        && let Some(resumed) = follower.resume(notes)?
+    {
+        return follower.finish(resumed).map(Some);
+    }
+    let started = match follower.start(true)? {
+        Some(started) => Some(started),
+        None => follower.start(false)?,
+    };
+    started.map(|started| follower.finish(started)).transpose()
+}
+
+/// Where the last whole record of a file ends, and how it begins.
+fn whole_records(input: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>)> {
+    let failed = |error| Error::io("read the transcript", error);
+    let len = input.seek(SeekFrom::End(0)).map_err(failed)?;
+    let head = read_at(input, 0, len.min(HEAD_BYTES as u64))?;
+    let first = head.iter().position(|byte| *byte == b'\n').and_then(|at| head.get(..at));
+    let is_lines = first.is_none_or(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok());
+    if is_lines {
+        return Ok((last_line_end(input, len)?, head));
+    }
+    // A document is whole or is being written again.
+    let tail = read_at(input, len.saturating_sub(TAIL_BYTES), len.min(TAIL_BYTES))?;
+    let last = tail.iter().rfind(|byte| !byte.is_ascii_whitespace());
+    Ok((if matches!(last, Some(b'}' | b']')) { len } else { 0 }, head))
+}
+
+/// The offset behind the last line end before `len`; 0 when there is none.
+fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
+    let mut end = len;
+    while end > 0 {
+        let start = end.saturating_sub(TAIL_BYTES);
+        let part = read_at(input, start, end - start)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    // A document on one line without an end.
+    let whole = read_at(input, 0, len.min(MAX_NEW_BYTES))?;
+    let is_whole = serde_json::from_slice::<IgnoredAny>(&whole).is_ok();
+    Ok(if is_whole { len } else { 0 })
+}
+
+/// Whether the file up to `end` is one record of a file of lines, and its line has not ended: taken as
+/// it is, it would lack the line end that an import finds. A document may be one line without an end.
+fn is_unended_line(format: &Format, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
+    if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
+        return Ok(false);
+    }
+    let bytes = read_at(input, 0, end.min(MAX_NEW_BYTES))?;
+    let first = (format.cut)(Box::new(bytes.as_slice())).next().transpose()?;
+    Ok(first.is_some_and(|piece| {
+        matches!(piece.kind, PieceKind::Record { .. }) && piece.bytes.len() == bytes.len()
+    }))
+}
+
+fn read_at(input: &mut (impl Read + Seek), from: u64, len: u64) -> Result<Vec<u8>> {
+    let failed = |error| Error::io("read the transcript", error);
+    input.seek(SeekFrom::Start(from)).map_err(failed)?;
+    let mut bytes = Vec::new();
+    input.take(len).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// A file that is followed.
+struct Follower<'r, 'a, R> {
+    repo: &'r Repository,
+    format: &'static Format,
+    input: R,
+    /// What lies behind is not whole yet.
+    end: u64,
+    options: FollowOptions<'a>,
+}
+
+/// How far it has come, before the last turn is committed.
+struct Progress<'r> {
+    run: Run<'r>,
+    branch: BranchName,
+    /// The branch that this one was taken back of, when it begins now.
+    beside: Option<BranchName>,
+    /// Where the branch was.
+    tip: Option<ObjectId>,
+    /// Bytes of the file that the source has; nothing when that has more than the file.
+    offset: Option<u64>,
+    was_quick: bool,
+}
+
+impl<'r, R: Read + Seek> Follower<'r, '_, R> {
+    /// Goes on from the notes of the last time; nothing when they are not of this branch and file.
+    fn resume(&mut self, notes: Notes) -> Result<Option<Progress<'r>>> {
+        let is_known = notes.session == self.options.session && notes.format == self.format.name;
+        let new = self.end.checked_sub(notes.offset).filter(|new| *new <= MAX_NEW_BYTES);
+        let mut staging = self.repo.begin();
+        let (Some(new), true) = (new, is_known) else { return Ok(None) };
+        if staging.tip(&notes.branch) != Some(notes.head) {
+            return Ok(None);
+        }
+        let context = self.repo.context(&notes.head)?;
+        if !self.has_tail(&context, notes.offset)? {
+            return Ok(None);
+        }
+        let bytes = Bytes::from(read_at(&mut self.input, notes.offset, new)?);
+        let cut = redacted(self.repo, (self.format.cut)(Box::new(Cursor::new(bytes))))?;
+        let pieces = cut.collect::<Result<Vec<Piece>>>()?;
+        let Some((parser, told)) = self.parse(&notes, &pieces)? else { return Ok(None) };
+
+        if notes.open.is_some() {
+            let parents = self.repo.commit(&notes.head)?.parents;
+            staging.move_branch(&notes.branch, parents.first().copied());
+        }
+        let (builder, stamp) = (Builder::from(context.clone()), self.options.stamp.clone());
+        let captures = Captures::load(self.repo, notes.branch.session())?;
+        let mut writer =
+            TurnWriter::new(staging, builder, notes.branch.clone(), self.format, stamp, captures);
+        if let Some(open) = notes.open {
+            writer.reopen(open);
+        }
+        for (key, content) in std::mem::take(&mut self.options.before) {
+            writer.add_unknown_file(&context, &key, content)?;
+        }
+        let mut run = Run::resume(parser, writer);
+        for (piece, events) in pieces.iter().zip(told) {
+            run.apply(piece, events)?;
+        }
+        let (branch, beside, tip) = (notes.branch, None, Some(notes.head));
+        Ok(Some(Progress { run, branch, beside, tip, offset: Some(self.end), was_quick: true }))
+    }
+
+    /// Whether the file has at `offset`, and before, what the source ends with.
+    fn has_tail(&mut self, context: &Context, offset: u64) -> Result<bool> {
+        let store = self.repo.store();
+        let list = context.list(store, SOURCE)?;
+        let (mut stored, mut from) = (Vec::new(), list.len());
+        let mut bytes = 0;
+        while from > 0 && bytes < TAIL_BYTES {
+            from -= 1;
+            for entry in entries(store, &list, from..from + 1) {
+                let entry = entry?;
+                let mut piece = store.read_as(Kind::Blob, &entry.blob)?.to_vec();
+                piece.extend_from_slice(&entry.suffix);
+                bytes += piece.len() as u64;
+                stored.push(piece);
+            }
+        }
+        stored.reverse();
+        let stored = stored.concat();
+        let Some(start) = offset.checked_sub(stored.len() as u64) else { return Ok(false) };
+        let there = read_at(&mut self.input, start, stored.len() as u64)?;
+        // The file must go on with a line of its own, and begin where the source does.
+        Ok(there == stored && there.ends_with(b"\n") && (from > 0 || start == 0))
+    }
+
+    /// What a parser that goes on from the notes makes of the new pieces. Contents that it turns out
+    /// to need are read from the store, and it begins again.
+    #[expect(clippy::type_complexity, reason = "a parser and what it told, used once")]
+    fn parse(
+        &self,
+        notes: &Notes,
+        pieces: &[Piece],
+    ) -> Result<Option<(Box<dyn Parser + Send>, Vec<Vec<crate::model::event::Event>>)>> {
+        let mut contents = HashMap::new();
+        loop {
+            let mut parser = (self.format.parser)();
+            if !parser.load(&notes.parser, &contents) {
+                return Ok(None);
+            }
+            let tell = |piece| {
+                let mut events = Vec::new();
+                parser.piece(piece, &mut events);
+                events
+            };
+            let told: Vec<_> = pieces.iter().map(tell).collect();
+            if parser.is_lost() {
+                return Ok(None);
+            }
+            let wanted = parser.wanted();
+            if wanted.is_empty() {
+                return Ok(Some((parser, told)));
+            }
+            for id in wanted {
+                let Some(object) = self.repo.store().read(&id)? else { return Ok(None) };
+                if contents.insert(id, object.bytes).is_some() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Compares the whole file with what the session has, and makes the last turn again if it
+    /// `may_remake` it: nothing comes back when that turn has something that the file does not tell.
+    fn start(&mut self, may_remake: bool) -> Result<Option<Progress<'r>>> {
+        let failed = |error| Error::io("read the transcript", error);
+        self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let file = BufReader::with_capacity(HEAD_BYTES, (&mut self.input).take(self.end));
+        let mut pieces = redacted(self.repo, (self.format.cut)(Box::new(file)))?;
+
+        let (repo, format) = (self.repo, self.format);
+        let mut staging = repo.begin();
+        let relation = rejoin(repo, &self.options.session, format, &mut pieces, |piece| {
+            write_piece(&mut staging, format, piece)
+        })?;
+        let (mut joint, is_known) = match relation {
+            Relation::Joined(joint) => (*joint, false),
+            Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
+        };
+        let (branch, tip) = (joint.branch.clone(), staging.tip(&joint.branch));
+        let beside = joint.beside.clone();
+        let remade = if may_remake { reopen(repo, format, &mut joint, tip)? } else { None };
+        let mut run = Run::begin(repo, staging, format, &joint, self.options.stamp.clone())?;
+        if let Some(Remade { time, metadata, .. }) = &remade {
+            run.writer.remake(*time, metadata.clone());
+        }
+        let ahead = run.catch_up(repo, joint)?;
+        if let Some(Remade { context, .. }) = &remade {
+            run.writer.carry_files(context)?;
+            if !run.writer.has_sections_of(context)? {
+                return Ok(None);
+            }
+            for (key, content) in std::mem::take(&mut self.options.before) {
+                run.writer.add_unknown_file(context, &key, content)?;
+            }
+        }
+        for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
+            run.piece(&piece?)?;
+        }
+        drop(pieces);
+        if run.is_copying() {
+            return Ok(None);
+        }
+        run.end()?;
+        // A branch may have more than the file.
+        let offset = (!is_known || run.known_bytes == self.end).then_some(self.end);
+        Ok(Some(Progress { run, branch, beside, tip, offset, was_quick: false }))
+    }
+
+    /// Commits the last turn as far as it goes, and makes all of it durable.
+    fn finish(mut self, progress: Progress<'r>) -> Result<Followed> {
+        let Progress { mut run, branch, beside, tip, offset, was_quick } = progress;
+        let writer = &mut run.writer;
+        if let Some(moment) = self.options.settled {
+            writer.captures.reach_until(moment);
+        }
+        let newest = writer.captures.newest().or(tip);
+        let context = newest.map(|id| self.repo.context(&id)).transpose()?.unwrap_or_default();
+        let has_place = !writer.captures.is_waiting() && self.has_call()?;
+        let files = &mut *self.options.files;
+        let open = writer.pause(&mut |change, builder| match has_place {
+            true => files(change, &context, builder),
+            false => Ok(BTreeMap::new()),
+        })?;
+        let head = writer.transaction.tip(&branch);
+        let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
+        let mut tree = writer.transaction.commit(&head)?.tree;
+        if !has_place {
+            tree = keep_aside(writer, head, &mut self.options)?;
+            // It is aside of this very state: another process may have the call by now.
+            writer.transaction.move_branch(&branch, Some(head));
+        }
+        let moved = tip != Some(head);
+        if writer.captures.save(&mut writer.transaction)? || moved {
+            if self.repo.tip(&self.repo.shared_head()?).is_none() {
+                writer.transaction.switch(&branch);
+            }
+            let reason = format!("follow {}", self.options.session);
+            run.writer.transaction.finish(&self.options.stamp, &reason)?;
+        }
+        let notes = offset.zip(run.parser.save()).map(|(offset, parser)| {
+            let (session, format) = (self.options.session, self.format.name.to_owned());
+            Notes { session, format, branch: branch.clone(), head, offset, open, parser }.encode()
+        });
+        Ok(Followed { branch, beside, head, moved, files: tree, was_quick, notes })
+    }
+
+    /// Whether the transcript has the call after which files are told, if they are told after one.
+    fn has_call(&mut self) -> Result<bool> {
+        match &self.options.call {
+            Some(call) => calls::is_before(&mut self.input, self.end, call),
+            None => Ok(true),
+        }
+    }
+}
+
+/// Asks for files and keeps them until their call comes, on top of what waits already; the root of the
+/// context that has them comes back.
+fn keep_aside(
+    writer: &mut TurnWriter<'_>,
+    head: ObjectId,
+    options: &mut FollowOptions<'_>,
+) -> Result<ObjectId> {
+    let change = &mut writer.transaction;
+    let newest = change.commit(&writer.captures.newest().unwrap_or(head))?.tree;
+    let context = Context::open(change, &newest)?;
+    let mut builder = Builder::from(context.clone());
+    let metadata = (options.files)(change, &context, &mut builder)?;
+    let tree = builder.write(change)?;
+    if tree != newest {
+        let call = options.call.as_deref().unwrap_or_default();
+        writer.captures.keep(change, call, tree, head, metadata, &options.stamp)?;
+    }
+    Ok(tree)
+}
+
+/// A branch that has all of a file, as the place where it goes on.
+fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<Joint> {
+    let stored = repo.context(&head)?.list(repo.store(), SOURCE)?;
+    let pieces = stored.len();
+    Ok(Joint {
+        branch,
+        beside: None,
+        base: Some(head),
+        base_pieces: pieces,
+        stored,
+        common: pieces,
+        keep: pieces,
+        instead: Vec::new(),
+        ahead: Vec::new(),
+        anew: false,
+        apart: false,
+        left: None,
+    })
+}
+
+/// A turn that is made again.
+struct Remade {
+    /// The time for records without one.
+    time: Option<Time>,
+    metadata: BTreeMap<String, String>,
+    /// The context that it had.
+    context: Context,
+}
+
+/// Goes back before the last turn of the branch, if that came from the transcript and all of it can
+/// be made again: it may not have been whole.
+fn reopen(
+    repo: &Repository,
+    format: &Format,
+    joint: &mut Joint,
+    tip: Option<ObjectId>,
+) -> Result<Option<Remade>> {
+    let Some(head) = joint.base.filter(|base| Some(*base) == tip) else { return Ok(None) };
+    let commit = repo.commit(&head)?;
+    let is_turn = commit.trigger == Trigger::Turn && commit.author.agent == format.name;
+    if !is_turn || joint.anew || format.continues.is_some() || commit.parents.len() > 1 {
+        return Ok(None);
+    }
+    let parent = commit.parents.first().copied();
+    let own = begins(&commit);
+    let (pieces, time) = match parent {
+        None => (own.unwrap_or(0), None),
+        Some(parent) => {
+            let before = repo.commit(&parent)?;
+            if repo.store().gone(&before.tree).is_some() {
+                return Ok(None);
+            }
+            let pieces = repo.context(&parent)?.count(repo.store(), SOURCE)?;
+            (own.unwrap_or(pieces), (pieces > 0).then_some(before.time))
+        }
+    };
+    if pieces > joint.common || pieces > joint.keep {
+        return Ok(None);
+    }
+    let context = repo.context(&head)?;
+    (joint.base, joint.base_pieces, joint.apart) = (parent, pieces, own.is_some());
+    let time = time.or(Some(commit.time));
+    Ok(Some(Remade { time, metadata: commit.metadata, context }))
+}

@@ -1,0 +1,41 @@
+//! Whether a transcript has a call yet: looked for from its end on, where calls of a running session are.
+
+use std::io::{Read, Seek};
+
+use turntree::error::{Error, Result};
+
+use super::{last_line_end, read_at};
+use crate::import::captures::names_call;
+
+/// Bytes that are read at once.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// How far back a call is looked for: what other calls of the same turn said may lie behind it.
+const REACH_BYTES: u64 = 8 << 20;
+
+/// Whether the whole lines of a transcript have the call `call`, as far as its last 8 MiB tell.
+///
+/// # Errors
+/// `Io` when it cannot be read.
+pub fn holds_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
+    let failed = |error| Error::io("read the transcript", error);
+    let len = input.seek(std::io::SeekFrom::End(0)).map_err(failed)?;
+    let end = last_line_end(&mut input, len)?;
+    is_before(&mut input, end, call)
+}
+
+/// Whether the file has the call before `end`.
+pub(super) fn is_before(input: &mut (impl Read + Seek), end: u64, call: &str) -> Result<bool> {
+    let (mut to, first) = (end, end.saturating_sub(REACH_BYTES));
+    // An id that lies across two windows is in the second one.
+    let overlap = call.len() as u64 + 2;
+    while to > first {
+        let from = to.saturating_sub(WINDOW_BYTES).max(first);
+        let len = (to - from + overlap).min(end - from);
+        if names_call(&read_at(input, from, len)?, call) {
+            return Ok(true);
+        }
+        to = from;
+    }
+    Ok(false)
+}

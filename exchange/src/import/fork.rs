@@ -1,0 +1,207 @@
+//! A file that goes on from another session: a fork that a client made.
+//!
+//! Some clients copy the records of the other file, and some only name it. Either way the first turn
+//! of the fork goes on from the turn of the other session that it was forked from, if that is in the
+//! store. What was copied goes into the source, so that the file comes back, and nowhere else.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Cursor, Read};
+
+use turntree::context::{Context, SOURCE, SourceKind};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectSource};
+use turntree::repo::{BranchName, Transaction};
+
+use super::rewind::{Place, Timeline};
+use super::source::entries;
+use crate::model::format::{Format, Lineage, Told};
+use crate::text::json;
+use crate::text::piece::{Piece, PieceKind};
+use crate::text::unpack::unpacked;
+
+/// Most pieces, and most bytes of them, that are looked at for what a file goes on from.
+const MAX_HELD: usize = 512;
+const MAX_HELD_BYTES: usize = 8 << 20;
+
+/// The first pieces of a file, until it is known what they go on from.
+pub(crate) struct Forking {
+    lineage: Lineage,
+    held: Vec<Piece>,
+    bytes: usize,
+    origin: Option<Origin>,
+}
+
+/// What is to be done with a piece.
+pub(crate) enum Step {
+    /// Nothing yet.
+    Hold,
+    /// These are copies.
+    Copied(Vec<Piece>),
+    /// The file goes on by itself with these, from a place of another session or from nothing.
+    Begins {
+        place: Option<Place>,
+        pieces: Vec<Piece>,
+        /// The session that it should go on from, which is not there.
+        missing: Option<String>,
+    },
+}
+
+/// The session that records were copied from.
+struct Origin {
+    session: String,
+    pieces: HashMap<String, u64>,
+    timeline: Timeline,
+    /// The place of the newest copy.
+    to: Option<u64>,
+}
+
+impl Forking {
+    /// For a file of a session that has nothing yet; nothing for a format without forks.
+    pub(crate) fn new(format: &Format) -> Option<Self> {
+        let lineage = format.lineage?;
+        Some(Self { lineage, held: Vec::new(), bytes: 0, origin: None })
+    }
+
+    /// Whether copies were seen, and nothing else yet.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// Looks at the next piece.
+    ///
+    /// # Errors
+    /// What reading the other session reports.
+    pub(crate) fn piece(&mut self, change: &Transaction<'_>, piece: &Piece) -> Result<Step> {
+        self.bytes += piece.bytes.len();
+        self.held.push(piece.clone());
+        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        let record = if is_record { json::value(&piece.bytes) } else { None };
+        let id = record.as_ref().and_then(self.lineage.id);
+        if let Some((origin, id)) = self.origin.as_mut().zip(id)
+            && let Some(at) = origin.pieces.get(id)
+        {
+            origin.to = Some(*at);
+            return Ok(Step::Copied(self.take()));
+        }
+        match record.as_ref().map_or(Told::Nothing, self.lineage.origin) {
+            Told::Nothing if self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES => {
+                Ok(Step::Hold)
+            }
+            Told::Nothing | Told::Here => self.begin(change, None),
+            Told::From { session, pieces } => {
+                let known = self.origin.as_ref().is_some_and(|origin| origin.session == session);
+                if known {
+                    return self.begin(change, None);
+                }
+                let Some(mut origin) = Origin::find(change, &session, self.lineage)? else {
+                    let missing = pieces.is_some().then_some(session);
+                    return self.begin(change, missing);
+                };
+                let Some(pieces) = pieces else {
+                    self.origin = Some(origin);
+                    return self.copied_so_far();
+                };
+                origin.to = pieces.checked_sub(1);
+                self.origin = Some(origin);
+                self.begin(change, None)
+            }
+        }
+    }
+
+    /// There is no further piece, or no further one is a copy.
+    ///
+    /// # Errors
+    /// What reading the other session reports.
+    pub(crate) fn begin(
+        &mut self,
+        change: &Transaction<'_>,
+        missing: Option<String>,
+    ) -> Result<Step> {
+        let place = match &self.origin {
+            Some(Origin { timeline, to: Some(to), .. }) => timeline.place(change, Some(*to))?,
+            _ => None,
+        };
+        Ok(Step::Begins { place, pieces: self.take(), missing })
+    }
+
+    /// The held pieces up to the last one that the origin has.
+    fn copied_so_far(&mut self) -> Result<Step> {
+        let Some(origin) = &mut self.origin else { return Ok(Step::Hold) };
+        let mut copied = 0;
+        for (number, piece) in (1..).zip(&self.held) {
+            let record = json::value(&piece.bytes);
+            let id = record.as_ref().and_then(self.lineage.id);
+            if let Some(at) = id.and_then(|id| origin.pieces.get(id)) {
+                (copied, origin.to) = (number, Some(*at));
+            }
+        }
+        let rest = self.held.split_off(copied);
+        Ok(Step::Copied(std::mem::replace(&mut self.held, rest)))
+    }
+
+    fn take(&mut self) -> Vec<Piece> {
+        self.bytes = 0;
+        std::mem::take(&mut self.held)
+    }
+}
+
+impl Origin {
+    fn find(change: &Transaction<'_>, named: &str, lineage: Lineage) -> Result<Option<Self>> {
+        let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
+        let source = Context::open(change, &change.commit(&tip)?.tree)?.list(change, SOURCE)?;
+        let mut pieces = HashMap::new();
+        for (at, entry) in (0..).zip(entries(change, &source, 0..source.len())) {
+            let entry = entry?;
+            if entry.kind != SourceKind::Record {
+                continue;
+            }
+            let record = json::value(&change.read_as(Kind::Blob, &entry.blob)?);
+            if let Some(id) = record.as_ref().and_then(lineage.id) {
+                pieces.insert(id.to_owned(), at);
+            }
+        }
+        let timeline = Timeline::of(change, branch.session(), &branch, &source)?;
+        Ok(Some(Self { session: named.to_owned(), pieces, timeline, to: None }))
+    }
+}
+
+/// The main branch of the session whose name is `named`, or ends with it.
+fn find_session(
+    change: &Transaction<'_>,
+    named: &str,
+) -> Option<(BranchName, turntree::object::ObjectId)> {
+    let main = BranchName::main(named).ok();
+    let exact = main.and_then(|main| change.tip(&main).map(|tip| (main, tip)));
+    exact.or_else(|| {
+        let all = change.main_branches().into_iter();
+        all.filter(|(name, _)| is_named(name.session(), named)).max_by_key(|(name, _)| name.clone())
+    })
+}
+
+/// Whether a session is called `named`, which clients put a date or the like before.
+pub(crate) fn is_named(session: &str, named: &str) -> bool {
+    let Some(before) = session.strip_suffix(named) else { return false };
+    !named.is_empty() && (before.is_empty() || before.ends_with(['-', '_', '.']))
+}
+
+/// The session that a file goes on from, as its first records say.
+///
+/// # Errors
+/// As of [`import`](super::transcript) for what cannot be read.
+pub(crate) fn forked_from(format: &Format, input: impl BufRead) -> Result<Option<String>> {
+    let Some(lineage) = format.lineage else { return Ok(None) };
+    let (head, input) = unpacked(Box::new(input))?;
+    let mut bytes = 0;
+    for piece in (format.cut)(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
+        let piece = piece?;
+        bytes += piece.bytes.len();
+        let is_record = matches!(piece.kind, PieceKind::Record { .. });
+        let record = if is_record { json::value(&piece.bytes) } else { None };
+        match record.as_ref().map_or(Told::Nothing, lineage.origin) {
+            Told::Nothing if bytes < MAX_HELD_BYTES => {}
+            Told::Nothing | Told::Here => return Ok(None),
+            Told::From { session, .. } => return Ok(Some(session)),
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,399 @@
+//! Where a transcript goes on that a session knows already, in part or whole.
+//!
+//! Records decide: two files agree as far as their records do, whatever stands between them. A
+//! header that changes with every save, or a closing bracket that moves, is no rewrite.
+
+use std::iter::Peekable;
+
+use turntree::context::{SOURCE, SourceEntry, SourceKind};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::{BranchName, LogEntry, Repository};
+use turntree::tree::List;
+
+use super::rewind::{begins, free_name};
+use super::source::entries;
+use super::taken_back::{client_branch, taken_back};
+use crate::import::source::source_kind;
+use crate::model::format::Format;
+use crate::text::piece::Piece;
+
+/// How a file relates to a session.
+pub(crate) enum Relation {
+    /// Every record is known: the branch has it, and nothing is to be done.
+    Known(BranchName, ObjectId),
+    /// Something follows that the branch does not have.
+    Joined(Box<Joint>),
+}
+
+/// Where a file goes on, and what of it was read to find out.
+pub(crate) struct Joint {
+    /// The branch that will have it.
+    pub(crate) branch: BranchName,
+    /// The branch that this one was taken back of, when the client goes on with what a rollback took.
+    pub(crate) beside: Option<BranchName>,
+    /// The commit it goes on from; `None` for a first one.
+    pub(crate) base: Option<ObjectId>,
+    /// Pieces in that commit's source.
+    pub(crate) base_pieces: u64,
+    /// The stored source whose beginning is known: at least the base's.
+    pub(crate) stored: List,
+    /// Pieces of it up to the last common record.
+    pub(crate) common: u64,
+    /// Pieces of it that the file has exactly so.
+    pub(crate) keep: u64,
+    /// The file's pieces from there to the last common record, where they differ from the stored ones.
+    pub(crate) instead: Vec<SourceEntry>,
+    /// Pieces read beyond the last common record.
+    pub(crate) ahead: Vec<Piece>,
+    /// The base came from a document of another format: its source makes room for this one.
+    pub(crate) anew: bool,
+    /// The source of the base is another one than the first pieces of `stored`.
+    pub(crate) apart: bool,
+    /// What the branch was until now, and the name that it goes on under.
+    pub(crate) left: Option<(BranchName, ObjectId)>,
+}
+
+/// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
+pub(crate) fn rejoin(
+    repo: &Repository,
+    session: &str,
+    format: &Format,
+    pieces: &mut dyn Iterator<Item = Result<Piece>>,
+    mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
+) -> Result<Relation> {
+    let mut alive = candidates(repo, session, format)?;
+    if alive.is_empty() {
+        return fresh(repo, session, format).map(|joint| Relation::Joined(Box::new(joint)));
+    }
+    let mut differing = Differing::default();
+    let mut group: Vec<Piece> = Vec::new();
+    while let Some(piece) = pieces.next().transpose()? {
+        let is_record = source_kind(format, &piece) == SourceKind::Record;
+        group.push(piece);
+        if !is_record {
+            continue;
+        }
+        let described: Vec<SourceEntry> =
+            group.iter().map(|piece| describe(format, piece)).collect();
+        let accepted = alive
+            .iter_mut()
+            .map(|candidate| candidate.advance(&described))
+            .collect::<Result<Vec<bool>>>()?;
+        if !accepted.contains(&true) {
+            let joint = join(repo, format, alive, differing, group)?;
+            return Ok(Relation::Joined(Box::new(joint)));
+        }
+        let mut accepted = accepted.into_iter();
+        alive.retain(|_| accepted.next().unwrap_or(false));
+        differing.note(&alive, &group, &mut write)?;
+        group.clear();
+    }
+    let tail: Vec<SourceEntry> = group.iter().map(|piece| describe(format, piece)).collect();
+    at_end(repo, alive, differing, group, &tail)
+}
+
+/// A branch whose records agree with the file so far.
+struct Candidate<'r> {
+    branch: BranchName,
+    /// The branch of which this was taken back.
+    beside: Option<BranchName>,
+    tip: ObjectId,
+    list: List,
+    entries: Peekable<Box<dyn Iterator<Item = Result<SourceEntry>> + 'r>>,
+    position: u64,
+    common: u64,
+    keep: u64,
+    exact: bool,
+}
+
+impl Candidate<'_> {
+    /// Passes a record with what stands before it; false when the record is another one, which is
+    /// then not passed.
+    fn advance(&mut self, group: &[SourceEntry]) -> Result<bool> {
+        if self.exact {
+            self.exact = group.iter().try_fold(true, |equal, entry| {
+                Ok::<_, turntree::Error>(equal && self.pass_if(|stored| stored == entry)?)
+            })?;
+            if self.exact {
+                (self.common, self.keep) = (self.position, self.position);
+                return Ok(true);
+            }
+        }
+        let Some(record) = group.last() else { return Ok(true) };
+        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
+        let same = self.pass_if(|stored| stored.blob == record.blob)?;
+        if same {
+            self.common = self.position;
+        }
+        Ok(same)
+    }
+
+    /// What is said of a file of which every record is here: of what was taken back, the branch that
+    /// went back has it.
+    fn known(&self, repo: &Repository) -> Result<Relation> {
+        let branch = self.beside.as_ref().unwrap_or(&self.branch);
+        let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
+        Ok(Relation::Known(branch.clone(), tip.unwrap_or(self.tip)))
+    }
+
+    /// Whether the file has every record of this branch.
+    fn is_exhausted(&mut self) -> Result<bool> {
+        while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
+        Ok(self.entries.peek().is_none())
+    }
+
+    fn pass_if(&mut self, wanted: impl Fn(&SourceEntry) -> bool) -> Result<bool> {
+        let entry = self.entries.next_if(|entry| entry.as_ref().map_or(true, &wanted));
+        match entry.transpose()? {
+            Some(_) => {
+                self.position += 1;
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// The file's pieces since a branch that still agrees first differed in anything.
+#[derive(Default)]
+struct Differing {
+    passed: u64,
+    from: u64,
+    entries: Vec<SourceEntry>,
+}
+
+impl Differing {
+    fn note(
+        &mut self,
+        alive: &[Candidate<'_>],
+        group: &[Piece],
+        write: &mut impl FnMut(&Piece) -> Result<SourceEntry>,
+    ) -> Result<()> {
+        if alive.iter().any(|candidate| !candidate.exact) {
+            if self.entries.is_empty() {
+                self.from = self.passed;
+            }
+            for piece in group {
+                self.entries.push(write(piece)?);
+            }
+        }
+        self.passed += group.len() as u64;
+        Ok(())
+    }
+
+    /// The entries that follow the first `keep` pieces of the file.
+    fn since(mut self, keep: u64) -> Vec<SourceEntry> {
+        let known = usize::try_from(keep.saturating_sub(self.from)).unwrap_or(usize::MAX);
+        self.entries.drain(..known.min(self.entries.len()));
+        self.entries
+    }
+}
+
+/// The file has a record that no branch has at this place.
+fn join(
+    repo: &Repository,
+    format: &Format,
+    mut alive: Vec<Candidate<'_>>,
+    differing: Differing,
+    ahead: Vec<Piece>,
+) -> Result<Joint> {
+    let grown = longest_exhausted(&mut alive)?;
+    let candidate = alive.swap_remove(grown.unwrap_or(0));
+    let (mut anew, mut apart, mut left) = (false, false, None);
+    let (branch, base, base_pieces) = match grown {
+        Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
+        None => {
+            let base = last_common_turn(repo, format, &candidate.tip, candidate.common)?;
+            let (commit, pieces) = base.map_or((None, 0), |(id, pieces, _)| (Some(id), pieces));
+            apart = base.is_some_and(|(_, _, apart)| apart);
+            if let Some(id) = commit {
+                anew = pieces == 0 && is_document_below(repo, format, &id)?;
+            }
+            let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
+            let name = free_name(stem, |name| repo.tip(name).is_none())?;
+            if format.is_rewritten && candidate.beside.is_none() {
+                left = Some((name, candidate.tip));
+                (candidate.branch, commit, pieces)
+            } else {
+                (name, commit, pieces)
+            }
+        }
+    };
+    Ok(Joint {
+        branch,
+        beside: candidate.beside.filter(|_| grown.is_some()),
+        base,
+        base_pieces,
+        stored: candidate.list,
+        common: candidate.common,
+        keep: candidate.keep,
+        instead: differing.since(candidate.keep),
+        ahead,
+        anew,
+        apart,
+        left,
+    })
+}
+
+/// The file has ended, and every record of it is known.
+fn at_end(
+    repo: &Repository,
+    mut alive: Vec<Candidate<'_>>,
+    differing: Differing,
+    ahead: Vec<Piece>,
+    tail: &[SourceEntry],
+) -> Result<Relation> {
+    for candidate in &mut alive {
+        let same_tail = candidate.exact
+            && tail.iter().try_fold(true, |equal, entry| {
+                Ok::<_, turntree::Error>(equal && candidate.pass_if(|stored| stored == entry)?)
+            })?
+            && candidate.entries.peek().is_none();
+        if same_tail {
+            return candidate.known(repo);
+        }
+    }
+    let grown = longest_exhausted(&mut alive)?;
+    let candidate = alive.swap_remove(grown.unwrap_or(0));
+    if grown.is_none() {
+        return candidate.known(repo);
+    }
+    Ok(Relation::Joined(Box::new(Joint {
+        branch: candidate.branch,
+        beside: candidate.beside,
+        base: Some(candidate.tip),
+        base_pieces: candidate.list.len(),
+        stored: candidate.list,
+        common: candidate.common,
+        keep: candidate.keep,
+        instead: differing.since(candidate.keep),
+        ahead,
+        anew: false,
+        apart: false,
+        left: None,
+    })))
+}
+
+/// The branch, of those without further records, that has most of the file exactly.
+fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
+    let mut best: Option<(u64, usize)> = None;
+    for (index, candidate) in alive.iter_mut().enumerate() {
+        if candidate.is_exhausted()? && best.is_none_or(|(keep, _)| candidate.keep > keep) {
+            best = Some((candidate.keep, index));
+        }
+    }
+    Ok(best.map(|(_, index)| index))
+}
+
+/// Whether `commit` is what a transcript of `format` may go on from without having its records.
+fn is_document_below(repo: &Repository, format: &Format, commit: &ObjectId) -> Result<bool> {
+    let Some(below) = format.continues else { return Ok(false) };
+    let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;
+    let Some(item) = item else { return Ok(false) };
+    Ok(repo.store().read_as(Kind::Blob, &item.link.id)? == below)
+}
+
+/// The branches of a session that have a source of this kind.
+fn candidates<'r>(
+    repo: &'r Repository,
+    session: &str,
+    format: &Format,
+) -> Result<Vec<Candidate<'r>>> {
+    let (mut candidates, mut taken) = (Vec::new(), Vec::new());
+    for (branch, tip) in repo.branches() {
+        if branch.session() != session {
+            continue;
+        }
+        let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+        if list.is_empty() || is_document_below(repo, format, &tip)? {
+            continue;
+        }
+        if let Some(tip) = taken_back(repo, format, &tip)? {
+            let list = repo.context(&tip)?.list(repo.store(), SOURCE)?;
+            let name = client_branch(repo, &branch)?;
+            taken.push(candidate(repo, name, Some(branch.clone()), tip, list));
+        }
+        candidates.push(candidate(repo, branch, None, tip, list));
+    }
+    // The session's main branch is tried first, so that it wins where several agree.
+    candidates.sort_by_key(|candidate| candidate.branch.branch() != turntree::repo::MAIN_BRANCH);
+    // What a branch has already is not taken for what was taken back of another one.
+    candidates.append(&mut taken);
+    Ok(candidates)
+}
+
+fn candidate(
+    repo: &Repository,
+    branch: BranchName,
+    beside: Option<BranchName>,
+    tip: ObjectId,
+    list: List,
+) -> Candidate<'_> {
+    let stored: Box<dyn Iterator<Item = Result<SourceEntry>>> =
+        Box::new(entries(repo.store(), &list, 0..list.len()));
+    let entries = stored.peekable();
+    let (position, common, keep, exact) = (0, 0, 0, true);
+    Candidate { branch, beside, tip, list, entries, position, common, keep, exact }
+}
+
+/// A session without a source begins, or goes on from what somebody snapshotted by hand.
+fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
+    let branch = BranchName::main(session)?;
+    let base = repo.tip(&branch);
+    let anew = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
+    Ok(Joint {
+        base,
+        branch,
+        beside: None,
+        base_pieces: 0,
+        stored: List::new(),
+        common: 0,
+        keep: 0,
+        instead: Vec::new(),
+        ahead: Vec::new(),
+        anew: anew.unwrap_or(false),
+        apart: false,
+        left: None,
+    })
+}
+
+/// The newest commit on the line of `tip` whose source ends within the first `common` pieces, how many
+/// pieces come before what follows it, and whether these are not what its own source has. One whose
+/// content retention has dropped is no place to go on from, as what it had cannot be read.
+fn last_common_turn(
+    repo: &Repository,
+    format: &Format,
+    tip: &ObjectId,
+    common: u64,
+) -> Result<Option<(ObjectId, u64, bool)>> {
+    let mut after: Option<(u64, String)> = None;
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let LogEntry { id, commit, .. } = entry?;
+        let above = after.take();
+        after = begins(&commit).map(|pieces| (pieces, commit.session.clone()));
+        if repo.store().gone(&commit.tree).is_some() {
+            continue;
+        }
+        match above {
+            Some((pieces, _)) if pieces <= common => return Ok(Some((id, pieces, true))),
+            // A fork has nothing of the session that it was forked from.
+            Some((_, session)) if session != commit.session => return Ok(None),
+            _ => {}
+        }
+        let pieces = repo.context(&id)?.count(repo.store(), SOURCE)?;
+        // What the document below has is no part of the file.
+        if pieces > 0 && is_document_below(repo, format, &id)? {
+            return Ok(Some((id, 0, false)));
+        }
+        if pieces <= common {
+            return Ok(Some((id, pieces, false)));
+        }
+    }
+    Ok(None)
+}
+
+fn describe(format: &Format, piece: &Piece) -> SourceEntry {
+    let blob = ObjectId::of(Kind::Blob, &piece.bytes);
+    SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() }
+}

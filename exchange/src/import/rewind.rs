@@ -1,0 +1,166 @@
+//! Where a conversation that goes back goes on from.
+//!
+//! A file that is only ever added to can hold a tree: a record may follow an older one, and what came
+//! between is left. Each turn of a session ends with a piece of the file, so the piece that a record
+//! follows names a turn, on whatever branch that is.
+
+use std::collections::{BTreeMap, HashSet};
+
+use turntree::context::{Context, MAIN_AGENT, SOURCE};
+use turntree::error::{ErrorKind, Result};
+use turntree::object::{Commit, ObjectId, Trigger};
+use turntree::repo::{BranchName, Transaction};
+use turntree::tree::List;
+
+use super::source::entries;
+
+/// What a commit says that does not go on from the source of its parent: how many pieces of its own
+/// source stand before it.
+pub(crate) const BEGINS: &str = "source-from";
+
+/// Most digits of that number that are read.
+const MAX_DIGITS: usize = 19;
+
+/// How many pieces of its source stand before `commit`, where that is not what its parent has.
+pub(crate) fn begins(commit: &Commit) -> Option<u64> {
+    commit.metadata.get(BEGINS).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
+}
+
+/// The first of `branch-2`, `branch-3`, ... that is free, whatever number `branch` has itself.
+///
+/// # Errors
+/// `InvalidInput` for a name that no branch can have.
+pub(crate) fn free_name(
+    branch: &BranchName,
+    is_free: impl Fn(&BranchName) -> bool,
+) -> Result<BranchName> {
+    let stem = match branch.branch().rsplit_once('-') {
+        Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
+        _ => branch.branch(),
+    };
+    let mut number = 2_u64;
+    loop {
+        let name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
+        if is_free(&name) {
+            return Ok(name);
+        }
+        number += 1;
+    }
+}
+
+/// The turns that a file has become, by the pieces of it that their sources have.
+pub(crate) struct Timeline {
+    turns: BTreeMap<u64, ObjectId>,
+}
+
+/// What a conversation was after some piece.
+pub(crate) struct Place {
+    /// The turn that it ended with; nothing before the first one.
+    pub(crate) base: Option<ObjectId>,
+    /// What it had of the turn after that: a context, and how many messages of it.
+    pub(crate) part: Option<(Context, u64)>,
+}
+
+impl Timeline {
+    /// The turns on the branches of `session`, those of `first` before others, whose sources are what
+    /// `source` begins with. Turns whose content was dropped are left out.
+    ///
+    /// # Errors
+    /// What reading commits and contexts reports.
+    pub(crate) fn of(
+        change: &Transaction<'_>,
+        session: &str,
+        first: &BranchName,
+        source: &List,
+    ) -> Result<Self> {
+        let mut timeline = Self { turns: BTreeMap::new() };
+        let mut seen = HashSet::new();
+        let mut branches = change.branches_of(session);
+        branches.sort_by_key(|(name, _)| name != first);
+        for (_, tip) in branches {
+            let mut next = Some(tip);
+            while let Some(id) = next.filter(|id| seen.insert(*id)) {
+                let commit = change.commit(&id)?;
+                next = commit.parents.first().copied().filter(|_| commit.session == session);
+                let Some(context) = context_of(change, &commit)? else { continue };
+                let own = context.list(change, SOURCE)?;
+                if commit.session == session && is_beginning(change, &own, source)? {
+                    timeline.turns.entry(own.len()).or_insert(id);
+                }
+            }
+        }
+        Ok(timeline)
+    }
+
+    /// Notes a turn whose source has `pieces`.
+    pub(crate) fn add(&mut self, pieces: u64, turn: ObjectId) {
+        self.turns.insert(pieces, turn);
+    }
+
+    /// What the conversation was after the piece `to`, the first being 0; nothing when the turn of that
+    /// piece is not there.
+    ///
+    /// # Errors
+    /// What reading commits and contexts reports.
+    pub(crate) fn place(&self, change: &Transaction<'_>, to: Option<u64>) -> Result<Option<Place>> {
+        let Some(to) = to else { return Ok(Some(Place { base: None, part: None })) };
+        let Some((end, id)) = self.turns.range(to.saturating_add(1)..).next() else {
+            return Ok(None);
+        };
+        let whole = Place { base: Some(*id), part: None };
+        let commit = change.commit(id)?;
+        let Some(context) = context_of(change, &commit)? else { return Ok(None) };
+        if commit.trigger == Trigger::Compaction {
+            return Ok(Some(whole));
+        }
+        let Some(messages) = said_until(change, &context, to, *end)? else {
+            return Ok(Some(whole));
+        };
+        let base = commit.parents.first().copied();
+        let below = match base {
+            Some(base) => context_of(change, &change.commit(&base)?)?,
+            None => Some(Context::default()),
+        };
+        let Some(below) = below else { return Ok(None) };
+        let has_more = below.messages(change, MAIN_AGENT)?.len() < messages;
+        Ok(Some(Place { base, part: has_more.then_some((context, messages)) }))
+    }
+}
+
+/// How many messages a turn had after the piece `to`, if it has more now; its source ends with the piece
+/// before `end`.
+fn said_until(
+    change: &Transaction<'_>,
+    context: &Context,
+    to: u64,
+    end: u64,
+) -> Result<Option<u64>> {
+    let source = context.list(change, SOURCE)?;
+    let after = entries(change, &source, to.saturating_add(1)..end);
+    let after = after.map(|entry| entry.map(|entry| entry.blob));
+    let after = after.collect::<Result<HashSet<ObjectId>>>()?;
+    let messages = context.messages(change, MAIN_AGENT)?;
+    let from = messages.len().saturating_sub(end.saturating_sub(to));
+    for (at, item) in (from..).zip(messages.iter(change, from..messages.len())) {
+        if after.contains(&item?.link.id) {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// The context of a commit; nothing when retention dropped it.
+fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Context>> {
+    match Context::open(change, &commit.tree) {
+        Ok(context) => Ok(Some(context)),
+        Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether `source` begins with `part`: records name themselves, so the last one tells.
+fn is_beginning(change: &Transaction<'_>, part: &List, source: &List) -> Result<bool> {
+    let Some(last) = part.len().checked_sub(1) else { return Ok(false) };
+    let (here, there) = (part.get(change, last)?, source.get(change, last)?);
+    Ok(here.map(|item| item.link.id) == there.map(|item| item.link.id))
+}

@@ -1,0 +1,134 @@
+//! The `source` section: written from the pieces of a file, and read as the file again, byte for byte.
+
+use std::collections::HashSet;
+use std::io::{self, Read};
+use std::ops::Range;
+
+use bytes::{Buf, Bytes};
+use turntree::context::{Builder, MAX_SUFFIX_BYTES, SOURCE, SourceEntry, SourceKind};
+use turntree::error::Result;
+use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
+use turntree::repo::{LogEntry, Repository};
+use turntree::tree::List;
+
+use crate::model::format::Format;
+use crate::text::piece::{Piece, PieceKind};
+
+/// Longest glue piece, in bytes.
+const MAX_PIECE_BYTES: usize = 1 << 20;
+
+/// The pieces of a source from `range`, in file order.
+pub(crate) fn entries<'a>(
+    source: &'a dyn ObjectSource,
+    list: &List,
+    range: Range<u64>,
+) -> impl Iterator<Item = Result<SourceEntry>> + 'a {
+    list.iter(source, range).map(|item| SourceEntry::from_item(&item?))
+}
+
+/// Reads the first pieces of a stored source as if they were a file.
+pub(crate) struct SourceReader<'a> {
+    source: &'a dyn ObjectSource,
+    entries: Box<dyn Iterator<Item = Result<SourceEntry>> + 'a>,
+    current: Bytes,
+    suffix: Bytes,
+}
+
+impl<'a> SourceReader<'a> {
+    /// Reads the first `pieces` of `list`.
+    pub(crate) fn new(source: &'a dyn ObjectSource, list: &List, pieces: u64) -> Self {
+        let entries = Box::new(entries(source, list, 0..pieces));
+        Self { source, entries, current: Bytes::new(), suffix: Bytes::new() }
+    }
+}
+
+impl Read for SourceReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            self.current = std::mem::take(&mut self.suffix);
+            if !self.current.is_empty() {
+                break;
+            }
+            let Some(entry) = self.entries.next() else { return Ok(0) };
+            let entry = entry.map_err(io::Error::other)?;
+            self.current =
+                self.source.read_as(Kind::Blob, &entry.blob).map_err(io::Error::other)?;
+            self.suffix = entry.suffix;
+        }
+        let len = buffer.len().min(self.current.len());
+        let (target, _) = buffer.split_at_mut(len);
+        self.current.copy_to_slice(target);
+        Ok(len)
+    }
+}
+
+/// Stores a piece and returns its entry in `source`.
+pub(crate) fn write_piece(
+    sink: &mut dyn ObjectSink,
+    format: &Format,
+    piece: &Piece,
+) -> Result<SourceEntry> {
+    let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
+    Ok(SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() })
+}
+
+/// What a piece counts as in `source`: a record is what the conversation grows by.
+pub(crate) fn source_kind(format: &Format, piece: &Piece) -> SourceKind {
+    debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
+    match piece.kind {
+        PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,
+        PieceKind::Record { .. } | PieceKind::Glue { .. } => SourceKind::Glue,
+        PieceKind::Damaged { .. } => SourceKind::Damaged,
+    }
+}
+
+/// Makes `source` the document, cut at its records.
+pub(crate) fn write_source(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+    document: &Bytes,
+    records: &[Range<usize>],
+) -> Result<()> {
+    let pieces = pieces(document.len(), records);
+    let mut items = Vec::with_capacity(pieces.len());
+    for (kind, range) in pieces {
+        let blob = sink.write(Kind::Blob, document.slice(range))?;
+        items.push(SourceEntry { blob, kind, suffix: Bytes::new() }.to_item()?);
+    }
+    builder.set_list(sink, SOURCE, items)
+}
+
+/// A document of `len` bytes, cut at its records.
+pub(super) fn pieces(len: usize, records: &[Range<usize>]) -> Vec<(SourceKind, Range<usize>)> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    let end = len..len;
+    for record in records.iter().chain([&end]) {
+        while at < record.start {
+            let stop = record.start.min(at + MAX_PIECE_BYTES);
+            pieces.push((SourceKind::Glue, at..stop));
+            at = stop;
+        }
+        if record.end > at {
+            pieces.push((SourceKind::Record, record.clone()));
+            at = record.end;
+        }
+    }
+    pieces
+}
+
+/// The roots of the sources on the line of `tip`: sections of equal content have equal ids.
+///
+/// # Errors
+/// What reading commits and contexts reports.
+pub(crate) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<ObjectId>> {
+    let mut sources = HashSet::new();
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let LogEntry { id, commit, .. } = entry?;
+        if repo.store().gone(&commit.tree).is_none() {
+            let found = repo.context(&id)?.section(repo.store(), SOURCE)?;
+            sources.extend(found.map(|section| section.id));
+        }
+    }
+    Ok(sources)
+}

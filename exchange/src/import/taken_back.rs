@@ -1,0 +1,61 @@
+//! What a rollback took back of a branch, and its client still has.
+//!
+//! ```text
+//! 1 <- 2 <- 3 <- 4 (back to 1)      main stays here
+//!           \
+//!            5 <- 6                 main-client: what the client goes on with
+//! ```
+//!
+//! A client does not know that somebody went back: its transcript has the turns that were taken back,
+//! and goes on from them. So they stand for a line of their own, which becomes a branch once something
+//! is added to it. On the branch that went back they are not played again.
+
+use turntree::context::SOURCE;
+use turntree::error::Result;
+use turntree::object::{ObjectId, Trigger};
+use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
+
+use crate::model::format::Format;
+
+/// What follows the name of a branch in that of the client's line.
+const CLIENT: &str = "client";
+
+/// The newest turn that was taken back of the branch at `tip`, when nothing of a transcript has come
+/// since.
+pub(crate) fn taken_back(
+    repo: &Repository,
+    format: &Format,
+    tip: &ObjectId,
+) -> Result<Option<ObjectId>> {
+    let pieces = |id: &ObjectId| repo.context(id)?.count(repo.store(), SOURCE);
+    for entry in repo.history(&[*tip], &[])?.first_parent() {
+        let (id, commit) = entry.map(|entry| (entry.id, entry.commit))?;
+        let went_back =
+            [ROLLED_BACK_TO, RESTORED_FROM].iter().any(|key| commit.metadata.contains_key(*key));
+        if went_back {
+            let Some(before) = commit.parents.first() else { return Ok(None) };
+            // Content that retention has dropped is no line to go on with.
+            if repo.store().gone(&repo.commit(before)?.tree).is_some() {
+                return Ok(None);
+            }
+            let is_longer = pieces(before)? > pieces(&id)?;
+            return Ok(is_longer.then_some(*before));
+        }
+        if commit.trigger == Trigger::Turn && commit.author.agent == format.name {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// A free name for the line with which the client of `branch` goes on.
+pub(crate) fn client_branch(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
+    let stem = format!("{}-{CLIENT}", branch.branch());
+    let mut name = BranchName::new(branch.session(), &stem)?;
+    let mut number = 2_u64;
+    while repo.tip(&name).is_some() {
+        name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
+        number += 1;
+    }
+    Ok(name)
+}

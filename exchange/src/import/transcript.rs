@@ -1,0 +1,324 @@
+//! A transcript goes in turn by turn: pieces become a source, events become commits.
+//!
+//! The store keeps every piece of the file in the `source` section, so an import that comes again
+//! needs no notes of its own: the new file is compared with the sources of the session's branches.
+//!
+//! | the file is | what happens |
+//! |---|---|
+//! | new to the session | every turn becomes a commit of a new branch |
+//! | known, or a beginning of what is known | nothing |
+//! | a longer version of a branch | its new turns go on top of the branch |
+//! | rewritten after some point | a new branch from the last common turn; the old one stays |
+//!
+//! What was redacted from the store comes in as what stands for it there (`redacted.rs`), so a file that
+//! still has it is no rewritten one.
+//!
+//! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
+//! knows what it would have known. Everything becomes visible in one operation at the end.
+
+use std::io::{BufRead, BufReader};
+
+use bytes::Bytes;
+use turntree::context::Builder;
+use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource};
+use turntree::repo::{BranchName, Repository, Stamp, Transaction};
+
+use super::between::Between;
+use super::captures::Captures;
+use super::fork::{Forking, Step};
+use super::redacted::redacted;
+use super::rejoin::{Joint, Relation, rejoin};
+use super::source::{SourceReader, write_piece};
+use super::turns::TurnWriter;
+use super::unread::Unread;
+use crate::model::event::{Event, Parser};
+use crate::model::format::Format;
+use crate::model::report::{BASE, ImportNote, ImportOptions, ImportReport, ImportedBranch};
+use crate::text::piece::{Piece, PieceKind};
+
+const META: &str = "meta";
+
+/// Most notes an import reports one by one.
+const MAX_NOTES: usize = 1000;
+
+/// Imports the transcript in `input`, which is not compressed any more.
+///
+/// # Errors
+/// As for [`import`](crate::import).
+pub(crate) fn import_transcript(
+    repo: &Repository,
+    format: &'static Format,
+    input: Box<dyn BufRead + '_>,
+    options: &ImportOptions,
+) -> Result<ImportReport> {
+    let mut input_bytes = 0;
+    let mut between = Between::default();
+    let pieces = (format.cut)(input);
+    let mut pieces = redacted(repo, pieces)?.map(|piece| {
+        let piece = piece?;
+        between.pass(format, &piece)?;
+        input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
+        Ok(piece)
+    });
+
+    let mut staging = repo.begin();
+    let relation = rejoin(repo, &options.session, format, &mut pieces, |piece| {
+        write_piece(&mut staging, format, piece)
+    })?;
+    let joint = match relation {
+        Relation::Joined(joint) => *joint,
+        Relation::Known(branch, head) => {
+            drop(pieces);
+            return known(repo, options, branch, head, format, input_bytes);
+        }
+    };
+    let branch = joint.branch.clone();
+    let mut run = Run::begin(repo, staging, format, &joint, options.stamp.clone())?;
+    let ahead = run.catch_up(repo, joint)?;
+    for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
+        run.piece(&piece?)?;
+    }
+    drop(pieces);
+    run.finish(repo, options, branch, input_bytes)
+}
+
+/// The document whose state the transcript goes on from: what it joins, or what that went on from.
+fn document_below(repo: &Repository, format: &Format, joint: &Joint) -> Result<Option<ObjectId>> {
+    let (Some(_), Some(base)) = (format.continues, joint.base) else { return Ok(None) };
+    if joint.anew {
+        return Ok(Some(base));
+    }
+    let store = repo.store();
+    let Some(item) = repo.context(&base)?.map(store, META)?.get(store, BASE.as_bytes())? else {
+        return Ok(None);
+    };
+    let name = store.read_as(Kind::Blob, &item.link.id)?;
+    let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse().ok());
+    id.map(Some).ok_or_else(|| Error::invalid("meta/base names no snapshot"))
+}
+
+/// An import under way.
+pub(crate) struct Run<'r> {
+    pub(crate) parser: Box<dyn Parser + Send>,
+    pub(crate) writer: TurnWriter<'r>,
+    /// Bytes of the file that were in the source already.
+    pub(crate) known_bytes: u64,
+    notes: Vec<ImportNote>,
+    unread: Unread,
+    /// What the file may be a fork of, until that is known.
+    forking: Option<Forking>,
+}
+
+impl<'r> Run<'r> {
+    /// An import that goes on at `joint`, on its branch and from its base.
+    pub(crate) fn begin(
+        repo: &'r Repository,
+        mut staging: Transaction<'r>,
+        format: &'static Format,
+        joint: &Joint,
+        stamp: Stamp,
+    ) -> Result<Self> {
+        let mut builder = match &joint.base {
+            Some(base) => Builder::from(repo.context(base)?),
+            None => Builder::new(),
+        };
+        let mut parser = (format.parser)();
+        if let Some(document) = document_below(repo, format, joint)? {
+            parser.resume(repo.store(), &repo.context(&document)?)?;
+            let id = Bytes::from(document.to_string());
+            builder.set_entry(&mut staging, META, BASE, Some(id))?;
+        }
+        if joint.base != staging.tip(&joint.branch) {
+            staging.move_branch(&joint.branch, joint.base);
+        }
+        if let Some((name, tip)) = &joint.left {
+            staging.move_branch(name, Some(*tip));
+        }
+        let captures = Captures::load(repo, joint.branch.session())?;
+        let branch = joint.branch.clone();
+        let mut writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
+        writer.left.extend(joint.left.iter().map(|(name, _)| name.clone()));
+        let is_new = joint.base.is_none() && joint.stored.is_empty();
+        let forking = if is_new { Forking::new(format) } else { None };
+        let (notes, unread) = (Vec::new(), Unread::default());
+        Ok(Self { parser, writer, known_bytes: 0, notes, unread, forking })
+    }
+
+    /// An import that goes on where another one stopped, whose parser had come to `parser`.
+    pub(crate) fn resume(parser: Box<dyn Parser + Send>, writer: TurnWriter<'r>) -> Self {
+        let (notes, unread) = (Vec::new(), Unread::default());
+        Self { parser, writer, known_bytes: 0, notes, unread, forking: None }
+    }
+
+    /// Brings parser and context to the last common record, and returns the pieces read beyond it.
+    pub(crate) fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
+        let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
+        if joint.anew {
+            self.writer.replace_source(0, &[])?;
+        }
+        if joint.apart {
+            self.writer.begin_source(&stored, base_pieces)?;
+        }
+        if keep < base_pieces {
+            self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
+        }
+        let reader = SourceReader::new(repo.store(), &stored, common);
+        let known = (self.writer.format().cut)(Box::new(BufReader::new(reader)));
+        for (index, piece) in (0..common).zip(known) {
+            let (piece, mut events) = (piece?, Vec::new());
+            self.known_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
+            self.parser.piece(&piece, &mut events);
+            if index >= base_pieces {
+                self.writer.apply(&piece, events, index < keep)?;
+            } else if joint.apart {
+                self.writer.note_facts(&piece, events)?;
+            }
+        }
+        if !instead.is_empty() {
+            self.writer.replace_source(keep, &instead)?;
+        }
+        Ok(ahead)
+    }
+
+    pub(crate) fn piece(&mut self, piece: &Piece) -> Result<()> {
+        let Some(mut forking) = self.forking.take() else {
+            let events = self.parse(piece);
+            return self.apply(piece, events);
+        };
+        let step = forking.piece(&self.writer.transaction, piece)?;
+        self.forking = Some(forking);
+        self.step(step)
+    }
+
+    /// Whether the file has had nothing but copies of another session's records.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.forking.as_ref().is_some_and(Forking::is_copying)
+    }
+
+    /// The file has no further piece now.
+    pub(crate) fn end(&mut self) -> Result<()> {
+        let Some(mut forking) = self.forking.take() else { return Ok(()) };
+        let step = forking.begin(&self.writer.transaction, None)?;
+        self.step(step)
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Hold => Ok(()),
+            Step::Copied(pieces) => pieces.iter().try_for_each(|piece| {
+                let events = self.parse(piece);
+                self.writer.copy(piece, events)
+            }),
+            Step::Begins { place, pieces, missing } => {
+                self.forking = None;
+                if let Some(place) = place {
+                    self.writer.begin_fork(&place)?;
+                }
+                if let Some((piece, session)) = pieces.first().zip(missing) {
+                    let name = BranchName::main(&session).map(|_| session).unwrap_or_default();
+                    let what = format!("the beginning is in session {name}, which is not here");
+                    self.note(piece, format!("{what}: import that one, and this one again"));
+                }
+                pieces.iter().try_for_each(|piece| self.piece(piece))
+            }
+        }
+    }
+
+    fn parse(&mut self, piece: &Piece) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.parser.piece(piece, &mut events);
+        events
+    }
+
+    /// Applies what the parser made of a piece.
+    pub(crate) fn apply(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+        if let PieceKind::Damaged { reason } = &piece.kind {
+            self.note(piece, reason.clone());
+        }
+        for event in &events {
+            match event {
+                Event::Unknown { what } => self.note(piece, what.clone()),
+                Event::Unread { kind } => self.unread.add(piece, kind),
+                _ => {}
+            }
+        }
+        self.writer.apply(piece, events, true)
+    }
+
+    fn note(&mut self, piece: &Piece, what: String) {
+        if self.notes.len() < MAX_NOTES {
+            self.notes.push(ImportNote { line: piece.line, offset: piece.offset, what });
+        }
+    }
+
+    fn finish(
+        mut self,
+        repo: &Repository,
+        options: &ImportOptions,
+        branch: BranchName,
+        input_bytes: u64,
+    ) -> Result<ImportReport> {
+        self.end()?;
+        let mut events = Vec::new();
+        self.parser.finish(&mut events);
+        self.writer.finish(events)?;
+        let Self { mut writer, mut notes, unread, .. } = self;
+        notes.extend(unread.note());
+        writer.captures.save(&mut writer.transaction)?;
+        if options.switch || repo.tip(&repo.shared_head()?).is_none() {
+            writer.transaction.switch(&branch);
+        }
+        let head = writer.transaction.tip(&branch);
+        let left = writer.left().into_iter();
+        let left =
+            left.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
+        let others = left.collect();
+        let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
+        let reason = format!("import {}", options.session);
+        let committed = writer.transaction.finish(&options.stamp, &reason)?;
+        let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
+        let new_bytes = committed.written.stored_bytes;
+        let format = format.name;
+        Ok(ImportReport {
+            branch,
+            format,
+            turns,
+            messages,
+            head,
+            input_bytes,
+            new_bytes,
+            notes,
+            others,
+        })
+    }
+}
+
+/// Reports a file that is known already; HEAD moves when that is wanted.
+fn known(
+    repo: &Repository,
+    options: &ImportOptions,
+    branch: BranchName,
+    head: ObjectId,
+    format: &'static Format,
+    input_bytes: u64,
+) -> Result<ImportReport> {
+    let mut new_bytes = 0;
+    if options.switch && repo.head()?.branch != branch {
+        let mut transaction = repo.begin();
+        transaction.switch(&branch);
+        new_bytes =
+            transaction.finish(&options.stamp, &format!("switch {branch}"))?.written.stored_bytes;
+    }
+    Ok(ImportReport {
+        branch,
+        format: format.name,
+        turns: 0,
+        messages: 0,
+        head,
+        input_bytes,
+        new_bytes,
+        notes: Vec::new(),
+        others: Vec::new(),
+    })
+}

@@ -1,0 +1,494 @@
+//! Events become commits: a context grows with every event, and each turn is snapshotted.
+
+mod back;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use turntree::context::{
+    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, SOURCE, SourceEntry,
+    agent_section,
+};
+use turntree::error::Result;
+use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
+use turntree::repo::vfs::{VFS_SECTION, VfsUri, take_cited};
+use turntree::repo::{BranchName, Snapshot, Stamp, Transaction};
+use turntree::tree::{Item, Link, MAX_KEY_BYTES};
+
+use super::captures::Captures;
+use super::rewind::{BEGINS, Timeline};
+use super::source::write_piece;
+use crate::model::event::{Content, Event, MessageEvent};
+use crate::model::format::Format;
+use crate::text::piece::Piece;
+
+/// Staged bytes after which an import makes them durable: its memory does not grow with the file.
+const FLUSH_BYTES: usize = 4 << 20;
+
+/// What there is in the workspace goes into the context, and what the commit is to say of it comes
+/// back: nothing, when there is nothing new to say.
+pub(crate) type FilesOfTurn<'f> =
+    dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
+
+/// Sections that a commit adds to: the format, and the payloads that messages cite.
+const ADDED_BY_COMMIT: [&str; 2] = [META, VFS_SECTION];
+
+/// The section of facts.
+const META: &str = "meta";
+
+/// The section that files are in.
+const FILES: &str = "files";
+
+/// Longest name of an agent, in bytes.
+const MAX_AGENT_BYTES: usize = 200;
+
+/// Longest message of a commit, in characters.
+const MAX_TITLE_CHARS: usize = 100;
+
+/// Turns pieces and events into commits on one branch.
+pub(crate) struct TurnWriter<'r> {
+    /// The change that the commits are part of.
+    pub(crate) transaction: Transaction<'r>,
+    builder: Builder,
+    branch: BranchName,
+    format: &'static Format,
+    stamp: Stamp,
+    pending: Pending,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Time of the newest commit, for turns whose records have none.
+    last_time: Option<Time>,
+    /// Payloads that messages of the turn may cite; looked for only when there are any.
+    cited: BTreeSet<VfsUri>,
+    follows_citations: bool,
+    /// Files that wait for the turns of their calls.
+    pub(crate) captures: Captures,
+    /// The turns of the session by their place in the file, once a conversation has gone back.
+    timeline: Option<Timeline>,
+    /// Branches of what a conversation left behind.
+    pub(crate) left: Vec<BranchName>,
+}
+
+/// What the turn in the making has so far.
+#[derive(Default, Clone, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    pieces: u64,
+    messages: u64,
+    #[serde(with = "moment")]
+    time: Option<Time>,
+    model: String,
+    main: Said,
+    /// What all other agents said: the title of a turn in which nobody is called main.
+    others: Said,
+    /// What else its commit is to say.
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// Pieces of the source that stand before it, where that is not what its parent has.
+    #[serde(default)]
+    begins: Option<u64>,
+}
+
+/// A turn that was committed as far as it went, and may go on.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct OpenTurn {
+    pending: Pending,
+    /// The time of the commit before.
+    #[serde(with = "moment")]
+    last_time: Option<Time>,
+}
+
+/// A moment as numbers.
+mod moment {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use turntree::object::Time;
+
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<Time>,
+        to: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        time.map(|time| (time.micros, time.offset_minutes)).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> std::result::Result<Option<Time>, D::Error> {
+        let numbers = Option::<(i64, i16)>::deserialize(from)?;
+        Ok(numbers.map(|(micros, offset_minutes)| Time { micros, offset_minutes }))
+    }
+}
+
+/// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
+/// called, and of the first result.
+#[derive(Default, Clone, Serialize, Deserialize)]
+struct Said {
+    prompt: String,
+    answer: String,
+    calls: String,
+    result: String,
+}
+
+impl<'r> TurnWriter<'r> {
+    pub(crate) fn new(
+        transaction: Transaction<'r>,
+        builder: Builder,
+        branch: BranchName,
+        format: &'static Format,
+        stamp: Stamp,
+        captures: Captures,
+    ) -> Self {
+        let follows_citations = transaction.has_payloads();
+        Self {
+            transaction,
+            builder,
+            branch,
+            format,
+            stamp,
+            pending: Pending::default(),
+            turns: 0,
+            messages: 0,
+            last_time: None,
+            cited: BTreeSet::new(),
+            follows_citations,
+            captures,
+            timeline: None,
+            left: Vec::new(),
+        }
+    }
+
+    /// Applies what one piece means. `to_source` is false for a piece that `source` has already.
+    pub(crate) fn apply(
+        &mut self,
+        piece: &Piece,
+        events: Vec<Event>,
+        to_source: bool,
+    ) -> Result<()> {
+        let starts_turn = |event: &Event| {
+            matches!(event, Event::Turn | Event::Compact { .. } | Event::Back { .. })
+        };
+        // Facts that a piece tells before its turn begins belong to that, as its bytes do.
+        let says = |event: &&Event| {
+            !matches!(event, Event::Meta { .. } | Event::Unread { .. } | Event::Unknown { .. })
+        };
+        let told = events.iter().find(says);
+        if told.is_some_and(starts_turn) {
+            self.end_turn(Trigger::Turn)?;
+        }
+        if to_source {
+            let entry = write_piece(&mut self.transaction, self.format, piece)?;
+            self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
+        }
+        self.pending.pieces += 1;
+        self.captures.note(&piece.bytes);
+        for (at, event) in events.into_iter().enumerate() {
+            if at > 0 && starts_turn(&event) {
+                self.end_turn(Trigger::Turn)?;
+            }
+            self.apply_event(piece, event)?;
+        }
+        Ok(())
+    }
+
+    /// The format of the transcript.
+    pub(crate) fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// Replaces what `source` has from `from` on.
+    pub(crate) fn replace_source(&mut self, from: u64, entries: &[SourceEntry]) -> Result<()> {
+        let items = entries.iter().map(SourceEntry::to_item).collect::<Result<Vec<Item>>>()?;
+        let len = self.builder.list_len(&self.transaction, SOURCE)?;
+        if from < len || !items.is_empty() {
+            self.pending.pieces += 1;
+            self.builder.splice(&mut self.transaction, SOURCE, from.min(len)..len, items)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the last turn; pieces after it that hold no message belong to it. `events` are what the
+    /// parser has left to say.
+    pub(crate) fn finish(&mut self, events: Vec<Event>) -> Result<()> {
+        for event in events {
+            self.apply_event(&Piece::end(), event)?;
+        }
+        if self.pending.messages > 0 || self.pending.pieces > 0 {
+            self.commit(Trigger::Turn)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with a turn that was committed as far as it went: the branch is before it again.
+    pub(crate) fn reopen(&mut self, turn: OpenTurn) {
+        self.pending = turn.pending;
+        self.last_time = turn.last_time;
+    }
+
+    /// The turn in the making was committed before, with `metadata`; `time` is for one without.
+    pub(crate) fn remake(&mut self, time: Option<Time>, metadata: BTreeMap<String, String>) {
+        self.last_time = time;
+        self.pending.metadata = metadata;
+    }
+
+    /// Makes the files what they are in `context`.
+    pub(crate) fn carry_files(&mut self, context: &Context) -> Result<()> {
+        self.builder.set_as_in(&mut self.transaction, FILES, context)
+    }
+
+    /// Whether the context in the making has each section of `context` as it is there; those aside that
+    /// a commit still adds to.
+    pub(crate) fn has_sections_of(&mut self, context: &Context) -> Result<bool> {
+        let tree = self.builder.write(&mut self.transaction)?;
+        let mine = Context::open(&self.transaction, &tree)?.sections(&self.transaction)?;
+        let theirs = context.sections(&self.transaction)?;
+        let mut theirs =
+            theirs.iter().filter(|(name, _)| !ADDED_BY_COMMIT.contains(&name.as_str()));
+        Ok(theirs.all(|(name, section)| mine.get(name) == Some(section)))
+    }
+
+    /// Puts a file where none is known.
+    pub(crate) fn add_unknown_file(
+        &mut self,
+        known: &Context,
+        path: &str,
+        content: Bytes,
+    ) -> Result<()> {
+        let files = known.map(&self.transaction, FILES)?;
+        let is_known = files.get(&self.transaction, path.as_bytes())?.is_some();
+        if is_known || self.transaction.is_redacted(&content)? {
+            return Ok(());
+        }
+        let file = Some((FileMode::Regular, content));
+        self.builder.set_file(&mut self.transaction, path, file)
+    }
+
+    /// Commits the turn in the making as far as it goes, after `files` had its say about what there is
+    /// in the workspace. Nothing is committed when there is nothing of a turn, and no other context.
+    /// Returns what goes on, if anything does.
+    pub(crate) fn pause(&mut self, files: &mut FilesOfTurn<'_>) -> Result<Option<OpenTurn>> {
+        let before = self.transaction.tip(&self.branch);
+        self.join_captures()?;
+        let metadata = files(&mut self.transaction, &mut self.builder)?;
+        if !metadata.is_empty() {
+            self.pending.metadata = metadata;
+        }
+        if self.pending.messages == 0 && self.pending.pieces == 0 {
+            let tree = self.builder.write(&mut self.transaction)?;
+            let same = match before {
+                Some(tip) => self.transaction.commit(&tip)?.tree == tree,
+                None => true,
+            };
+            if same {
+                return Ok(None);
+            }
+        }
+        if self.pending.time.or(self.last_time).is_none() {
+            self.pending.time = Some(self.stamp.time);
+        }
+        let turn = OpenTurn { pending: self.pending.clone(), last_time: self.last_time };
+        self.commit(Trigger::Turn)?;
+        Ok(Some(turn))
+    }
+
+    fn apply_event(&mut self, piece: &Piece, event: Event) -> Result<()> {
+        match event {
+            Event::Turn | Event::Unread { .. } | Event::Unknown { .. } => Ok(()),
+            // A key that no map takes is in the source, where it came from.
+            Event::Scratchpad { key, .. }
+            | Event::File { path: key, .. }
+            | Event::Entry { key, .. }
+            | Event::Meta { key, .. }
+                if !(1..=MAX_KEY_BYTES).contains(&key.len()) =>
+            {
+                Ok(())
+            }
+            Event::Message(message) => {
+                self.note_message(&message);
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                self.builder.push(&mut self.transaction, &section, item)
+            }
+            Event::Late { message, back } => {
+                self.note_message(&message);
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let len = self.builder.list_len(&self.transaction, &section)?;
+                let at = len.saturating_sub(back);
+                self.builder.splice(&mut self.transaction, &section, at..at, vec![item])
+            }
+            Event::Again { message, back } => {
+                let item = self.message_item(piece, &message)?;
+                let section = agent_section(&agent_name(&message.agent), "messages")?;
+                let len = self.builder.list_len(&self.transaction, &section)?;
+                let end = len.saturating_sub(back);
+                let at = end.saturating_sub(1);
+                self.builder.splice(&mut self.transaction, &section, at..end, vec![item])
+            }
+            Event::Back { at, to } => self.go_back(at, to),
+            Event::Compact { agent, summary, keep } => {
+                self.compact(piece, &agent, &summary, keep)?;
+                self.commit(Trigger::Compaction)
+            }
+            Event::SystemPrompt { agent, content } => {
+                let section = agent_section(&agent_name(&agent), "system-prompt")?;
+                let blob = self.write_content(piece, &content)?;
+                self.builder.set_blob(&mut self.transaction, &section, blob)
+            }
+            Event::Scratchpad { key, content } => {
+                let value = content.map(|content| content.bytes_in(piece));
+                self.builder.set_entry(&mut self.transaction, "scratchpad", &key, value)
+            }
+            Event::Entry { section, key, content, is_json } => {
+                let item = match content {
+                    None => None,
+                    Some(content) => {
+                        let id = self.write_content(piece, &content)?;
+                        let media = if is_json { JSON_MEDIA } else { "" };
+                        let link = Link { kind: Kind::Blob, id };
+                        Some(Item { link, meta: Bytes::from_static(media.as_bytes()) })
+                    }
+                };
+                self.builder.set(&self.transaction, &section, &key, item)
+            }
+            Event::Clear { section } => self.builder.clear(&mut self.transaction, &section),
+            Event::File { path, content } => {
+                let file = content.map(|content| (FileMode::Regular, content.bytes_in(piece)));
+                self.builder.set_file(&mut self.transaction, &path, file)
+            }
+            Event::Meta { key, value } => {
+                self.builder.set_entry(&mut self.transaction, META, &key, Some(value.into()))
+            }
+        }
+    }
+
+    fn compact(
+        &mut self,
+        piece: &Piece,
+        agent: &str,
+        summary: &[MessageEvent],
+        keep: std::ops::Range<u64>,
+    ) -> Result<()> {
+        let section = agent_section(&agent_name(agent), "messages")?;
+        let mut items = Vec::with_capacity(summary.len());
+        for message in summary {
+            // A part of a record repeats what was said before; a record of its own is new.
+            if message.content == Content::Piece {
+                self.note_message(message);
+            }
+            items.push(self.message_item(piece, message)?);
+        }
+        let len = self.builder.list_len(&self.transaction, &section)?;
+        let (start, end) = (keep.start.min(len), keep.end.min(len));
+        self.builder.splice(&mut self.transaction, &section, end.max(start)..len, vec![])?;
+        self.builder.splice(&mut self.transaction, &section, 0..start, items)
+    }
+
+    fn note_message(&mut self, message: &MessageEvent) {
+        let pending = &mut self.pending;
+        pending.messages += 1;
+        pending.time = message.time.or(pending.time);
+        if let Some(model) = &message.model {
+            pending.model.clone_from(model);
+        }
+        let said = match message.agent == MAIN_AGENT {
+            true => &mut pending.main,
+            false => &mut pending.others,
+        };
+        let line = match message.role {
+            Role::User => &mut said.prompt,
+            Role::Assistant if message.summary.starts_with('[') => &mut said.calls,
+            Role::Assistant => &mut said.answer,
+            Role::System | Role::Tool | Role::Other => &mut said.result,
+        };
+        if line.is_empty() {
+            line.clone_from(&message.summary);
+        }
+    }
+
+    fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
+        if self.follows_citations {
+            let bytes = message.content.bytes_in(piece);
+            self.cited.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
+        }
+        let blob = self.write_content(piece, &message.content)?;
+        MessageEntry::new(blob, message.role, self.format.name).to_item()
+    }
+
+    fn write_content(&mut self, piece: &Piece, content: &Content) -> Result<ObjectId> {
+        self.transaction.write(Kind::Blob, content.bytes_in(piece))
+    }
+
+    /// Ends the turn in the making, if there is one: what comes before the first message belongs to
+    /// the first turn.
+    fn end_turn(&mut self, trigger: Trigger) -> Result<()> {
+        if self.pending.messages > 0 { self.commit(trigger) } else { Ok(()) }
+    }
+
+    /// Gives the turn in the making the files that were captured after its calls.
+    fn join_captures(&mut self) -> Result<()> {
+        let told = self.captures.join(&mut self.transaction, &mut self.builder)?;
+        self.pending.metadata.extend(told);
+        Ok(())
+    }
+
+    fn commit(&mut self, trigger: Trigger) -> Result<()> {
+        self.join_captures()?;
+        let mut pending = std::mem::take(&mut self.pending);
+        if let Some(begins) = pending.begins {
+            pending.metadata.insert(BEGINS.to_owned(), begins.to_string());
+        }
+        if self.turns == 0 {
+            let format = Bytes::from_static(self.format.name.as_bytes());
+            self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
+        }
+        let cited = std::mem::take(&mut self.cited);
+        take_cited(&mut self.transaction, &mut self.builder, cited)?;
+        let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
+        let main = agent_section(MAIN_AGENT, "messages")?;
+        let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
+        let said = if has_main { &pending.main } else { &pending.others };
+        let snapshot = Snapshot {
+            tree: self.builder.write(&mut self.transaction)?,
+            author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
+            time,
+            trigger,
+            message: match pending.pieces + pending.messages {
+                0 if trigger == Trigger::Turn => FILES.to_owned(),
+                _ => title(trigger, said),
+            },
+            metadata: pending.metadata,
+        };
+        let turn = self.transaction.snapshot(&self.branch, snapshot)?;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(self.builder.list_len(&self.transaction, SOURCE)?, turn);
+        }
+        self.last_time = Some(time);
+        self.turns += 1;
+        self.messages += pending.messages;
+        if self.transaction.staged_bytes() >= FLUSH_BYTES {
+            self.transaction.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that fits into a path of sections, from whatever a transcript calls its agent.
+fn agent_name(name: &str) -> String {
+    let safe = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+    let fitting = name.char_indices().take_while(|(at, c)| at + c.len_utf8() <= MAX_AGENT_BYTES);
+    let name: String = fitting.map(|(_, c)| safe(c)).collect();
+    if name.is_empty() { MAIN_AGENT.to_owned() } else { name }
+}
+
+/// One line for people: the prompt, else the answer, else what was called and what came of it.
+fn title(trigger: Trigger, said: &Said) -> String {
+    let Said { prompt, answer, calls, result } = said;
+    let title = match trigger {
+        Trigger::Compaction => "compaction".to_owned(),
+        _ if !prompt.is_empty() => prompt.clone(),
+        _ if !answer.is_empty() => answer.clone(),
+        _ => format!("{calls} {result}").trim().to_owned(),
+    };
+    let title = if title.is_empty() { "records without messages" } else { &title };
+    title.chars().take(MAX_TITLE_CHARS).collect()
+}

@@ -1,0 +1,122 @@
+//! A turn that does not go on from the turn before it: after a rewind, and at the beginning of a fork.
+
+use turntree::context::{Builder, Context, MAIN_AGENT, SOURCE, agent_section};
+use turntree::error::Result;
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+use turntree::tree::{Item, List};
+
+use super::super::source::write_piece;
+use super::{FILES, META, TurnWriter};
+use crate::import::rewind::{Place, Timeline, free_name};
+use crate::model::event::Event;
+use crate::text::piece::Piece;
+
+/// Sections that stay as they are when a conversation goes back: what the file holds, what is known of
+/// its session, and the workspace.
+const STAYING: [&str; 3] = [SOURCE, META, FILES];
+
+impl TurnWriter<'_> {
+    /// The context in the making.
+    fn context(&mut self) -> Result<Context> {
+        let tree = self.builder.write(&mut self.transaction)?;
+        Context::open(&self.transaction, &tree)
+    }
+
+    /// Goes on from what the conversation was after the piece `to`, with the piece `at`. What came since
+    /// stays on a branch, unless a turn that is there no more is asked for.
+    pub(crate) fn go_back(&mut self, at: u64, to: Option<u64>) -> Result<()> {
+        let now = self.context()?;
+        let timeline = match self.timeline.take() {
+            Some(timeline) => timeline,
+            None => {
+                let source = now.list(&self.transaction, SOURCE)?;
+                Timeline::of(&self.transaction, self.branch.session(), &self.branch, &source)?
+            }
+        };
+        let place = timeline.place(&self.transaction, to)?;
+        self.timeline = Some(timeline);
+        let Some(place) = place else { return Ok(()) };
+        self.leave(place.base)?;
+        self.begin_at(&place, &now, &STAYING, at)
+    }
+
+    /// Keeps a piece that is a copy of what another session has: only facts are taken from it.
+    pub(crate) fn copy(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+        let entry = write_piece(&mut self.transaction, self.format, piece)?;
+        self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
+        self.note_facts(piece, events)
+    }
+
+    /// Begins at a place of another session, with the source and facts so far.
+    pub(crate) fn begin_fork(&mut self, place: &Place) -> Result<()> {
+        let now = self.context()?;
+        let at = now.count(&self.transaction, SOURCE)?;
+        self.transaction.move_branch(&self.branch, place.base);
+        self.begin_at(place, &now, &[SOURCE, META], at)
+    }
+
+    /// Branches of what the conversation left behind, and where they are.
+    pub(crate) fn left(&self) -> Vec<(BranchName, ObjectId)> {
+        let tip = |branch: &BranchName| self.transaction.tip(branch);
+        self.left.iter().filter_map(|branch| Some((branch.clone(), tip(branch)?))).collect()
+    }
+
+    /// Gives what is beyond `base` a branch of its own, and moves to `base`.
+    fn leave(&mut self, base: Option<ObjectId>) -> Result<()> {
+        let tip = self.transaction.tip(&self.branch).filter(|tip| Some(*tip) != base);
+        let Some(tip) = tip else { return Ok(()) };
+        let mut others = self.transaction.branches_of(self.branch.session());
+        others.retain(|(name, _)| *name != self.branch);
+        if !others.iter().any(|(_, other)| *other == tip) {
+            // What goes on is a line that was left before: the two change places.
+            let changed = others.into_iter().find(|(_, other)| Some(*other) == base);
+            let name = match changed {
+                Some((name, _)) => name,
+                None => free_name(&self.branch, |name| self.transaction.tip(name).is_none())?,
+            };
+            self.transaction.move_branch(&name, Some(tip));
+            if !self.left.contains(&name) {
+                self.left.push(name);
+            }
+        }
+        self.transaction.move_branch(&self.branch, base);
+        Ok(())
+    }
+
+    /// Makes the context what it is at `place`, but for the sections `staying`, which are those of `now`;
+    /// the next turn begins with the piece `at`.
+    fn begin_at(&mut self, place: &Place, now: &Context, staying: &[&str], at: u64) -> Result<()> {
+        let below = match &place.base {
+            Some(base) => Context::open(&self.transaction, &self.transaction.commit(base)?.tree)?,
+            None => Context::default(),
+        };
+        self.builder = Builder::from(below);
+        for section in staying {
+            self.builder.set_as_in(&mut self.transaction, section, now)?;
+        }
+        if let Some((turn, messages)) = &place.part {
+            let main = agent_section(MAIN_AGENT, "messages")?;
+            self.builder.set_as_in(&mut self.transaction, &main, turn)?;
+            let len = self.builder.list_len(&self.transaction, &main)?;
+            self.builder.splice(&mut self.transaction, &main, *messages..len, vec![])?;
+        }
+        self.pending.begins = Some(at);
+        Ok(())
+    }
+
+    /// Makes `source` the first `pieces` of `stored`: what the commit below has belongs to another
+    /// file, or to less of this one.
+    pub(crate) fn begin_source(&mut self, stored: &List, pieces: u64) -> Result<()> {
+        let items = stored.iter(&self.transaction, 0..pieces).collect::<Result<Vec<Item>>>()?;
+        self.pending.begins = Some(pieces);
+        self.builder.clear(&mut self.transaction, META)?;
+        self.builder.set_list(&mut self.transaction, SOURCE, items)
+    }
+
+    /// Notes facts, and nothing else of what a piece means.
+    pub(crate) fn note_facts(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
+        let facts = events.into_iter().filter(|event| matches!(event, Event::Meta { .. }));
+        facts.into_iter().try_for_each(|fact| self.apply_event(piece, fact))
+    }
+}

@@ -1,0 +1,185 @@
+//! Documents that are a whole state: each file is one turn, and what it says replaces what was there.
+//!
+//! A transcript grows at its end and is read piece by piece. A snapshot of a framework says all it
+//! knows at once, so it is read whole and checked before anything is written. Its bytes still become
+//! pieces of the `source` section, cut where messages lie, so that both share their blobs.
+
+use std::io::BufRead;
+
+use bytes::Bytes;
+use turntree::context::{Builder, Context, SOURCE};
+use turntree::error::{Error, Result};
+use turntree::object::{Author, Memory, ObjectId, Trigger};
+use turntree::repo::vfs::take_over;
+use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
+
+use super::redacted::redacted_document;
+use super::source::{pieces, sources_of, write_source};
+use crate::model::format::{Format, Whole, WholeDocument};
+use crate::model::report::{BASE, ImportOptions, ImportReport};
+use crate::text::document::MAX_RECORD_BYTES;
+use crate::text::unpack::read_error;
+
+/// Imports a document as one commit, on top of the session's main branch, or of that of the session
+/// beside it for what is no part of the conversation.
+///
+/// # Errors
+/// `InvalidInput` naming the place of what is wrong, `LimitExceeded` for a document over
+/// [`MAX_RECORD_BYTES`]. The store is then as it was.
+pub(crate) fn import_document(
+    repo: &Repository,
+    format: &'static Format,
+    input: impl BufRead,
+    options: &ImportOptions,
+) -> Result<ImportReport> {
+    let document = Checked::new(format, read_all(input)?)?.redacted(repo)?;
+    let branch = document.branch(&options.session)?;
+    let mut change = repo.begin();
+    let tip = change.tip(&branch);
+    let known = document.find(repo, tip)?;
+    let mut reason = format!("import {}", options.session);
+    let (head, turns, messages) = match known {
+        Some(tip) if !options.switch || repo.head()?.branch == branch => {
+            return Ok(document.into_report(branch, tip, (0, 0), 0));
+        }
+        Some(tip) => {
+            reason = format!("switch {branch}");
+            (tip, 0, 0)
+        }
+        None => (document.add(&mut change, &branch, &options.stamp)?, 1, document.told.messages),
+    };
+    if options.switch || repo.head()?.commit.is_none() {
+        change.switch(&branch);
+    }
+    let new_bytes = change.finish(&options.stamp, &reason)?.written.stored_bytes;
+    Ok(document.into_report(branch, head, (turns, messages), new_bytes))
+}
+
+/// A document that was read and found good, and is on no branch yet.
+pub(crate) struct Checked {
+    format: &'static Format,
+    read: Whole,
+    bytes: Bytes,
+    /// What it is, beside its sections.
+    pub(crate) told: WholeDocument,
+    /// The root of the section that holds its bytes.
+    pub(crate) source: ObjectId,
+}
+
+impl Checked {
+    /// Reads a document without a store.
+    ///
+    /// # Errors
+    /// `InvalidInput`, naming the place of what is wrong.
+    pub(crate) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
+        let Some(read) = format.whole else {
+            let message = format!("{} is read piece by piece", format.name);
+            return Err(Error::invalid(message));
+        };
+        let (mut sink, mut builder) = (Memory::new(), Builder::new());
+        let told = read(&mut sink, &mut builder, &bytes)?;
+        write_source(&mut sink, &mut builder, &bytes, &told.records)?;
+        let tree = builder.write(&mut sink)?;
+        let source = Context::open(&sink, &tree)?.section(&sink, SOURCE)?;
+        let source = source.ok_or_else(|| Error::invalid("the document is empty"))?.id;
+        Ok(Self { format, read, bytes, told, source })
+    }
+
+    /// The same without what was redacted from the store, where it has that.
+    ///
+    /// # Errors
+    /// As for [`Checked::new`], and when what stands for something cannot be read.
+    fn redacted(self, repo: &Repository) -> Result<Self> {
+        let pieces = pieces(self.bytes.len(), &self.told.records).into_iter();
+        let redacted = redacted_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
+        match redacted {
+            Some(bytes) => Self::new(self.format, bytes),
+            None => Ok(self),
+        }
+    }
+
+    /// The branch it goes to in `session`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no session can have.
+    pub(crate) fn branch(&self, session: &str) -> Result<BranchName> {
+        BranchName::main(&format!("{session}{}", self.told.beside))
+    }
+
+    /// Puts it on top of `branch` as one commit.
+    ///
+    /// # Errors
+    /// As for a transaction.
+    pub(crate) fn add(
+        &self,
+        change: &mut Transaction<'_>,
+        branch: &BranchName,
+        stamp: &Stamp,
+    ) -> Result<ObjectId> {
+        let parent = match change.tip(branch) {
+            Some(tip) => Context::open(change, &change.commit(&tip)?.tree)?,
+            None => Context::default(),
+        };
+        let mut builder = Builder::from(parent);
+        (self.read)(change, &mut builder, &self.bytes)?;
+        write_source(change, &mut builder, &self.bytes, &self.told.records)?;
+        let name = Bytes::from_static(self.format.name.as_bytes());
+        builder.set_entry(change, "meta", "format", Some(name))?;
+        builder.set_entry(change, "meta", BASE, None)?;
+        take_over(change, &mut builder)?;
+        let told = &self.told;
+        let snapshot = Snapshot {
+            tree: builder.write(change)?,
+            author: Author { agent: self.format.name.to_owned(), model: told.model.clone() },
+            time: told.time.unwrap_or(stamp.time),
+            trigger: told.trigger.unwrap_or(Trigger::Turn),
+            message: told.title.clone(),
+            metadata: told.metadata.clone(),
+        };
+        change.snapshot(branch, snapshot)
+    }
+
+    /// The tip, if a commit on its line has this document.
+    fn find(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
+        let known = tip.map(|tip| sources_of(repo, &tip)).transpose()?.unwrap_or_default();
+        Ok(tip.filter(|_| known.contains(&self.source)))
+    }
+
+    fn into_report(
+        self,
+        branch: BranchName,
+        head: ObjectId,
+        (turns, messages): (u64, u64),
+        new_bytes: u64,
+    ) -> ImportReport {
+        let (format, input_bytes) = (self.format.name, self.bytes.len() as u64);
+        let notes = self.told.notes;
+        ImportReport {
+            branch,
+            format,
+            turns,
+            messages,
+            head,
+            input_bytes,
+            new_bytes,
+            notes,
+            others: Vec::new(),
+        }
+    }
+}
+
+/// All of a document.
+///
+/// # Errors
+/// `LimitExceeded` for one over [`MAX_RECORD_BYTES`].
+pub(crate) fn read_all(input: impl BufRead) -> Result<Bytes> {
+    let mut bytes = Vec::new();
+    let mut input = input.take(MAX_RECORD_BYTES as u64 + 1);
+    std::io::Read::read_to_end(&mut input, &mut bytes)
+        .map_err(|error| read_error("read the document", error))?;
+    if bytes.len() > MAX_RECORD_BYTES {
+        let (limit, found) = (MAX_RECORD_BYTES as u64, bytes.len() as u64);
+        return Err(Error::limit("bytes of the document", limit, found));
+    }
+    Ok(bytes.into())
+}

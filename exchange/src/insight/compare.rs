@@ -1,0 +1,248 @@
+//! Strategies side by side: what each did since the snapshot where they parted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use turntree::context::{Context, MessageEntry, SectionDiff, diff};
+use turntree::error::{Error, Result};
+use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
+use turntree::repo::{BranchName, LogEntry, Repository};
+
+use super::usage::{Usage, usage};
+use crate::formats::view;
+
+/// What the metadata of a commit calls the result of a check, before the check's name.
+pub const CHECK_PREFIX: &str = "check.";
+
+/// The metadata of a check that passed.
+pub const PASSED: &str = "passed";
+
+/// The metadata of a check that failed.
+pub const FAILED: &str = "failed";
+
+/// Strategies and where they parted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comparison {
+    /// The newest snapshot that all of them have on their lines, with its turn; `None` when they have
+    /// nothing in common: then all that they hold is their own.
+    pub fork: Option<(ObjectId, u64)>,
+    /// What each did since, in the order asked for.
+    pub strategies: Vec<Strategy>,
+}
+
+/// What one line did since the fork.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Strategy {
+    /// Its newest snapshot.
+    pub tip: ObjectId,
+    /// The turn of that.
+    pub turn: u64,
+    /// Its own snapshots.
+    pub turns: u64,
+    /// Messages that these added, of all agents.
+    pub messages: u64,
+    /// Tools that these messages call.
+    pub tool_calls: u64,
+    /// Results in these messages that say the tool failed.
+    pub tool_errors: u64,
+    /// Tokens that these messages say they cost; `None` when none says so.
+    pub usage: Option<Usage>,
+    /// The files that are different from those at the fork.
+    pub files: SectionDiff,
+    /// From its beginning to its newest snapshot, in microseconds.
+    pub elapsed_micros: i64,
+    /// The newest result of each check that its snapshots name: whether it passed.
+    pub checks: BTreeMap<String, bool>,
+    /// Own snapshots whose content retention has dropped: their messages are not counted.
+    pub expired: u64,
+}
+
+/// Compares lines that end in snapshots, with the branches they are known by.
+///
+/// A line begins when its branch was made, if the operation log says when and that is after the fork,
+/// and at the fork otherwise. The cost grows with what the lines did since then.
+///
+/// # Errors
+/// `NotFound`, `Corrupt` or `Expired`, naming what cannot be read.
+pub fn compare(repo: &Repository, lines: &[(Option<BranchName>, ObjectId)]) -> Result<Comparison> {
+    let fork = fork_of(repo, lines)?;
+    let base = match fork {
+        Some((id, _)) => Some((id, repo.commit(&id)?)),
+        None => None,
+    };
+    let since = base.as_ref().map(|(_, commit)| commit.time);
+    let births = births(repo, lines, since)?;
+    let strategy = |(branch, tip): &(Option<BranchName>, ObjectId)| {
+        let born = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
+        Reading { repo, base: base.as_ref() }.strategy(tip, born)
+    };
+    Ok(Comparison { fork, strategies: lines.iter().map(strategy).collect::<Result<_>>()? })
+}
+
+/// The newest snapshot that all lines have.
+fn fork_of(
+    repo: &Repository,
+    lines: &[(Option<BranchName>, ObjectId)],
+) -> Result<Option<(ObjectId, u64)>> {
+    let Some(((_, first), others)) = lines.split_first() else {
+        return Err(Error::invalid("nothing to compare"));
+    };
+    let mut fork = (*first, repo.commit(first)?.turn);
+    let mut line = repo.line(first)?;
+    for (_, tip) in others {
+        // All of these are on the first line, so the oldest is on all of them.
+        match line.divergence(tip)?.fork {
+            Some(found) if found.1 < fork.1 => fork = found,
+            Some(_) => {}
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(fork))
+}
+
+/// When branches were made, as far as the operations since `since` say.
+fn births(
+    repo: &Repository,
+    lines: &[(Option<BranchName>, ObjectId)],
+    since: Option<Time>,
+) -> Result<HashMap<String, i64>> {
+    let mut wanted: Vec<String> =
+        lines.iter().filter_map(|(branch, _)| Some(branch.as_ref()?.full())).collect();
+    let mut births = HashMap::new();
+    for entry in repo.operations() {
+        let operation = entry?.operation;
+        let is_old = since.is_some_and(|since| operation.time_micros < since.micros);
+        if wanted.is_empty() || is_old {
+            break;
+        }
+        for change in operation.changes.iter().filter(|change| change.old.is_none()) {
+            if let Some(at) = wanted.iter().position(|name| *name == change.name) {
+                births.insert(wanted.swap_remove(at), operation.time_micros);
+            }
+        }
+    }
+    Ok(births)
+}
+
+struct Reading<'a> {
+    repo: &'a Repository,
+    base: Option<&'a (ObjectId, Commit)>,
+}
+
+impl Reading<'_> {
+    fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<Strategy> {
+        let newest = self.repo.commit(tip)?;
+        let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
+        let mut tally = Tally::default();
+        let (mut turns, mut first) = (0, newest.time.micros);
+        let mut checks = BTreeMap::new();
+        for entry in self.repo.history(&[*tip], &hide)?.first_parent() {
+            let entry = entry?;
+            turns += 1;
+            first = entry.commit.time.micros;
+            for (name, passed) in checks_of(&entry.commit) {
+                checks.entry(name.to_owned()).or_insert(passed);
+            }
+            self.count_messages(&entry, &mut tally)?;
+        }
+        let base = self.base.map(|(id, _)| self.repo.context(id)).transpose()?;
+        let context = self.repo.context(tip)?;
+        let mut changed = diff(self.repo.store(), &base.unwrap_or_default(), &context)?;
+        let forked = self.base.map_or(first, |(_, commit)| commit.time.micros);
+        let began = born.filter(|born| (forked..=first).contains(born)).unwrap_or(forked);
+        Ok(Strategy {
+            tip: *tip,
+            turn: newest.turn,
+            turns,
+            messages: tally.messages,
+            tool_calls: tally.tool_calls,
+            tool_errors: tally.tool_errors,
+            usage: tally.usage(),
+            files: changed.remove("files").unwrap_or_default(),
+            elapsed_micros: newest.time.micros.saturating_sub(began).max(0),
+            checks,
+            expired: tally.expired,
+        })
+    }
+
+    /// Counts the messages that a snapshot added to that of its first parent.
+    fn count_messages(&self, entry: &LogEntry, tally: &mut Tally) -> Result<()> {
+        let before = entry.parents.first().map(|parent| self.repo.context(parent)).transpose();
+        let contexts = before.and_then(|before| Ok((before, self.repo.context(&entry.id)?)));
+        let (before, after) = match contexts {
+            Ok((before, after)) => (before.unwrap_or_default(), after),
+            Err(error) if error.kind() == turntree::ErrorKind::Expired => {
+                tally.expired += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        tally.add(self.repo.store(), &before, &after)
+    }
+}
+
+/// The checks that a snapshot names, and whether each passed.
+fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
+    commit.metadata.iter().filter_map(|(key, value)| {
+        let name = key.strip_prefix(CHECK_PREFIX)?;
+        match value.as_str() {
+            PASSED => Some((name, true)),
+            FAILED => Some((name, false)),
+            _ => None,
+        }
+    })
+}
+
+/// What messages add up to.
+#[derive(Debug, Default)]
+struct Tally {
+    messages: u64,
+    tool_calls: u64,
+    tool_errors: u64,
+    /// Of each answer of a model, what its records say last.
+    answers: HashMap<String, Usage>,
+    /// Of records that name no answer.
+    others: Vec<Usage>,
+    expired: u64,
+}
+
+impl Tally {
+    fn add(&mut self, source: &dyn ObjectSource, before: &Context, after: &Context) -> Result<()> {
+        for (section, changed) in diff(source, before, after)? {
+            if !section.ends_with("/messages") {
+                continue;
+            }
+            for item in changed.changes.iter().filter_map(|change| change.new.as_ref()) {
+                let entry = MessageEntry::from_item(item)?;
+                let bytes = source.read_as(Kind::Blob, &entry.blob)?;
+                self.add_message(&entry.media, &bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_message(&mut self, media: &str, bytes: &[u8]) {
+        let message = view(media, bytes);
+        self.messages += 1;
+        self.tool_calls += message.tool_calls.len() as u64;
+        let failed = message.tool_results.iter().filter(|result| result.is_error);
+        self.tool_errors += failed.count() as u64;
+        match usage(bytes) {
+            Some((Some(answer), usage)) => {
+                // Records of one answer, newest turns first: the largest is that of the whole.
+                let known = self.answers.entry(answer).or_default();
+                known.input = known.input.max(usage.input);
+                known.output = known.output.max(usage.output);
+            }
+            Some((None, usage)) => self.others.push(usage),
+            None => {}
+        }
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let all = self.answers.values().chain(&self.others);
+        all.copied().reduce(|a, b| Usage {
+            input: a.input.saturating_add(b.input),
+            output: a.output.saturating_add(b.output),
+        })
+    }
+}

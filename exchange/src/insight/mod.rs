@@ -1,0 +1,10 @@
+//! What can be read from a history, without a model: loops, lessons, comparisons, usage.
+
+pub(crate) mod compare;
+pub(crate) mod intent;
+pub mod lessons;
+pub(crate) mod offload;
+pub(crate) mod reads;
+pub(crate) mod search;
+pub(crate) mod spiral;
+pub(crate) mod usage;

@@ -1,0 +1,101 @@
+//! The last turns of a history, as far as a spiral shows in them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use turntree::context::{FileEntry, MessageEntry, diff};
+use turntree::error::{ErrorKind, Result};
+use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
+use turntree::repo::{LESSONS_CHANGED, LogEntry, Repository};
+
+use super::{SPIRAL_TURNS, Step};
+use crate::formats::view;
+use crate::model::view::ToolCall;
+
+/// Names of arguments that name a file.
+const PATHS: [&str; 7] =
+    ["file_path", "path", "filePath", "file", "filename", "notebook_path", "target_file"];
+
+/// The last turns of the line that ends in `tip`, oldest first, at most [`SPIRAL_TURNS`]. A rollback, a
+/// merge and a compaction begin anew: nothing before them counts, nor does what retention has dropped.
+/// Changes of lessons alone are no turns.
+///
+/// # Errors
+/// `NotFound` or `Corrupt`, naming what cannot be read.
+pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for entry in repo.history(&[*tip], &[])?.first_parent().take(SPIRAL_TURNS) {
+        let entry = entry?;
+        if begins_anew(entry.commit.trigger) {
+            break;
+        }
+        if entry.commit.metadata.contains_key(LESSONS_CHANGED) {
+            continue;
+        }
+        match step(repo, &entry) {
+            Ok(step) => steps.push(step),
+            Err(error) if error.kind() == ErrorKind::Expired => break,
+            Err(error) => return Err(error),
+        }
+    }
+    steps.reverse();
+    Ok(steps)
+}
+
+fn begins_anew(trigger: Trigger) -> bool {
+    matches!(trigger, Trigger::Rollback | Trigger::Merge | Trigger::Compaction)
+}
+
+fn step(repo: &Repository, entry: &LogEntry) -> Result<Step> {
+    let source = repo.store();
+    let before = entry.parents.first().map(|parent| repo.context(parent)).transpose()?;
+    let after = repo.context(&entry.id)?;
+    let (mut calls, mut changed) = (Vec::new(), BTreeMap::new());
+    for (section, diff) in diff(source, &before.unwrap_or_default(), &after)? {
+        if section == "files" {
+            for change in diff.changes {
+                let content = change.new.as_ref().map(FileEntry::from_item).transpose()?;
+                changed.insert(change.key, content.map(|file| file.blob));
+            }
+        } else if section.ends_with("/messages") {
+            for item in diff.changes.iter().filter_map(|change| change.new.as_ref()) {
+                let entry = MessageEntry::from_item(item)?;
+                let bytes = source.read_as(Kind::Blob, &entry.blob)?;
+                calls.extend(view(&entry.media, &bytes).tool_calls);
+            }
+        }
+    }
+    let files = after.sections(source)?.get("files").map(|section| section.id);
+    let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+    let inputs: Vec<String> = calls.iter().map(|call| sorted(&call.input)).collect();
+    let called = !calls.is_empty();
+    Ok(Step {
+        turn: entry.commit.turn,
+        tool: called.then(|| names.join("+")),
+        arguments: called
+            .then(|| ObjectId::of(Kind::Blob, inputs.join("\n").as_bytes()).to_string()),
+        artifact: files.map(|id| id.to_string()),
+        path: one_path(&calls),
+        files,
+        changed,
+    })
+}
+
+/// The one file that all calls are about.
+fn one_path(calls: &[ToolCall]) -> Option<String> {
+    let mut paths = calls.iter().map(path);
+    let first = paths.next()??;
+    paths.all(|path| path.as_ref() == Some(&first)).then_some(first)
+}
+
+fn path(call: &ToolCall) -> Option<String> {
+    let input: Value = serde_json::from_str(&call.input).ok()?;
+    PATHS.iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
+}
+
+/// Arguments that are equal but for the order of their keys become equal text.
+fn sorted(input: &str) -> String {
+    let Ok(mut value) = serde_json::from_str::<Value>(input) else { return input.to_owned() };
+    value.sort_all_objects();
+    value.to_string()
+}

@@ -1,0 +1,83 @@
+//! Pictures in messages: where they stand, and their bytes or address as the record has them.
+
+use serde_json::Value;
+
+/// What stands in the text of a message where a picture is.
+pub(crate) const PICTURE: &str = "[image]";
+
+/// A picture in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// Where its `[image]` begins in the text, in bytes.
+    pub at: usize,
+    /// What it is of.
+    pub content: PictureContent,
+}
+
+/// What a picture is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PictureContent {
+    /// Its bytes as base64, and their media type. Both are what the record says, unchecked.
+    Inline {
+        /// Such as `image/png`.
+        media: String,
+        /// The bytes.
+        base64: String,
+    },
+    /// Where it can be had.
+    Address(String),
+}
+
+impl Picture {
+    /// The picture of a content block at `at`: of the Anthropic interface (`source`), of the OpenAI
+    /// interfaces (`image_url`, as text or with `url` below it), or with `data` and `mimeType` beside
+    /// the type, as pi writes it. Nothing when the block has neither bytes nor address.
+    pub(crate) fn of(block: &Value, at: usize) -> Option<Self> {
+        let text = |path| block.pointer(path).and_then(Value::as_str);
+        let data = text("/source/data").or_else(|| text("/data"));
+        let media = ["/source/media_type", "/mimeType", "/media_type"].into_iter().find_map(text);
+        let address = ["/image_url/url", "/image_url", "/source/url"].into_iter().find_map(text);
+        let content = match (data, address) {
+            (Some(data), _) => PictureContent::Inline {
+                media: media.unwrap_or("image/png").to_owned(),
+                base64: data.to_owned(),
+            },
+            (None, Some(address)) => match inline(address) {
+                Some(content) => content,
+                None => PictureContent::Address(address.to_owned()),
+            },
+            (None, None) => return None,
+        };
+        Some(Self { at, content })
+    }
+}
+
+/// What a `data:` address with base64 holds.
+fn inline(address: &str) -> Option<PictureContent> {
+    let (media, base64) = address.strip_prefix("data:")?.split_once(";base64,")?;
+    Some(PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pictures_of_every_interface_are_found() {
+        let png = PictureContent::Inline { media: "image/png".into(), base64: "AAAA".into() };
+        for block in [
+            json!({"source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}),
+            json!({"image_url": {"url": "data:image/png;base64,AAAA"}}),
+            json!({"image_url": "data:image/png;base64,AAAA"}),
+            json!({"data": "AAAA", "mimeType": "image/png"}),
+        ] {
+            assert_eq!(Picture::of(&block, 3), Some(Picture { at: 3, content: png.clone() }));
+        }
+        let remote = json!({"source": {"type": "url", "url": "https://e.org/a.png"}});
+        let address = PictureContent::Address("https://e.org/a.png".into());
+        assert_eq!(Picture::of(&remote, 0).map(|found| found.content), Some(address));
+        assert_eq!(Picture::of(&json!({"source": {}}), 0), None);
+    }
+}

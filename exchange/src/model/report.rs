@@ -1,0 +1,69 @@
+//! What an import is asked for, and what it answers.
+
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Stamp};
+
+use super::format::Format;
+
+/// The entry of `meta` with the commit of the document that a transcript goes on from.
+pub(crate) const BASE: &str = "base";
+
+/// What to import, and as what.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// The format, when it is known; else it is detected from the content.
+    pub format: Option<&'static Format>,
+    /// The session it becomes, or continues.
+    pub session: String,
+    /// Who imports, and when. Records without a time get this one.
+    pub stamp: Stamp,
+    /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
+    pub switch: bool,
+}
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportReport {
+    /// The branch that has the file now.
+    pub branch: BranchName,
+    /// The format it was read as.
+    pub format: &'static str,
+    /// Commits made: turns and compactions.
+    pub turns: u64,
+    /// Messages in these turns.
+    pub messages: u64,
+    /// The newest commit of the branch.
+    pub head: ObjectId,
+    /// Bytes of the file.
+    pub input_bytes: u64,
+    /// Bytes the store grew by.
+    pub new_bytes: u64,
+    /// Pieces that are kept but were not understood, at most 1,000 of them.
+    pub notes: Vec<ImportNote>,
+    /// Further branches that got something, for a file that holds several histories.
+    pub others: Vec<ImportedBranch>,
+}
+
+/// What an import put on a branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedBranch {
+    /// The branch.
+    pub branch: BranchName,
+    /// Commits made.
+    pub turns: u64,
+    /// Messages in them.
+    pub messages: u64,
+    /// The newest commit of the branch.
+    pub head: ObjectId,
+}
+
+/// A piece that is kept but was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportNote {
+    /// Line of the file, from 1.
+    pub line: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// What was expected and found.
+    pub what: String,
+}

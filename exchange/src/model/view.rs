@@ -1,0 +1,270 @@
+//! One message for looking at: who speaks, the text, tool calls and their results.
+//!
+//! Most formats write content as blocks in the way of the Anthropic or the OpenAI interface, with
+//! their own names for the same things; [`MessageView::add_content`] knows them all, so a format
+//! only has to say where its content lies.
+
+use serde_json::Value;
+use turntree::context::Role;
+use turntree::object::Time;
+
+use super::event::{Content, MessageEvent};
+use super::picture::{PICTURE, Picture};
+use crate::text::json;
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageView {
+    /// Who speaks.
+    pub role: Role,
+    /// The id of the message in its format.
+    pub id: Option<String>,
+    /// What is said, paragraphs separated by line ends. Pictures are `[image]`.
+    pub text: String,
+    /// Pictures whose bytes or address the message has.
+    pub pictures: Vec<Picture>,
+    /// What the model thought before it spoke, where that is readable.
+    pub thinking: String,
+    /// Tools that the model calls.
+    pub tool_calls: Vec<ToolCall>,
+    /// Results of tools called before.
+    pub tool_results: Vec<ToolResult>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// Pairs the call with its result; empty when the format has none.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments: JSON text, or plain text for tools that take that.
+    pub input: String,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// The id of the call.
+    pub call_id: String,
+    /// What the tool said.
+    pub text: String,
+    /// Pictures that the tool gave, as in a message.
+    pub pictures: Vec<Picture>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+}
+
+impl MessageView {
+    /// A message of `role` that says nothing yet.
+    #[must_use]
+    pub fn new(role: Role) -> Self {
+        Self {
+            role,
+            id: None,
+            text: String::new(),
+            pictures: Vec::new(),
+            thinking: String::new(),
+            tool_calls: Vec::new(),
+            tool_results: Vec::new(),
+        }
+    }
+
+    /// The view of bytes that no format understands: they are the text.
+    #[must_use]
+    pub fn unreadable(bytes: &[u8]) -> Self {
+        let mut view = Self::new(Role::Other);
+        view.text = String::from_utf8_lossy(bytes).into_owned();
+        view
+    }
+
+    /// One line for people: the first line of the text, else `[Read, Bash]` for tool calls, else the
+    /// first line of a result, else of the thinking, else `[no text]`.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let calls: Vec<_> = self.tool_calls.iter().map(|call| call.name.as_str()).collect();
+        let calls =
+            if calls.is_empty() { String::new() } else { format!("[{}]", calls.join(", ")) };
+        let results = self.tool_results.iter().map(|result| result.text.as_str());
+        [self.text.as_str(), calls.as_str()]
+            .into_iter()
+            .chain(results)
+            .chain([self.thinking.as_str(), "[no text]"])
+            .map(json::first_line)
+            .find(|line| !line.is_empty())
+            .unwrap_or_default()
+    }
+
+    /// The event of this message in the conversation of `agent`.
+    pub(crate) fn event(
+        &self,
+        agent: &str,
+        content: Content,
+        time: Option<Time>,
+        model: Option<&str>,
+    ) -> MessageEvent {
+        MessageEvent {
+            agent: agent.to_owned(),
+            role: self.role,
+            content,
+            time,
+            model: model.map(str::to_owned),
+            summary: self.summary(),
+        }
+    }
+
+    /// Adds `content`: text, a block, or a list of blocks.
+    pub(crate) fn add_content(&mut self, content: &Value) {
+        match content {
+            Value::String(text) => self.add_text(text),
+            Value::Array(blocks) => blocks.iter().for_each(|block| self.add_content(block)),
+            Value::Object(_) => self.add_block(content),
+            _ => {}
+        }
+    }
+
+    /// Adds a paragraph.
+    pub(crate) fn add_text(&mut self, text: &str) {
+        add_paragraph(&mut self.text, text);
+    }
+
+    /// Adds a paragraph of thinking.
+    pub(crate) fn add_thinking(&mut self, text: &str) {
+        add_paragraph(&mut self.thinking, text);
+    }
+
+    /// Adds a call of the tool `name`.
+    pub(crate) fn add_call(
+        &mut self,
+        id: Option<&Value>,
+        name: Option<&Value>,
+        input: Option<&Value>,
+    ) {
+        self.tool_calls.push(ToolCall { id: plain(id), name: plain(name), input: plain(input) });
+    }
+
+    /// Adds the result of the call `id`.
+    pub(crate) fn add_result(&mut self, id: Option<&Value>, content: &Value, is_error: bool) {
+        let mut inner = Self::new(Role::Tool);
+        inner.add_content(content);
+        let (text, pictures) = (inner.text, inner.pictures);
+        self.tool_results.push(ToolResult { call_id: plain(id), text, pictures, is_error });
+    }
+
+    /// Adds calls in the way of the OpenAI interface: `[{id, function: {name, arguments}}]`, or with
+    /// name and arguments beside the id.
+    pub(crate) fn add_tool_calls(&mut self, calls: Option<&Value>) {
+        for call in calls.and_then(Value::as_array).into_iter().flatten() {
+            let function = call.get("function").unwrap_or(call);
+            self.add_call(call.get("id"), function.get("name"), function.get("arguments"));
+        }
+    }
+
+    fn add_block(&mut self, block: &Value) {
+        let text = |name| block.get(name).and_then(Value::as_str).unwrap_or_default();
+        match text("type") {
+            "thinking" => self.add_thinking(text("thinking")),
+            "reasoning" => self.add_thinking(text("text")),
+            "redacted_thinking" => {}
+            "tool_use" | "server_tool_use" => {
+                self.add_call(block.get("id"), block.get("name"), block.get("input"));
+            }
+            "toolCall" => {
+                self.add_call(block.get("id"), block.get("name"), block.get("arguments"));
+            }
+            "tool_result" => {
+                let is_error = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
+                let content = block.get("content").unwrap_or(&Value::Null);
+                self.add_result(block.get("tool_use_id"), content, is_error);
+            }
+            "image" | "image_url" | "input_image" => {
+                self.add_text(PICTURE);
+                let at = self.text.len().saturating_sub(PICTURE.len());
+                self.pictures.extend(Picture::of(block, at));
+            }
+            "document" | "file" | "input_file" => self.add_text("[document]"),
+            "refusal" => self.add_text(text("refusal")),
+            _ => {
+                let said =
+                    ["text", "content", "result"].into_iter().find_map(|name| block.get(name));
+                self.add_content(said.unwrap_or(&Value::Null));
+            }
+        }
+    }
+}
+
+fn add_paragraph(to: &mut String, text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    if !to.is_empty() && !to.ends_with('\n') {
+        to.push('\n');
+    }
+    to.push_str(text);
+}
+
+/// `value` as text: a string as it is, anything else as JSON.
+fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn view_of(content: &Value) -> MessageView {
+        let mut view = MessageView::new(Role::Assistant);
+        view.add_content(content);
+        view
+    }
+
+    #[test]
+    fn blocks_of_every_interface_become_text_calls_and_results() {
+        let view = view_of(&json!([
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "text", "text": "one"},
+            {"type": "output_text", "text": "two"},
+            {"type": "image", "source": {}},
+            {"type": "tool_use", "id": "1", "name": "Read", "input": {"path": "a"}},
+            {"type": "toolCall", "id": "2", "name": "bash", "arguments": {"command": "ls"}},
+            {"type": "tool_result", "tool_use_id": "1", "is_error": true,
+             "content": [{"type": "text", "text": "no"}, {"type": "text", "text": "file"}]},
+            17,
+        ]));
+        assert_eq!((view.text.as_str(), view.thinking.as_str()), ("one\ntwo\n[image]", "hm"));
+        assert_eq!(view.tool_calls[0].input, r#"{"path":"a"}"#);
+        assert_eq!(view.tool_calls[1].name, "bash");
+        let (call_id, text) = ("1".into(), "no\nfile".into());
+        let result = ToolResult { call_id, text, pictures: Vec::new(), is_error: true };
+        assert_eq!(view.tool_results, [result]);
+    }
+
+    #[test]
+    fn a_summary_is_what_a_reader_wants_to_see_first() {
+        let call = json!({"type": "tool_use", "id": "1", "name": "Read", "input": {}});
+        assert_eq!(view_of(&json!("\nhello\nworld")).summary(), "hello");
+        assert_eq!(view_of(&json!([call, call])).summary(), "[Read, Read]");
+        let result = json!([{"type": "tool_result", "tool_use_id": "1", "content": "ok\n"}]);
+        assert_eq!(view_of(&result).summary(), "ok");
+        assert_eq!(view_of(&json!([{"type": "thinking", "thinking": "hm"}])).summary(), "hm");
+        assert_eq!(view_of(&json!([{"type": "redacted_thinking"}])).summary(), "[no text]");
+    }
+
+    #[test]
+    fn calls_of_the_openai_interface_keep_their_arguments_as_written() {
+        let mut view = MessageView::new(Role::Assistant);
+        view.add_tool_calls(Some(&json!([
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}},
+            {"id": "d", "name": "g", "arguments": {"a": 1}},
+        ])));
+        let calls: Vec<_> =
+            view.tool_calls.iter().map(|call| (&*call.name, &*call.input)).collect();
+        assert_eq!(calls, [("f", "{\"a\": 1}"), ("g", "{\"a\":1}")]);
+    }
+}

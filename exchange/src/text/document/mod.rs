@@ -1,0 +1,426 @@
+//! Cuts JSON documents into pieces, streaming: the elements a format names, and glue between them.
+//!
+//! A transcript in one JSON document may be of any size, so it is never read whole. [`Document`]
+//! scans it byte by byte and cuts where the format's [`Rules`] say: each cut value is a
+//! [`PieceKind::Record`] of exactly its bytes, so that equal messages of two files are equal blobs,
+//! however the documents around them differ. What stands between is [`PieceKind::Glue`]. The bytes
+//! and suffixes of all pieces, one after the other, are the file. Memory holds one piece and one
+//! read, so the largest cut value bounds it, not the file.
+//!
+//! ```text
+//! {"id": "s1", "messages": [   {"role": "user"}   ,\n   {"role": "assistant"}   ]}
+//! '-- glue, field id --------'  '-- record -----'  '--'  '-- record ----------'  '- glue
+//!                                                  suffix of the record before
+//! ```
+//!
+//! A file may hold several documents, one a line or simply one after the other. Where a document
+//! breaks (bad JSON, bad UTF-8, an early end), the pieces before stay and what follows is
+//! [`PieceKind::Damaged`], up to the next line that begins with `{`: there a new document begins, or
+//! the next element when the broken document is an array. A value that was being cut is damaged from
+//! its first byte. A damaged piece is empty where nothing is wrong but what is missing.
+//!
+//! ```
+//! use turntree::exchange::document::{Document, Rules};
+//! use turntree::exchange::PieceKind;
+//!
+//! static RULES: Rules = Rules { cuts: &["messages[*]"], fields: &["id"] };
+//! let file = br#"{"id": "s1", "messages": [{"n": 1}, {"n": 2}]}"#;
+//! let pieces: Vec<_> = Document::new(file.as_slice(), &RULES).collect::<Result<_, _>>()?;
+//! assert_eq!(pieces[0].kind, PieceKind::Glue { fields: vec![("id", 7..11)] });
+//! assert_eq!((&*pieces[1].bytes, &*pieces[1].suffix), (&br#"{"n": 1}"#[..], &b", "[..]));
+//! assert_eq!(pieces[3].bytes, "]}");
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod rules;
+mod scanner;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+use std::ops::Range;
+
+use bytes::BytesMut;
+
+pub use rules::Rules;
+use rules::{Matcher, Target};
+use scanner::{Scanner, Step};
+use turntree::error::{Error, Result};
+
+use super::piece::{Piece, PieceKind};
+use super::unpack::read_error;
+
+/// Most containers that may be open at once.
+pub const MAX_DEPTH: usize = 512;
+
+/// Longest piece of glue or of damage, in bytes; longer ones are split.
+pub const MAX_GLUE_BYTES: usize = 1 << 20;
+
+/// Longest field value that glue reports, in bytes.
+pub const MAX_FIELD_BYTES: usize = 64 << 10;
+
+/// Longest separator that is stored beside a record, in bytes; a longer one is glue.
+pub const MAX_SUFFIX_BYTES: usize = 64;
+
+/// Longest record, in bytes.
+pub const MAX_RECORD_BYTES: usize = 256 << 20;
+
+/// Bytes asked of the input at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// The pieces of a file of JSON documents, in order. Ends after the first error.
+///
+/// Items are `Err` with `LimitExceeded` for a record over [`MAX_RECORD_BYTES`] (it names the line)
+/// and with `Io` when the input fails.
+#[derive(Debug)]
+pub struct Document<R> {
+    input: R,
+    /// Where the input is read into.
+    read: Box<[u8]>,
+    /// The input has no more bytes.
+    ended: bool,
+    /// What was read and is in no piece yet.
+    buffer: BytesMut,
+    /// How far `buffer` is scanned.
+    scanned: usize,
+    scanner: Scanner,
+    mode: Mode,
+    /// Fields of the glue that is being collected.
+    fields: Vec<(&'static str, Range<usize>)>,
+    /// A field whose value is being read.
+    open_field: Option<OpenField>,
+    /// Offset in the file, line, and first byte of that line, of the front of `buffer`.
+    offset: u64,
+    line: u64,
+    line_start: u64,
+}
+
+/// What the bytes at the front of the buffer are.
+#[derive(Debug)]
+enum Mode {
+    Glue,
+    /// A value that is cut when its end leaves `depth` containers open.
+    Record {
+        path: &'static str,
+        depth: usize,
+    },
+    /// A complete record of `length` bytes, and separators after it.
+    Separator {
+        path: &'static str,
+        length: usize,
+    },
+    Damaged {
+        reason: String,
+        /// Reading goes on with the byte at the front: nothing but what stands before is missing.
+        is_gap: bool,
+    },
+    Done,
+}
+
+#[derive(Debug)]
+struct OpenField {
+    path: &'static str,
+    start: usize,
+    depth: usize,
+}
+
+impl<R: Read> Document<R> {
+    /// Reads documents from `input` and cuts them by `rules`.
+    #[must_use]
+    pub fn new(input: R, rules: &Rules) -> Self {
+        Self {
+            input,
+            read: vec![0; READ_BYTES].into_boxed_slice(),
+            ended: false,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            scanner: Scanner::new(Matcher::new(rules)),
+            mode: Mode::Glue,
+            fields: Vec::new(),
+            open_field: None,
+            offset: 0,
+            line: 1,
+            line_start: 0,
+        }
+    }
+
+    /// The next piece, or `None` at the end of the file.
+    fn advance(&mut self) -> Result<Option<Piece>> {
+        loop {
+            if matches!(self.mode, Mode::Done) {
+                return Ok(None);
+            }
+            let piece = self.scan()?;
+            if piece.is_some() {
+                return Ok(piece);
+            }
+            if self.ended {
+                return Ok(self.end());
+            }
+            self.fill()?;
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let read = loop {
+            match self.input.read(&mut self.read) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        let length = read.map_err(|source| {
+            let position = self.offset + self.buffer.len() as u64;
+            read_error(format!("read the transcript at byte {position}"), source)
+        })?;
+        self.buffer.extend_from_slice(self.read.get(..length).unwrap_or_default());
+        self.ended = length == 0;
+        Ok(())
+    }
+
+    /// Scans until a piece is complete or the buffer is used up.
+    fn scan(&mut self) -> Result<Option<Piece>> {
+        loop {
+            if matches!(self.mode, Mode::Damaged { .. }) {
+                return Ok(self.damage());
+            }
+            self.scanned += self.skip_plain();
+            let full = self.check_limits()?;
+            if full.is_some() {
+                return Ok(full);
+            }
+            let Some(byte) = self.buffer.get(self.scanned).copied() else { return Ok(None) };
+            let separator = matches!(byte, b',' | b' ' | b'\t' | b'\r' | b'\n');
+            let piece = if self.scanner.ends_number(Some(byte)) {
+                self.value_ended();
+                None
+            } else if matches!(self.mode, Mode::Separator { .. }) && !separator {
+                self.finish_record()
+            } else {
+                self.take(byte)
+            };
+            if piece.is_some() {
+                return Ok(piece);
+            }
+        }
+    }
+
+    /// Plain characters of a string in front, no more than the current piece may still hold.
+    fn skip_plain(&mut self) -> usize {
+        let room = match self.mode {
+            Mode::Glue => MAX_GLUE_BYTES,
+            _ => usize::MAX,
+        };
+        let end = room.min(self.buffer.len());
+        let plain = self.buffer.get(self.scanned..end).unwrap_or_default();
+        self.scanner.skip_plain(plain)
+    }
+
+    /// Splits glue that is full and gives up a separator that is too long; refuses a record that is.
+    fn check_limits(&mut self) -> Result<Option<Piece>> {
+        match self.mode {
+            Mode::Glue => {
+                self.open_field.take_if(|field| self.scanned - field.start >= MAX_FIELD_BYTES);
+                if self.scanned < MAX_GLUE_BYTES {
+                    return Ok(None);
+                }
+                let end = self.open_field.as_ref().map_or(self.scanned, |field| field.start);
+                Ok(self.glue(end))
+            }
+            Mode::Separator { length, .. } if self.scanned - length > MAX_SUFFIX_BYTES => {
+                Ok(self.finish_record())
+            }
+            Mode::Record { .. } if self.scanned > MAX_RECORD_BYTES => Err(Error::limit(
+                format_args!("bytes of the value on line {}", self.line),
+                MAX_RECORD_BYTES as u64,
+                self.scanned as u64,
+            )),
+            _ => Ok(None),
+        }
+    }
+
+    /// Feeds the byte at the scan position to the scanner.
+    fn take(&mut self, byte: u8) -> Option<Piece> {
+        match self.scanner.feed(byte) {
+            Err(expected) => {
+                return match self.mode {
+                    Mode::Separator { .. } => self.finish_record(),
+                    _ => self.fault(expected, Some(byte)),
+                };
+            }
+            Ok(Step::Begin) => {
+                let piece = self.value_began();
+                self.scanned += 1;
+                return piece;
+            }
+            Ok(Step::End) => {
+                self.scanned += 1;
+                self.value_ended();
+            }
+            Ok(Step::Inside) => self.scanned += 1,
+        }
+        None
+    }
+
+    /// A value begins at the scan position. Afterwards the scan position is its first byte.
+    fn value_began(&mut self) -> Option<Piece> {
+        if !matches!(self.mode, Mode::Glue) {
+            return None;
+        }
+        let (path, target) = self.scanner.rule()?;
+        let depth = self.scanner.depth() - usize::from(self.scanner.opened());
+        match target {
+            Target::Cut => {
+                self.open_field = None;
+                let glue = self.glue(self.scanned);
+                self.scanner.close_to_rules();
+                self.mode = Mode::Record { path, depth };
+                glue
+            }
+            Target::Split => {
+                self.open_field = None;
+                let glue = self.glue(self.scanned);
+                self.fields.push((path, 0..0));
+                glue
+            }
+            Target::Field => {
+                let start = self.scanned;
+                self.open_field.get_or_insert(OpenField { path, start, depth });
+                None
+            }
+        }
+    }
+
+    /// A value ended just before the scan position.
+    fn value_ended(&mut self) {
+        let depth = self.scanner.depth();
+        match self.mode {
+            Mode::Record { path, depth: cut } if cut == depth => {
+                self.mode = Mode::Separator { path, length: self.scanned };
+            }
+            Mode::Glue => {
+                if let Some(field) = self.open_field.take_if(|field| field.depth == depth) {
+                    self.fields.push((field.path, field.start..self.scanned));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The record at the front with its separators, which end at the scan position.
+    fn finish_record(&mut self) -> Option<Piece> {
+        let Mode::Separator { path, length } = self.mode else { return None };
+        let separator = self.scanned.saturating_sub(length);
+        let suffix = if separator <= MAX_SUFFIX_BYTES { separator } else { 0 };
+        self.mode = Mode::Glue;
+        Some(self.piece(PieceKind::Record { path }, length, suffix))
+    }
+
+    /// The front of the buffer up to `end` as glue, if there is any.
+    fn glue(&mut self, end: usize) -> Option<Piece> {
+        if end == 0 {
+            return None;
+        }
+        let fields = std::mem::take(&mut self.fields);
+        if let Some(field) = &mut self.open_field {
+            field.start -= end;
+        }
+        Some(self.piece(PieceKind::Glue { fields }, end, 0))
+    }
+
+    /// The document breaks at the scan position: `found` stands there, or the file ends.
+    fn fault(&mut self, expected: &str, found_byte: Option<u8>) -> Option<Piece> {
+        let found = match found_byte {
+            None => String::from("the end of the file"),
+            Some(byte @ 0x21..0x7f) => format!("'{}'", char::from(byte)),
+            Some(byte) => format!("byte 0x{byte:02x}"),
+        };
+        let (line, column) = self.line_and_column();
+        let reason = format!("line {line}, column {column}: expected {expected}, found {found}");
+        self.open_field = None;
+        let is_glue = matches!(self.mode, Mode::Glue);
+        let glue = if is_glue { self.glue(self.scanned) } else { None };
+        let is_gap = is_glue && found_byte == Some(b'{') && column == 1;
+        self.mode = Mode::Damaged { reason, is_gap };
+        glue
+    }
+
+    /// Damaged bytes up to where the next document begins, once that can be told.
+    fn damage(&mut self) -> Option<Piece> {
+        let Mode::Damaged { reason, is_gap } = &self.mode else { return None };
+        let kind = PieceKind::Damaged { reason: reason.clone() };
+        let mut pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_GLUE_BYTES);
+        let line_end = pairs.position(|pair| pair == (&b'\n', &b'{'));
+        let end = if *is_gap { Some(0) } else { line_end.map(|line_end| line_end + 1) };
+        if let Some(end) = end {
+            self.scanner.resume();
+            self.mode = Mode::Glue;
+            self.scanned = 0;
+            return Some(self.piece(kind, end, 0));
+        }
+        if self.buffer.len() <= MAX_GLUE_BYTES {
+            return None;
+        }
+        Some(self.piece(kind, MAX_GLUE_BYTES, 0))
+    }
+
+    /// What is left when the input has ended and nothing more can be scanned.
+    fn end(&mut self) -> Option<Piece> {
+        if self.scanner.ends_number(None) {
+            self.value_ended();
+        }
+        if let Mode::Separator { .. } = self.mode {
+            return self.finish_record();
+        }
+        if let Mode::Damaged { reason, .. } = &self.mode {
+            let kind = PieceKind::Damaged { reason: reason.clone() };
+            self.mode = Mode::Done;
+            return Some(self.piece(kind, self.buffer.len(), 0));
+        }
+        if self.scanner.at_top() {
+            self.mode = Mode::Done;
+            return self.glue(self.buffer.len());
+        }
+        let expected = self.scanner.expected();
+        self.fault(expected, None).or_else(|| self.end())
+    }
+
+    /// Takes `length` bytes and a suffix off the front.
+    fn piece(&mut self, kind: PieceKind, length: usize, suffix: usize) -> Piece {
+        let bytes = self.buffer.split_to(length).freeze();
+        let suffix = self.buffer.split_to(suffix).freeze();
+        let piece = Piece { kind, bytes, suffix, offset: self.offset, line: self.line };
+        for part in [&piece.bytes, &piece.suffix] {
+            let ends = part.iter().filter(|byte| **byte == b'\n').count();
+            self.line += ends as u64;
+            if let Some(last) = part.iter().rposition(|byte| *byte == b'\n') {
+                self.line_start = self.offset + last as u64 + 1;
+            }
+            self.offset += part.len() as u64;
+        }
+        self.scanned = self.scanned.saturating_sub(piece.bytes.len() + piece.suffix.len());
+        piece
+    }
+
+    /// Line and column (in bytes) of the scan position, from 1.
+    fn line_and_column(&self) -> (u64, u64) {
+        let scanned = self.buffer.get(..self.scanned).unwrap_or_default();
+        let ends = scanned.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let start = match scanned.iter().rposition(|byte| *byte == b'\n') {
+            Some(last) => self.offset + last as u64 + 1,
+            None => self.line_start,
+        };
+        (self.line + ends, self.offset + self.scanned as u64 - start + 1)
+    }
+}
+
+impl<R: Read> Iterator for Document<R> {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let piece = self.advance();
+        if piece.is_err() {
+            self.mode = Mode::Done;
+        }
+        piece.transpose()
+    }
+}

@@ -1,0 +1,294 @@
+//! Cuts a stream of JSON lines into pieces, one line in memory at a time.
+//!
+//! A record is a JSON object. White space after it, with the line end, is its suffix; white space
+//! elsewhere and a byte order mark are glue. Two records on one line (an append that lost its line
+//! end) are two pieces. From the first byte that is not JSON to the end of its line is one damaged
+//! piece, and cutting goes on with the next line. The bytes and suffixes of all pieces, one after
+//! the other, are the file.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Read};
+
+use bytes::Bytes;
+use serde::de::IgnoredAny;
+use turntree::error::{Error, Result};
+
+use super::json;
+use super::piece::{Piece, PieceKind, Pieces};
+use super::unpack::read_error;
+
+/// Longest line that is read, in bytes.
+pub const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// Longest suffix, in bytes: it is stored beside every record, so more white space is glue.
+const MAX_SUFFIX_BYTES: usize = 16;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The pieces of a JSON Lines file. Nothing follows an error, which is `Io` when the input cannot
+/// be read and `LimitExceeded` for a line over [`MAX_LINE_BYTES`].
+#[derive(Debug)]
+pub struct Lines<R> {
+    input: R,
+    /// Pieces of the current line that are still to be given out.
+    pieces: VecDeque<Piece>,
+    /// Offset of the next piece to be cut.
+    offset: u64,
+    /// Number of the current line.
+    line: u64,
+    max_line_bytes: u64,
+    ended: bool,
+}
+
+/// The pieces of `input`, for [`FormatSpec::cut`](crate::formats::FormatSpec::cut).
+pub(crate) fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+    Box::new(Lines::new(input))
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Cuts `input`, from its beginning.
+    pub fn new(input: R) -> Self {
+        Self {
+            input,
+            pieces: VecDeque::new(),
+            offset: 0,
+            line: 0,
+            max_line_bytes: MAX_LINE_BYTES,
+            ended: false,
+        }
+    }
+
+    /// The next line with its line end, empty at the end of the input.
+    fn read_line(&mut self) -> Result<Bytes> {
+        self.line += 1;
+        let mut line = Vec::new();
+        (&mut self.input)
+            .take(self.max_line_bytes + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(|error| read_error(format!("read line {}", self.line), error))?;
+        if line.len() as u64 > self.max_line_bytes {
+            let what = format!("bytes of line {} at offset {}", self.line, self.offset);
+            return Err(Error::limit(what, self.max_line_bytes, line.len() as u64));
+        }
+        Ok(line.into())
+    }
+
+    /// Cuts `line` into pieces.
+    fn cut_line(&mut self, line: &Bytes) {
+        let mut rest = line.clone();
+        if self.offset == 0 && rest.starts_with(BYTE_ORDER_MARK) {
+            let mark = rest.split_to(BYTE_ORDER_MARK.len());
+            self.push(glue(), mark, Bytes::new());
+        }
+        loop {
+            let space = rest.split_to(leading_space(&rest));
+            if !space.is_empty() {
+                self.push(glue(), space, Bytes::new());
+            }
+            if rest.is_empty() {
+                return;
+            }
+            let column = line.len() - rest.len();
+            let (kind, end) = match record_end(&rest) {
+                Ok(end) => (PieceKind::Record { path: "" }, end),
+                Err((at, what)) => {
+                    let end = rest.iter().rposition(|byte| !is_space(byte)).map_or(0, |at| at + 1);
+                    let reason = format!("line {}, column {}: {what}", self.line, column + at + 1);
+                    (PieceKind::Damaged { reason }, end)
+                }
+            };
+            let bytes = rest.split_to(end);
+            let space = leading_space(&rest);
+            let suffix =
+                if space <= MAX_SUFFIX_BYTES { rest.split_to(space) } else { Bytes::new() };
+            self.push(kind, bytes, suffix);
+        }
+    }
+
+    fn push(&mut self, kind: PieceKind, bytes: Bytes, suffix: Bytes) {
+        let offset = self.offset;
+        self.offset += (bytes.len() + suffix.len()) as u64;
+        self.pieces.push_back(Piece { kind, bytes, suffix, offset, line: self.line });
+    }
+}
+
+impl<R: BufRead> Iterator for Lines<R> {
+    type Item = Result<Piece>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.pieces.is_empty() && !self.ended {
+            match self.read_line() {
+                Ok(line) if line.is_empty() => self.ended = true,
+                Ok(line) => self.cut_line(&line),
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.pieces.pop_front().map(Ok)
+    }
+}
+
+fn glue() -> PieceKind {
+    PieceKind::Glue { fields: Vec::new() }
+}
+
+/// Bytes of white space, as JSON has it, at the beginning of `bytes`.
+fn leading_space(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| is_space(byte)).count()
+}
+
+fn is_space(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// Where the JSON object that begins `rest` ends; else the offset of what is wrong, and what it is.
+fn record_end(rest: &[u8]) -> std::result::Result<usize, (usize, String)> {
+    if rest.first() != Some(&b'{') {
+        return Err((0, "expected a JSON object".to_owned()));
+    }
+    let text = std::str::from_utf8(rest)
+        .map_err(|error| (error.valid_up_to(), "expected UTF-8".to_owned()))?;
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
+    match values.next() {
+        Some(Ok(_)) => {
+            let end = values.byte_offset();
+            match rest.get(..end) {
+                Some(record) if json::is_too_deep(record) => {
+                    Err((0, format!("nested deeper than {}", json::MAX_DEPTH)))
+                }
+                _ => Ok(end),
+            }
+        }
+        Some(Err(error)) => {
+            let message = error.to_string();
+            let what = message.split(" at line ").next().unwrap_or_default().to_owned();
+            Err((error.column().saturating_sub(1), what))
+        }
+        None => Err((0, "expected a JSON object".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(input: &[u8]) -> Vec<Piece> {
+        Lines::new(input).map(|piece| piece.unwrap()).collect()
+    }
+
+    /// Every piece as a letter and its bytes, with its suffix after a bar.
+    fn outline(input: &[u8]) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let outline = |piece: Piece| {
+            let letter = match piece.kind {
+                PieceKind::Record { .. } => 'R',
+                PieceKind::Glue { .. } => 'G',
+                PieceKind::Damaged { .. } => 'D',
+            };
+            format!("{letter}{}|{}", text(&piece.bytes), text(&piece.suffix))
+        };
+        pieces(input).into_iter().map(outline).collect()
+    }
+
+    fn damage(input: &[u8]) -> String {
+        let damaged = pieces(input).into_iter().find_map(|piece| match piece.kind {
+            PieceKind::Damaged { reason } => Some(reason),
+            _ => None,
+        });
+        damaged.unwrap()
+    }
+
+    #[test]
+    fn line_ends_belong_to_no_record() {
+        assert_eq!(
+            outline(b"{\"a\":1}\r\n\n  {\"b\":2} \n{\"c\":3}"),
+            ["R{\"a\":1}|\r\n", "G\n|", "G  |", "R{\"b\":2}| \n", "R{\"c\":3}|"],
+        );
+        assert_eq!(outline(b"\xEF\xBB\xBF{}\n"), ["G\u{feff}|", "R{}|\n"]);
+        let wide = format!("{{}}{}\n{{}}", " ".repeat(40));
+        assert_eq!(outline(wide.as_bytes())[0], "R{}|");
+    }
+
+    #[test]
+    fn two_records_on_one_line_are_two_pieces() {
+        assert_eq!(outline(b"{\"a\":1}{\"b\":2}\n"), ["R{\"a\":1}|", "R{\"b\":2}|\n"]);
+    }
+
+    #[test]
+    fn damage_ends_with_its_line_and_names_its_place() {
+        let torn = b"{\"a\":1}\n{\"b\":tru}\n{\"c\":3}\n{\"d\":\"x";
+        assert_eq!(
+            outline(torn),
+            ["R{\"a\":1}|\n", "D{\"b\":tru}|\n", "R{\"c\":3}|\n", "D{\"d\":\"x|"],
+        );
+        assert_eq!(damage(torn), "line 2, column 9: expected ident");
+        assert_eq!(damage(b"{}{\"d\":\"x"), "line 1, column 9: EOF while parsing a string");
+        assert_eq!(damage(b"{\"a\":\"\xff\"}\n"), "line 1, column 7: expected UTF-8");
+        assert_eq!(damage(b"{}\n\0\0\0\n"), "line 2, column 1: expected a JSON object");
+        assert_eq!(damage(b"17\n"), "line 1, column 1: expected a JSON object");
+        let deep = format!("{{\"a\":{}{}}}\n", "[".repeat(9999), "]".repeat(9999));
+        assert_eq!(damage(deep.as_bytes()), "line 1, column 1: nested deeper than 127");
+    }
+
+    #[test]
+    fn an_unreadable_input_is_an_error_that_names_the_line() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("gone"))
+            }
+        }
+        let input = std::io::BufReader::new(b"{}\n".chain(Broken));
+        let results: Vec<_> = Lines::new(input).collect();
+        assert_eq!(results.len(), 2);
+        assert_eq!(results[1].as_ref().unwrap_err().to_string(), "read line 2");
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_at_the_limit() {
+        let endless = std::io::BufReader::new(b"{}\n".chain(std::io::repeat(b'{')));
+        let mut lines = Lines { max_line_bytes: 100, ..Lines::new(endless) };
+        assert!(lines.next().unwrap().is_ok());
+        let error = lines.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), turntree::ErrorKind::LimitExceeded);
+        assert!(error.to_string().starts_with("bytes of line 2 at offset 3: 101 is"), "{error}");
+        assert!(lines.next().is_none());
+    }
+
+    turntree_properties::properties! {
+        #[test]
+        fn the_pieces_are_the_file(
+            lines in proptest::collection::vec(
+                prop_oneof![
+                    Just(b"{\"a\":[1,{\"b\":\"\\ud800\"}]}".to_vec()),
+                    Just(b"\xEF\xBB\xBF".to_vec()),
+                    Just(b"{\"torn\":".to_vec()),
+                    Just(b" \t\r".to_vec()),
+                    Just(b"\n".to_vec()),
+                    Just(b"\r\n".to_vec()),
+                    proptest::collection::vec(any::<u8>(), 0..20),
+                ],
+                0..30,
+            ),
+        ) {
+            let input = lines.concat();
+            let mut joined = Vec::new();
+            let trickle = std::io::BufReader::with_capacity(3, input.as_slice());
+            for piece in Lines::new(trickle).map(Result::unwrap) {
+                prop_assert_eq!(piece.offset, joined.len() as u64);
+                let newlines = joined.iter().filter(|byte| **byte == b'\n').count();
+                prop_assert_eq!(piece.line, newlines as u64 + 1);
+                joined.extend_from_slice(&piece.bytes);
+                joined.extend_from_slice(&piece.suffix);
+                if let PieceKind::Record { .. } = piece.kind {
+                    prop_assert!(json::value(&piece.bytes).is_some_and(|value| value.is_object()));
+                }
+            }
+            prop_assert_eq!(joined, input);
+        }
+    }
+}

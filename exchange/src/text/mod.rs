@@ -1,0 +1,12 @@
+//! How files are split: pieces whose bytes, one after the other, are the file.
+
+pub(crate) mod base64;
+pub mod document;
+pub(crate) mod json;
+pub mod lines;
+pub(crate) mod piece;
+pub(crate) mod shape;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
+pub(crate) mod unpack;
+pub(crate) mod zstd;

@@ -1,0 +1,115 @@
+//! Transcripts that are compressed with zstd, as Codex does with old ones: unpacked as they are read.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use turntree::error::{Error, Result};
+
+use super::zstd::{STREAM_MAGIC, Stream, stream};
+
+/// Bytes from the beginning of a file that [`detect`](crate::detect) looks at.
+pub const HEAD_BYTES: usize = 64 << 10;
+
+/// How an SQLite database begins.
+pub(crate) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
+
+/// How much a stream may grow: transcripts become some ten times as large, and what repeats one line
+/// thousands of times.
+const MAX_RATIO: u64 = 500;
+const MIN_ALLOWED_BYTES: u64 = 64 << 20;
+
+/// The beginning of a transcript, as much as [`detect`](crate::formats::detect) looks at; unpacked, if it is
+/// compressed with zstd.
+///
+/// # Errors
+/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read.
+pub fn read_head(input: impl BufRead) -> Result<Vec<u8>> {
+    Ok(unpacked(Box::new(input))?.0)
+}
+
+/// The beginning of a transcript, and what follows: as they are, or unpacked. Memory: 8 MiB at most to
+/// unpack.
+///
+/// # Errors
+/// `InvalidInput` when it is compressed and damaged, `Io` when it cannot be read. What is damaged later
+/// on, or grows over 64 MiB and 500 times as large, is an error of the reader, for [`read_error`].
+pub(crate) fn unpacked<'r>(
+    mut input: Box<dyn BufRead + 'r>,
+) -> Result<(Vec<u8>, Box<dyn BufRead + 'r>)> {
+    let head = beginning(&mut input)?;
+    if !head.starts_with(STREAM_MAGIC) {
+        return Ok((head, input));
+    }
+    let input = Counted { input: Cursor::new(head).chain(input), count: 0 };
+    let stream = stream(input);
+    let stream = stream.map_err(|error| Error::io("unpack the transcript", error))?;
+    let bounded = Bounded { stream, read: 0 };
+    let mut input = BufReader::with_capacity(HEAD_BYTES, bounded);
+    Ok((beginning(&mut input)?, Box::new(input)))
+}
+
+fn beginning(input: &mut impl BufRead) -> Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let read = input.take(HEAD_BYTES as u64).read_to_end(&mut head);
+    read.map_err(|error| read_error("read the transcript", error))?;
+    Ok(head)
+}
+
+/// Why a transcript could not be read: by its own fault where it is compressed and damaged, or grows
+/// beyond measure, and else the system's.
+pub(crate) fn read_error(action: impl Into<String>, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => {
+            Error::invalid(format!("{}: expected a whole zstd stream", action.into()))
+                .with_source(error)
+        }
+        _ => Error::io(action, error),
+    }
+}
+
+/// A reader that knows how much of it was taken.
+struct Counted<R> {
+    input: R,
+    count: u64,
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.count += amount as u64;
+        self.input.consume(amount);
+    }
+}
+
+/// A stream that does not grow beyond measure.
+struct Bounded<'r, R> {
+    stream: Stream<'r, Counted<R>>,
+    read: u64,
+}
+
+impl<R: BufRead> Read for Bounded<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer).map_err(|error| match error.raw_os_error() {
+            Some(_) => error,
+            None => io::Error::new(io::ErrorKind::InvalidData, error),
+        })?;
+        self.read += read as u64;
+        let taken = self.stream.get_ref().count;
+        let allowed = MIN_ALLOWED_BYTES.saturating_add(taken.saturating_mul(MAX_RATIO));
+        if self.read > allowed {
+            let message = format!("{taken} bytes unpack to more than {allowed}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(read)
+    }
+}

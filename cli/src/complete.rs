@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::CompleteEnv;
 use turntree::context::open_conflicts;
+use turntree::local::open_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
-use turntree::store::RealIo;
 use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::args::command;
-use crate::invocation::{STORE, act, open_options, user_or_nearest};
+use crate::invocation::{STORE, act, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -107,6 +106,5 @@ pub(crate) fn pins() -> Vec<CompletionCandidate> {
 fn repository() -> Option<Repository> {
     let named = std::env::var_os(STORE).filter(|dir| !dir.is_empty());
     let dir = named.map(PathBuf::from).or_else(user_or_nearest);
-    let open = |dir: PathBuf| Repository::open(Arc::new(RealIo), &dir, open_options()).ok();
-    dir.and_then(open).and_then(|repo| act(repo).ok())
+    dir.and_then(|dir| open_repository(&dir).ok()).and_then(|repo| act(repo).ok())
 }

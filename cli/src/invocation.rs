@@ -2,9 +2,8 @@
 
 use std::cell::OnceCell;
 use std::fs;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,10 +11,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use etcetera::BaseStrategy;
+use turntree::local::{create_repository, open_repository};
 use turntree::maintenance::auto;
 use turntree::object::MAX_BLOB_BYTES;
 use turntree::repo::{Repository, Resolver, Stamp};
-use turntree::store::{Finding, FindingKind, NewStore, OpenOptions, RealIo};
+use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 
 use crate::advice::Advice;
@@ -114,11 +114,9 @@ impl Invocation {
         if !is_absent(&location.dir)? {
             return self.open();
         }
-        match create(&location.dir) {
-            // Somebody else has made it meanwhile.
-            Err(Failure::Library { error, .. }) if error.kind() == ErrorKind::InvalidInput => {
-                self.open()
-            }
+        match create_repository(&location.dir) {
+            // Another process made it meanwhile.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(),
             created => Ok(self.remember(act(created?)?, location.dir)),
         }
     }
@@ -300,17 +298,6 @@ pub(crate) fn check_may_switch() -> Result<()> {
     }
 }
 
-/// Makes a store in `dir`.
-pub(crate) fn create(dir: &Path) -> Result<Repository> {
-    if let Some(parent) = dir.parent() {
-        // What is made for a store is for its owner alone, too.
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-        made.map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
-    }
-    let new = NewStore { id: random_bytes() };
-    Ok(Repository::init(Arc::new(RealIo), dir, &new, open_options())?)
-}
-
 /// The bytes of a file, or of stdin for `-`: no more than an object may have.
 pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     let mut bytes = Vec::new();
@@ -377,9 +364,7 @@ fn open_quietly(location: &Location) -> Result<Repository> {
         let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
         return Err(Failure::hinted(missing, no_store()));
     }
-    Repository::open(Arc::new(RealIo), dir, open_options())
-        .map_err(|error| denied(dir, error))
-        .hint(ErrorKind::NotFound, no_store())
+    open_repository(dir).map_err(|error| denied(dir, error)).hint(ErrorKind::NotFound, no_store())
 }
 
 /// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
@@ -400,40 +385,5 @@ pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
         Ok(mut entries) => Ok(entries.all(unfinished)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(error) => Err(denied(dir, Error::io(format!("open {}", dir.display()), error))),
-    }
-}
-
-/// How every command opens a store.
-pub(crate) fn open_options() -> OpenOptions {
-    OpenOptions::new(random_bytes())
-}
-
-/// Bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
-pub(crate) fn random_bytes() -> [u8; 16] {
-    let [high, low] =
-        [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
-    let mut id = [0; 16];
-    let (front, back) = id.split_at_mut(8);
-    front.copy_from_slice(&high.to_le_bytes());
-    back.copy_from_slice(&low.to_le_bytes());
-    id
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_store_above_wins() {
-        let root = tempfile::tempdir().unwrap();
-        let deep = root.path().join("a/b/c");
-        fs::create_dir_all(&deep).unwrap();
-        fs::create_dir(root.path().join("a/.turntree")).unwrap();
-        assert_eq!(nearest(&deep), Some(root.path().join("a/.turntree")));
-    }
-
-    #[test]
-    fn random_bytes_do_not_repeat() {
-        assert_ne!(random_bytes(), random_bytes());
     }
 }

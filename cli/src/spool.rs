@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use turntree::Error;
+use turntree::local::random_bytes;
 use turntree::object::Checksum;
 use turntree::store::{Io, IoFile, RealIo};
 use turntree::workspace::save;
 
 use crate::error::Result;
-use crate::invocation::random_bytes;
 
 /// What what was read back is compared by.
 const CONTEXT: &str = "turntree v1 sealed bundle";

@@ -8,8 +8,8 @@
 //! # The path of the data
 //!
 //! ```text
-//!  transcript, framework, workspace
-//!         |  exchange, workspace          bytes in, bytes out: a file comes back byte for byte
+//!  what an agent says, its workspace  (transcripts of others: the crate turntree-exchange)
+//!         |  local, workspace             bytes in, bytes out: a file comes back byte for byte
 //!         v
 //!  context      sections: agents, scratchpad, memory, files, source
 //!         |  encode
@@ -26,45 +26,38 @@
 //! ```
 //!
 //! [`repo`] drives it: sessions, branches, revisions and transactions. Read the modules in the order
-//! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`exchange`],
-//! [`workspace`], [`agents`]: each uses only those before it. With the feature `git`, the module `git`
-//! comes last.
+//! [`error`], [`object`], [`tree`], [`context`], [`store`], [`repo`], [`maintenance`], [`workspace`],
+//! [`transfer`], [`local`]: each uses only those before it.
 //!
-//! # One turn
+//! # A session, three names
+//!
+//! [`local`] is the front door: [`Repo`](local::Repo), [`Session`](local::Session) and
+//! [`Snapshot`](local::Snapshot) carry their store, and take clock, randomness and disk from the
+//! system. Everything below gets them as arguments.
 //!
 //! ```
-//! use std::sync::Arc;
-//!
-//! use turntree::context::{Builder, MessageEntry, Role};
-//! use turntree::object::{Kind, ObjectSink, Time};
-//! use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
-//! use turntree::store::{NewStore, OpenOptions, RealIo};
+//! use turntree::context::Role;
+//! use turntree::local::Repo;
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
-//! # let dir = folder.path().join("store");
-//! # let (store_id, writer_seed) = ([1; 16], [2; 16]);
-//! // Clock, names and randomness come from the caller.
-//! let stamp = Stamp { time: Time { micros: 1_700_000_000_000_000, offset_minutes: 0 }, actor: "me".into() };
-//! let (io, new) = (Arc::new(RealIo), NewStore { id: store_id });
-//! let repo = Repository::init(io, &dir, &new, OpenOptions::new(writer_seed))?;
+//! # let dir = folder.path();
+//! let repo = Repo::open_or_create(dir.join(".turntree"))?;
+//! let session = repo.session("refactoring")?;
 //!
-//! let branch = BranchName::main("refactoring")?;
-//! let mut context = Builder::new();
-//! let mut turn = repo.begin();
-//! let blob = turn.write(Kind::Blob, r#"{"role":"user","content":"Split the parser"}"#.into())?;
-//! let message = MessageEntry::new(blob, Role::User, "json");
-//! context.push_message(&mut turn, "main", &message)?;
-//! let tree = context.write(&mut turn)?;
-//! turn.snapshot(&branch, Snapshot::new(tree, "the task", &stamp))?;
-//! turn.finish(&stamp, "snapshot")?; // durable from here on
+//! let mut turn = session.turn()?; // continues the newest snapshot
+//! turn.push_message("main", Role::User, r#"{"role":"user","content":"Split the parser"}"#)?;
+//! turn.set("scratchpad/plan", "read the tests")?;
+//! let first = turn.commit("the task")?; // durable from here on
 //!
-//! let revision = repo.resolve("refactoring")?;
-//! assert_eq!(repo.commit(&revision.commit)?.turn, 1);
+//! let plan_b = session.fork("plan-b", &first)?; // nothing is copied
+//! assert_eq!(plan_b.newest()?.map(|snapshot| snapshot.turn()), Some(1));
+//! assert_eq!(repo.snapshot("refactoring")?.text("scratchpad/plan")?, "read the tests");
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
 pub mod context;
 pub mod error;
+pub mod local;
 pub mod maintenance;
 pub mod object;
 pub mod repo;

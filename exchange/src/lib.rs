@@ -32,6 +32,7 @@ mod model;
 pub mod render;
 mod text;
 
+pub use formats::MESSAGE_FORMATS;
 pub use formats::any::import;
 pub use formats::detect::detect;
 pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 use tempfile::TempDir;
 use turntree::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, diff};
+use turntree::local::create_repository;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
 use turntree::tree::Item;
@@ -20,7 +21,7 @@ use turntree_exchange::{ImportOptions, ImportReport, import};
 
 use super::log::{Style, Walk};
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, create, open_file, stamp};
+use crate::invocation::{Invocation, open_file, stamp};
 use crate::json;
 use crate::output::{Output, STRONG};
 use crate::render::changes::Changes;
@@ -87,7 +88,7 @@ impl Demo {
         let stamp = stamp()?;
         let repo = match run.named_store() {
             Some(_) => run.open_or_create()?,
-            None => Arc::new(create(&folder.path().join("store"))?),
+            None => Arc::new(create_repository(&folder.path().join("store"))?),
         };
         let (report, took) = self.import(&repo, &stamp)?;
         let mut show = Show { repo: &repo, out: &mut run.out, stamp, report };

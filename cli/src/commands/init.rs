@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use turntree::local::create_repository;
+
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, STORE_DIR, create};
+use crate::invocation::{Invocation, STORE_DIR};
 use crate::json;
 
 /// Make a store
@@ -30,7 +32,7 @@ impl Init {
             (None, Some(store)) => store.to_owned(),
             (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),
         };
-        create(&store)?;
+        create_repository(&store)?;
         let store = store.display().to_string();
         if run.out.json {
             run.out.record(&json::Initialised { store })?;

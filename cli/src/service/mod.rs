@@ -36,13 +36,14 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use turntree::local::create_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
 use turntree::{Error, ErrorKind};
 
 use crate::complete::{revisions, sessions};
 use crate::error::{Exit, Failure, Result};
-use crate::invocation::{Invocation, Location, Opened, act, create, is_absent, open};
+use crate::invocation::{Invocation, Location, Opened, act, is_absent, open};
 use crate::live::client_session;
 
 pub(crate) use ids::Ids;
@@ -259,7 +260,7 @@ impl<'s> Call<'s> {
     /// Opens the store, or makes it.
     fn open_or_create(&self) -> Result<Arc<Repository>> {
         match is_absent(&self.service.location.dir)? {
-            true => self.remember(create(&self.service.location.dir)?),
+            true => self.remember(create_repository(&self.service.location.dir)?),
             false => self.open(),
         }
     }

@@ -9,7 +9,7 @@
 //! one message of it.
 //!
 //! ```
-//! use turntree::exchange::{Event, detect};
+//! use turntree_exchange::{Event, detect};
 //!
 //! let file = br#"{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"Hi"}}"#;
 //! let format = detect(file)?;
@@ -63,6 +63,7 @@ pub use gather::{FolderNote, StoredFile};
 
 use turntree::context::{JSON_MEDIA, MessageEntry, ToolUse};
 use turntree::error::{Error, Result};
+use turntree::local::MessageFormats;
 
 use crate::model::format::Format;
 use crate::model::view::MessageView;
@@ -122,6 +123,10 @@ pub fn view(format: &str, bytes: &[u8]) -> MessageView {
         _ => MessageView::unreadable(bytes),
     }
 }
+
+/// Reads messages for handles of [`turntree::local`]: `Repo::open(dir)?.reading(MESSAGE_FORMATS)`.
+pub const MESSAGE_FORMATS: MessageFormats =
+    MessageFormats { text: |format, record| Some(view(format, record).text), tool_use };
 
 /// What a message has to do with tools: which calls it makes, and whose results it holds.
 #[must_use]

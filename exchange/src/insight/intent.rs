@@ -12,7 +12,7 @@
 //! rules are those proposed for open-codesign, except that a negation is none of its business there.
 //!
 //! ```
-//! use turntree::exchange::{RollbackIntent, rollback_intent};
+//! use turntree_exchange::{RollbackIntent, rollback_intent};
 //!
 //! assert_eq!(rollback_intent("Undo that"), Some(RollbackIntent::Steps(1)));
 //! assert_eq!(rollback_intent("/rollback turn 42"), Some(RollbackIntent::Turn(42)));

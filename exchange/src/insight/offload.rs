@@ -17,7 +17,7 @@
 //! [`OffloadOptions::whole_characters`].
 //!
 //! ```
-//! use turntree::exchange::{OffloadOptions, Tail, offload};
+//! use turntree_exchange::{OffloadOptions, Tail, offload};
 //!
 //! let options = OffloadOptions { threshold: 10, tail: Tail::Chars(5), ..OffloadOptions::default() };
 //! let text = offload("one\ntwo\nthree\nfour", &options, "context://vfs/x.txt", None).unwrap();

@@ -18,7 +18,7 @@
 //! What is not known is [`Moment::Other`]: clients get new events with every version.
 //!
 //! ```
-//! use turntree::agents::hook::{Effect, Event, Moment};
+//! use turntree_exchange::agents::hook::{Effect, Event, Moment};
 //!
 //! let event = Event::parse(
 //!     br#"{"session_id":"s","transcript_path":"/t/s.jsonl","cwd":"/p","hook_event_name":"PostToolUse",

@@ -10,7 +10,7 @@ use turntree::error::{Error, Result};
 /// `..`.
 ///
 /// ```
-/// use turntree::exchange::formats::codesign::design_path;
+/// use turntree_exchange::formats::codesign::design_path;
 ///
 /// assert_eq!(design_path(" assets\\logo.svg ")?, "assets/logo.svg");
 /// assert!(design_path("a/../b").is_err());

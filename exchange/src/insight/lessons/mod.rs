@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ```
-//! use turntree::exchange::lessons::{Call, Lesson, Lessons, prompt, select};
+//! use turntree_exchange::lessons::{Call, Lesson, Lessons, prompt, select};
 //!
 //! let mut lessons = Lessons::default();
 //! lessons.add(Lesson {

@@ -16,7 +16,7 @@
 //! three or more turns with one signature, confirmed when all of them left the same artifact.
 //!
 //! ```
-//! use turntree::exchange::{Step, Verdict, find_spiral};
+//! use turntree_exchange::{Step, Verdict, find_spiral};
 //!
 //! let step = |turn| Step {
 //!     turn,

@@ -20,8 +20,8 @@
 //! its first byte. A damaged piece is empty where nothing is wrong but what is missing.
 //!
 //! ```
-//! use turntree::exchange::document::{Document, Rules};
-//! use turntree::exchange::PieceKind;
+//! use turntree_exchange::document::{Document, Rules};
+//! use turntree_exchange::PieceKind;
 //!
 //! static RULES: Rules = Rules { cuts: &["messages[*]"], fields: &["id"] };
 //! let file = br#"{"id": "s1", "messages": [{"n": 1}, {"n": 2}]}"#;

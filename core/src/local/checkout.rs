@@ -1,0 +1,89 @@
+//! A checkout: a snapshot laid out as files in a directory of its own, planned first.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::Repo;
+use crate::context::Context;
+use crate::error::Result;
+use crate::workspace::{Action, PlannedFile, RestorePlan, Restored, plan};
+
+/// A checkout that is being described.
+#[derive(Debug)]
+#[must_use = "a checkout does nothing before its plan is applied"]
+pub struct Checkout<'s> {
+    repo: &'s Repo,
+    context: &'s Context,
+    dir: PathBuf,
+    only: Vec<String>,
+    overwrite: bool,
+}
+
+/// A checkout that is planned: file by file what would be done. Displays as a list for people.
+#[derive(Debug)]
+pub struct CheckoutPlan<'s> {
+    repo: &'s Repo,
+    plan: RestorePlan,
+    overwrite: bool,
+}
+
+impl<'s> Checkout<'s> {
+    pub(super) fn new(repo: &'s Repo, context: &'s Context, dir: PathBuf) -> Self {
+        Self { repo, context, dir, only: Vec::new(), overwrite: false }
+    }
+
+    /// Limits it to a section or path, such as `files` or `files/src`; may be called several times.
+    pub fn only(mut self, path: impl Into<String>) -> Self {
+        self.only.push(path.into());
+        self
+    }
+
+    /// Allows overwriting files that differ; without it such a plan cannot be applied.
+    pub fn overwrite(mut self) -> Self {
+        self.overwrite = true;
+        self
+    }
+
+    /// Plans it. Writes nothing.
+    ///
+    /// # Errors
+    /// `NotFound` when the snapshot has nothing of what it is limited to, `InvalidInput` when a path
+    /// leads out of the directory or something that is no file is in the way.
+    pub fn plan(self) -> Result<CheckoutPlan<'s>> {
+        let plan = plan(self.repo.inner.store(), self.context, &self.dir, &self.only)?;
+        Ok(CheckoutPlan { repo: self.repo, plan, overwrite: self.overwrite })
+    }
+}
+
+impl CheckoutPlan<'_> {
+    /// Returns every file of the plan, in order of paths.
+    #[must_use]
+    pub fn files(&self) -> &[PlannedFile] {
+        &self.plan.files
+    }
+
+    /// Writes the files. Each gets its name when it is whole, on disk and read back.
+    ///
+    /// # Errors
+    /// `InvalidInput` when files that differ are in the way and may not be overwritten: nothing was
+    /// written then. `Conflict` when a file changed since it was planned, `Io` when the system
+    /// refuses.
+    pub fn apply(&self) -> Result<Restored> {
+        self.plan.apply(self.repo.inner.store(), self.overwrite)
+    }
+}
+
+impl fmt::Display for CheckoutPlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "into {}", self.plan.target.display())?;
+        for file in self.files() {
+            let action = match file.action {
+                Action::Create => "create",
+                Action::Overwrite => "overwrite",
+                Action::Keep => "keep",
+            };
+            writeln!(f, "  {action:9} {}", file.path.display())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! The front door: sessions, turns and snapshots as handles that carry their store.
+//!
+//! [`Repo`] opens a store. A [`Session`] is one of its branches; a [`Turn`] adds a snapshot to it. A
+//! [`Snapshot`] reads what an agent knew at a turn. [`Session::rewind`] brings a session and its
+//! workspace back, [`Snapshot::checkout`] lays a snapshot out in another directory: both plan first,
+//! and [`Repo::undo`] takes back what was done.
+//!
+//! Everything below this module gets clock, randomness and disk as arguments; here they are those of
+//! the system. [`Repo::repository`] is the floor below, for what has no shorter way.
+//!
+//! ```
+//! use turntree::context::Role;
+//! use turntree::local::Repo;
+//!
+//! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
+//! # let dir = folder.path();
+//! let repo = Repo::open_or_create(dir.join(".turntree"))?;
+//! let session = repo.session("refactoring")?;
+//!
+//! let mut turn = session.turn()?; // continues the newest snapshot
+//! turn.push_message("main", Role::User, r#"{"role":"user","content":"Split the parser"}"#)?;
+//! turn.set("scratchpad/plan", "read the tests")?;
+//! turn.set("files/src/parser.rs", "fn parse() {}\n")?;
+//! let first = turn.commit("the task")?; // durable from here on
+//!
+//! let other = session.fork("plan-b", &first)?;
+//! let mut turn = other.turn()?;
+//! turn.set("scratchpad/plan", "rewrite it")?;
+//! turn.commit("another way")?;
+//!
+//! session.merge(&other)?;
+//! let newest = repo.snapshot("refactoring")?;
+//! assert_eq!(newest.text("scratchpad/plan")?, "rewrite it");
+//! for message in newest.messages("main")? {
+//!     println!("{}", message?.text());
+//! }
+//! newest.checkout(dir.join("out")).plan()?.apply()?;
+//!
+//! session.rewind().to_turn(1).plan()?.apply()?;
+//! assert_eq!(repo.snapshot("refactoring")?.text("scratchpad/plan")?, "read the tests");
+//! repo.undo()?;
+//! assert_eq!(repo.snapshot("refactoring")?.text("scratchpad/plan")?, "rewrite it");
+//! # Ok::<(), turntree::Error>(())
+//! ```
+
+mod checkout;
+mod formats;
+mod rewind;
+mod search;
+mod session;
+mod snapshot;
+mod system;
+mod turn;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::checkout::{Checkout, CheckoutPlan};
+pub use self::formats::MessageFormats;
+pub use self::rewind::{Rewind, RewindPlan};
+pub use self::search::Match;
+pub use self::session::{Merged, Session};
+pub use self::snapshot::{Change, Message, Snapshot};
+pub use self::system::{create_repository, open_repository, random_bytes};
+pub use self::turn::Turn;
+use crate::error::{Error, ErrorKind, Result};
+use crate::repo::{BranchName, OperationEntry, Repository, Stamp};
+use crate::workspace::{CaptureOptions, prepare_undo};
+
+/// Who acts when nobody says so.
+const ACTOR: &str = "turntree";
+
+/// A store of sessions on this machine. Cloning a handle is cheap; threads and processes may use one
+/// store at once.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    inner: Arc<Repository>,
+    actor: String,
+    formats: MessageFormats,
+}
+
+impl Repo {
+    /// Opens the store in the directory `dir`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, `Corrupt` when it cannot be read, `Io` when the system refuses.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        open_repository(dir.as_ref()).map(Self::from)
+    }
+
+    /// Creates a store in the directory `dir`, with the folders above it.
+    ///
+    /// # Errors
+    /// `InvalidInput` when a store or something else is there, `Io` when the system refuses.
+    pub fn create(dir: impl AsRef<Path>) -> Result<Self> {
+        create_repository(dir.as_ref()).map(Self::from)
+    }
+
+    /// Opens the store in the directory `dir`, or creates it where nothing is.
+    ///
+    /// # Errors
+    /// As for [`Repo::open`] and [`Repo::create`].
+    pub fn open_or_create(dir: impl AsRef<Path>) -> Result<Self> {
+        let dir = dir.as_ref();
+        match Self::open(dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => match Self::create(dir) {
+                // Another process created it meanwhile.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Self::open(dir),
+                created => created,
+            },
+            opened => opened,
+        }
+    }
+
+    /// Names who acts through this handle: the author of snapshots and operations.
+    #[must_use]
+    pub fn acting_as(mut self, actor: impl Into<String>) -> Self {
+        self.actor = actor.into();
+        self
+    }
+
+    /// Reads messages by these formats, such as those of the crate `turntree-exchange`.
+    #[must_use]
+    pub fn reading(mut self, formats: MessageFormats) -> Self {
+        self.formats = formats;
+        self
+    }
+
+    /// Returns the repository below, for what this module has no shorter way for.
+    #[must_use]
+    pub fn repository(&self) -> &Repository {
+        &self.inner
+    }
+
+    /// Returns every session that has a snapshot, in order of names, at its main branch where it has
+    /// one.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<Session> {
+        let mut sessions: Vec<BranchName> = Vec::new();
+        for (branch, _) in self.inner.branches() {
+            match sessions.last_mut() {
+                Some(last) if last.session() == branch.session() => {
+                    if BranchName::main(branch.session()).is_ok_and(|main| main == branch) {
+                        *last = branch;
+                    }
+                }
+                _ => sessions.push(branch),
+            }
+        }
+        sessions.into_iter().map(|branch| Session::new(self, branch)).collect()
+    }
+
+    /// Returns the session called `name`, at its main branch; `name/branch` names another branch. It
+    /// need not exist: its first turn begins it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no session can have.
+    pub fn session(&self, name: &str) -> Result<Session> {
+        let branch = match name.contains('/') {
+            true => name.parse()?,
+            false => BranchName::main(name)?,
+        };
+        Ok(Session::new(self, branch))
+    }
+
+    /// Returns the snapshot at a revision, such as `refactoring`, `refactoring~1`,
+    /// `refactoring^{turn:12}` or an id.
+    ///
+    /// # Errors
+    /// `NotFound` when the revision names nothing, `InvalidInput` when it is ambiguous or malformed,
+    /// `Expired` when retention dropped the snapshot.
+    pub fn snapshot(&self, revision: &str) -> Result<Snapshot> {
+        Snapshot::read(self, self.inner.resolve(revision)?.commit)
+    }
+
+    /// Takes back the newest operation of this handle's actor, with the files that it moved in a
+    /// workspace. Returns what was undone, in words; `None` when there is nothing to undo.
+    ///
+    /// # Errors
+    /// `Conflict` when a later operation changed the same branch, `Expired` when what comes back was
+    /// dropped, and those of writing.
+    pub fn undo(&self) -> Result<Option<String>> {
+        let found = self.inner.undoable(Some(&self.actor))?;
+        found.map(|entry| self.take_back(entry, "undo")).transpose()
+    }
+
+    /// Repeats the newest operation that this handle's actor has undone. Returns it in words; `None`
+    /// when there is nothing to redo.
+    ///
+    /// # Errors
+    /// As for [`Repo::undo`].
+    pub fn redo(&self) -> Result<Option<String>> {
+        let found = self.inner.redoable(Some(&self.actor))?;
+        found.map(|entry| self.take_back(entry, "redo")).transpose()
+    }
+
+    fn take_back(&self, entry: OperationEntry, verb: &str) -> Result<String> {
+        let plan = self.inner.plan_undo(entry)?;
+        let subject = self.inner.undo_subject(&plan.undone)?;
+        let subject = if verb == "redo" { subject } else { plan.undone.clone() };
+        let said = subject.operation.reason.clone();
+        let (stamp, reason) =
+            (self.stamp(), format!("{verb} {}: {said}", subject.operation.sequence));
+        match &plan.moved {
+            None => drop(self.inner.undo(&plan, &stamp, &reason)?),
+            Some(moved) => {
+                let never = self.never();
+                let options = CaptureOptions { never: &never, ..CaptureOptions::default() };
+                let prepared =
+                    prepare_undo(&self.inner, &plan, moved, None, &options, &stamp, &reason)?;
+                rewind::check(prepared.apply(&stamp, &reason)?)?;
+            }
+        }
+        Ok(said)
+    }
+
+    /// Who acts, now.
+    fn stamp(&self) -> Stamp {
+        Stamp { time: system::now(), actor: self.actor.clone() }
+    }
+
+    /// Folders that no capture enters: that of the store.
+    fn never(&self) -> [PathBuf; 1] {
+        [self.inner.store().dir().to_owned()]
+    }
+}
+
+impl From<Repository> for Repo {
+    fn from(repository: Repository) -> Self {
+        Self {
+            inner: Arc::new(repository),
+            actor: ACTOR.to_owned(),
+            formats: MessageFormats::default(),
+        }
+    }
+}
+
+/// An error of a path in a snapshot that is not one.
+fn bad_path(path: &str) -> Error {
+    Error::invalid(format!(
+        "'{path}' is no path of an entry: expected SECTION/KEY, as in files/a.rs"
+    ))
+}

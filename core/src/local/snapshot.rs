@@ -1,0 +1,187 @@
+//! A snapshot to read: what an agent knew at a turn.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use super::{Checkout, Repo};
+use crate::context::{Context, MessageEntry, Place, Role, diff};
+use crate::error::{Error, Result};
+use crate::object::{Commit, Kind, ObjectId, ObjectSource};
+
+/// A snapshot, with the store that it is read from.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    repo: Repo,
+    id: ObjectId,
+    commit: Commit,
+    context: Context,
+}
+
+/// A message of a conversation.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// The format of the record: `json`, or the name of a transcript format.
+    pub format: String,
+    /// The branch that a merge took it from; `None` for a message of the branch itself.
+    pub origin: Option<String>,
+    /// The record, byte for byte.
+    pub record: Bytes,
+    text: Option<String>,
+}
+
+/// An entry that two snapshots do not have alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Change {
+    /// Its path: section and key. Messages are named by their index.
+    pub path: String,
+    /// Whether the older snapshot has it.
+    pub before: bool,
+    /// Whether the newer snapshot has it.
+    pub after: bool,
+}
+
+impl Snapshot {
+    pub(super) fn read(repo: &Repo, id: ObjectId) -> Result<Self> {
+        let (commit, context) = (repo.inner.commit(&id)?, repo.inner.context(&id)?);
+        Ok(Self { repo: repo.clone(), id, commit, context })
+    }
+
+    /// Returns the id of its commit.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// Returns the number of its turn, from 1.
+    #[must_use]
+    pub fn turn(&self) -> u64 {
+        self.commit.turn
+    }
+
+    /// Returns its title.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        &self.commit.message
+    }
+
+    /// Returns the commit: author, time, trigger, parents, metadata.
+    #[must_use]
+    pub fn commit(&self) -> &Commit {
+        &self.commit
+    }
+
+    /// Returns the context below, for what this handle has no shorter way for.
+    #[must_use]
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Returns the conversation of `agent`, oldest message first; empty for an agent that is not
+    /// there. Reads each message as it is asked for.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a name that no agent can have, `Corrupt` when it cannot be read.
+    pub fn messages(&self, agent: &str) -> Result<impl Iterator<Item = Result<Message>> + '_> {
+        let store = self.repo.inner.store();
+        let list = self.context.messages(store, agent)?;
+        let len = list.len();
+        Ok(list.iter(store, 0..len).map(|item| {
+            let entry = MessageEntry::from_item(&item?)?;
+            let record = store.read_as(Kind::Blob, &entry.blob)?;
+            let text = (self.repo.formats.text)(&entry.media, &record);
+            let MessageEntry { role, media, origin, .. } = entry;
+            Ok(Message { role, format: media, origin, record, text })
+        }))
+    }
+
+    /// Returns the agents that have a conversation or state, in order of names.
+    ///
+    /// # Errors
+    /// `Corrupt` when the context cannot be read.
+    pub fn agents(&self) -> Result<Vec<String>> {
+        self.context.agents(self.repo.inner.store())
+    }
+
+    /// Returns the entry at `path`, such as `scratchpad/plan` or `files/src/a.rs`, byte for byte.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, `InvalidInput` for a folder or a whole section.
+    pub fn read_entry(&self, path: &str) -> Result<Bytes> {
+        let store = self.repo.inner.store();
+        let blob = match self.context.lookup(store, path)? {
+            Place::Entry(item) => item.link.id,
+            Place::Section(section) if section.shape == crate::context::Shape::Blob => section.id,
+            Place::Section(_) | Place::Folder => {
+                return Err(Error::invalid(format!("{path} is not one entry: list it")));
+            }
+        };
+        store.read_as(Kind::Blob, &blob)
+    }
+
+    /// Returns the entry at `path` as text.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::read_entry`], and `InvalidInput` for bytes that are not UTF-8.
+    pub fn text(&self, path: &str) -> Result<String> {
+        let bytes = self.read_entry(path)?;
+        let text = String::from_utf8(bytes.into());
+        text.map_err(|error| Error::invalid(format!("{path} is not text")).with_source(error))
+    }
+
+    /// Returns the keys of a section that is a map, such as `scratchpad` or `files`, in order; empty
+    /// when it is not there.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a section that is no map, `Corrupt` when it cannot be read.
+    pub fn keys(&self, section: &str) -> Result<Vec<String>> {
+        let store = self.repo.inner.store();
+        let map = self.context.map(store, section)?;
+        let key = |entry: Result<(Bytes, _)>| {
+            let (key, _) = entry?;
+            Ok(String::from_utf8_lossy(&key).into_owned())
+        };
+        map.iter(store).map(key).collect()
+    }
+
+    /// Returns what changed from `older` to this snapshot, in order of paths. Costs what changed,
+    /// however much both have in common.
+    ///
+    /// # Errors
+    /// `Corrupt` when one of them cannot be read.
+    pub fn changes_since(&self, older: &Self) -> Result<Vec<Change>> {
+        let found = diff(self.repo.inner.store(), &older.context, &self.context)?;
+        let sections = found.into_iter().flat_map(|(section, difference)| {
+            difference.changes.into_iter().map(move |change| Change {
+                path: match change.key.is_empty() {
+                    true => section.clone(),
+                    false => format!("{section}/{}", change.key),
+                },
+                before: change.old.is_some(),
+                after: change.new.is_some(),
+            })
+        });
+        Ok(sections.collect())
+    }
+
+    /// Begins to plan laying this snapshot out in the directory `dir`, which need not exist.
+    pub fn checkout(&self, dir: impl Into<PathBuf>) -> Checkout<'_> {
+        Checkout::new(&self.repo, &self.context, dir.into())
+    }
+}
+
+impl Message {
+    /// Returns what it says: the text that its format finds in the record, else the record.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match &self.text {
+            Some(text) => Cow::Borrowed(text),
+            None => String::from_utf8_lossy(&self.record),
+        }
+    }
+}

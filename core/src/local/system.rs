@@ -1,0 +1,56 @@
+//! The clock, randomness and the real disk: the one file of the engine that asks the system for them.
+
+use std::fs::DirBuilder;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::object::Time;
+use crate::repo::Repository;
+use crate::store::{NewStore, OpenOptions, RealIo};
+
+/// Folders that are made for a store belong to its owner alone.
+const FOLDER_MODE: u32 = 0o700;
+
+/// Returns the present moment in UTC.
+pub(super) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { micros: i64::try_from(since.as_micros()).unwrap_or(i64::MAX), offset_minutes: 0 }
+}
+
+/// Returns 16 bytes that nobody can guess: a keyed hash, whose keys the system gave this process.
+#[must_use]
+pub fn random_bytes() -> [u8; 16] {
+    let [high, low] =
+        [RandomState::new(), RandomState::new()].map(|state| state.build_hasher().finish());
+    let mut bytes = [0; 16];
+    let (front, back) = bytes.split_at_mut(8);
+    front.copy_from_slice(&high.to_le_bytes());
+    back.copy_from_slice(&low.to_le_bytes());
+    bytes
+}
+
+/// Opens the repository in the directory `dir` on the real disk.
+///
+/// # Errors
+/// `NotFound` when there is none, `Corrupt` or `Unsupported` when it cannot be read, `Io` when the
+/// system refuses.
+pub fn open_repository(dir: &Path) -> Result<Repository> {
+    Repository::open(Arc::new(RealIo), dir, OpenOptions::new(random_bytes()))
+}
+
+/// Creates a repository in the directory `dir` on the real disk, with the folders above it.
+///
+/// # Errors
+/// `InvalidInput` when `dir` holds one already or something else, `Io` when the system refuses.
+pub fn create_repository(dir: &Path) -> Result<Repository> {
+    if let Some(parent) = dir.parent() {
+        let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(parent);
+        made.map_err(|error| Error::io(format!("make {}", parent.display()), error))?;
+    }
+    let new = NewStore { id: random_bytes() };
+    Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new(random_bytes()))
+}

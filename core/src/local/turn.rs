@@ -1,0 +1,164 @@
+//! A turn under way: what it changes of the newest snapshot, and the commit that ends it.
+
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::{Repo, Snapshot, bad_path};
+use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectSink, Trigger};
+use crate::repo::vfs::take_over;
+use crate::repo::{self, BranchName, Transaction};
+use crate::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
+
+/// The section of the workspace.
+const FILES: &str = "files";
+
+/// A turn that is being taken. Dropping it leaves the session as it was.
+#[derive(Debug)]
+pub struct Turn<'r> {
+    repo: &'r Repo,
+    branch: BranchName,
+    change: Transaction<'r>,
+    parent: Context,
+    builder: Builder,
+    author: Option<(String, String)>,
+    metadata: Vec<(String, String)>,
+    captured: Option<(Option<StatCache>, Captured)>,
+}
+
+impl<'r> Turn<'r> {
+    pub(super) fn begin(repo: &'r Repo, branch: &BranchName) -> Result<Self> {
+        let change = repo.inner.begin();
+        let parent = match change.tip(branch) {
+            Some(tip) => repo.inner.context(&tip)?,
+            None => Context::default(),
+        };
+        let (author, metadata, captured) = (None, Vec::new(), None);
+        let builder = Builder::from(parent.clone());
+        Ok(Self {
+            repo,
+            branch: branch.clone(),
+            change,
+            parent,
+            builder,
+            author,
+            metadata,
+            captured,
+        })
+    }
+
+    /// Appends a message in JSON to the conversation of `agent`, `main` for the session's own.
+    ///
+    /// # Errors
+    /// `InvalidInput` for text that is not JSON or a name that no agent can have, and those of
+    /// writing.
+    pub fn push_message(&mut self, agent: &str, role: Role, json: impl Into<Bytes>) -> Result<()> {
+        let json = json.into();
+        if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&json) {
+            return Err(Error::invalid("the message is not JSON").with_source(error));
+        }
+        let blob = self.change.write(Kind::Blob, json)?;
+        let entry = MessageEntry::new(blob, role, JSON_MEDIA);
+        self.builder.push_message(&mut self.change, agent, &entry)
+    }
+
+    /// Sets the entry at `path`, which names a section and a key: `scratchpad/plan`, `files/src/a.rs`.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a path without a key, a section that is no map, or a file's path that leads
+    /// out of the workspace, and those of writing.
+    pub fn set(&mut self, path: &str, content: impl Into<Bytes>) -> Result<()> {
+        self.put(path, Some(content.into()))
+    }
+
+    /// Removes the entry at `path`, if it is there.
+    ///
+    /// # Errors
+    /// As for [`Turn::set`].
+    pub fn remove(&mut self, path: &str) -> Result<()> {
+        self.put(path, None)
+    }
+
+    fn put(&mut self, path: &str, content: Option<Bytes>) -> Result<()> {
+        let (section, key) = split(path);
+        if key.is_empty() {
+            return Err(bad_path(path));
+        }
+        if section == FILES {
+            check_file(key)?;
+            let file = content.map(|content| (FileMode::Regular, content));
+            return self.builder.set_file(&mut self.change, key, file);
+        }
+        self.builder.set_entry(&mut self.change, section, key, content)
+    }
+
+    /// Makes the section `files` what the directory `dir` holds. What `.gitignore` leaves out is left
+    /// out. Reads only files that changed since the last capture; the result says how many.
+    ///
+    /// # Errors
+    /// `NotFound` when `dir` is no directory, `Io` when it cannot be opened. A file that cannot be read
+    /// keeps its last known content.
+    pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&Captured> {
+        let dir = dir.as_ref();
+        // Without a cache every file is read, which is all that is lost.
+        let cache = StatCache::open(self.repo.inner.store(), dir).ok();
+        let never = self.repo.never();
+        let options =
+            CaptureOptions { never: &never, cache: cache.as_ref(), ..CaptureOptions::default() };
+        let captured = capture(&mut self.change, &self.parent, &mut self.builder, dir, &options)?;
+        self.metadata.push(workspace_metadata(dir));
+        Ok(&self.captured.insert((cache, captured)).1)
+    }
+
+    /// Names the agent that took the turn, and the model that spoke; the handle's actor by default.
+    #[must_use]
+    pub fn by(mut self, agent: impl Into<String>, model: impl Into<String>) -> Self {
+        self.author = Some((agent.into(), model.into()));
+        self
+    }
+
+    /// Records a fact about the snapshot, such as the outcome of a check.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.push((name.into(), value.into()));
+        self
+    }
+
+    /// Commits the turn as a snapshot with this title. When it returns, the snapshot is durable.
+    /// Costs what the turn changed, and one sync.
+    ///
+    /// # Errors
+    /// `Conflict` when another process put a snapshot on the branch meanwhile, `Io` when the disk
+    /// refuses. The session is as it was then.
+    pub fn commit(mut self, title: impl Into<String>) -> Result<Snapshot> {
+        take_over(&mut self.change, &mut self.builder)?;
+        let tree = self.builder.write(&mut self.change)?;
+        let stamp = self.repo.stamp();
+        let mut draft = repo::Snapshot::new(tree, title, &stamp);
+        draft.trigger = Trigger::Turn;
+        draft.metadata.extend(self.metadata);
+        if let Some((agent, model)) = self.author {
+            draft.author.agent = agent;
+            draft.author.model = model;
+        }
+        let id = self.change.snapshot(&self.branch, draft)?;
+        self.change.finish(&stamp, "snapshot")?;
+        if let Some((Some(cache), captured)) = &self.captured {
+            // The snapshot is durable: without this the next capture takes longer, and no more.
+            let _ = cache.save(captured, self.repo.inner.store(), &tree);
+        }
+        Snapshot::read(self.repo, id)
+    }
+}
+
+/// Refuses a path of a file that could not be laid out below a directory.
+fn check_file(path: &str) -> Result<()> {
+    if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        let message =
+            format!("'{path}' is no path below a directory: expected names between single /");
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The front door of the library: what a program that uses `turntree::local` alone can rely on.
+
+use std::fs;
+
+use tempfile::{TempDir, tempdir};
+use turntree::ErrorKind;
+use turntree::context::Role;
+use turntree::local::{Repo, Session};
+use turntree_exchange::MESSAGE_FORMATS;
+
+fn repo() -> (TempDir, Repo) {
+    let folder = tempdir().unwrap();
+    let repo = Repo::open_or_create(folder.path().join("store")).unwrap();
+    (folder, repo)
+}
+
+fn say(session: &Session, text: &str) {
+    let mut turn = session.turn().unwrap();
+    let message = serde_json::json!({"role": "user", "content": text}).to_string();
+    turn.push_message("main", Role::User, message).unwrap();
+    turn.set("scratchpad/plan", text.to_owned()).unwrap();
+    turn.commit(text).unwrap();
+}
+
+#[test]
+fn a_store_is_created_once_and_opened_after() {
+    let folder = tempdir().unwrap();
+    let dir = folder.path().join("a/b/store");
+    assert_eq!(Repo::open(&dir).unwrap_err().kind(), ErrorKind::NotFound);
+    say(&Repo::open_or_create(&dir).unwrap().session("one").unwrap(), "hi");
+    assert_eq!(Repo::create(&dir).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(Repo::open_or_create(&dir).unwrap().snapshot("one").unwrap().title(), "hi");
+}
+
+#[test]
+fn a_snapshot_reads_messages_entries_and_agents() {
+    let (_folder, repo) = repo();
+    let repo = repo.reading(MESSAGE_FORMATS);
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    say(&session, "second");
+    let newest = session.newest().unwrap().unwrap();
+    let texts =
+        newest.messages("main").unwrap().map(|message| message.unwrap().text().into_owned());
+    assert_eq!(texts.collect::<Vec<_>>(), ["first", "second"]);
+    assert_eq!(newest.text("scratchpad/plan").unwrap(), "second");
+    assert_eq!(newest.keys("scratchpad").unwrap(), ["plan"]);
+    assert_eq!(newest.agents().unwrap(), ["main"]);
+    assert_eq!(newest.turn(), 2);
+    assert_eq!(newest.text("scratchpad/none").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(newest.text("scratchpad").unwrap_err().kind(), ErrorKind::InvalidInput);
+    let titles = session.history().unwrap().map(|snapshot| snapshot.unwrap().title().to_owned());
+    assert_eq!(titles.collect::<Vec<_>>(), ["second", "first"]);
+}
+
+#[test]
+fn a_turn_that_is_dropped_or_refused_changes_nothing() {
+    let (_folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    let mut turn = session.turn().unwrap();
+    turn.set("scratchpad/plan", "never").unwrap();
+    let refused = turn.push_message("main", Role::User, "no JSON").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert_eq!(turn.set("scratchpad", "no key").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(turn.set("files/../out", "x").unwrap_err().kind(), ErrorKind::InvalidInput);
+    drop(turn);
+    assert_eq!(repo.snapshot("one").unwrap().text("scratchpad/plan").unwrap(), "first");
+}
+
+#[test]
+fn of_two_turns_at_once_the_second_is_told() {
+    let (_folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    let (mut ours, theirs) = (session.turn().unwrap(), session.turn().unwrap());
+    ours.set("scratchpad/plan", "ours").unwrap();
+    ours.commit("ours").unwrap();
+    assert_eq!(theirs.commit("theirs").unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(repo.snapshot("one").unwrap().title(), "ours");
+}
+
+#[test]
+fn strategies_are_forked_compared_merged_and_conflicts_named() {
+    let (_folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    say(&session, "first");
+    let begin = session.newest().unwrap().unwrap();
+    let plan_b = session.fork("plan-b", &begin).unwrap();
+    assert_eq!(session.fork("plan-b", &begin).unwrap_err().kind(), ErrorKind::InvalidInput);
+    say(&plan_b, "theirs");
+    say(&session, "ours");
+    let theirs = plan_b.newest().unwrap().unwrap();
+    let changes = theirs.changes_since(&begin).unwrap();
+    let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["agents/main/messages/1", "scratchpad/plan"]);
+    let merged = session.merge(&plan_b).unwrap();
+    assert_eq!(merged.conflicts, ["scratchpad/plan"]);
+    assert_eq!(merged.snapshot.messages("main").unwrap().count(), 3);
+    let names: Vec<_> = session.branches().iter().map(|own| own.branch().to_string()).collect();
+    assert_eq!(names, ["one/main", "one/plan-b"]);
+    assert_eq!(repo.sessions().len(), 1);
+    assert_eq!(repo.sessions()[0].branch(), session.branch());
+}
+
+#[test]
+fn a_rewind_brings_the_workspace_back_and_an_undo_brings_back_what_was_there() {
+    let (folder, repo) = repo();
+    let work = folder.path().join("work");
+    fs::create_dir(&work).unwrap();
+    fs::write(work.join("a.txt"), "one\n").unwrap();
+    let session = repo.session("one").unwrap();
+    let mut turn = session.turn().unwrap();
+    assert_eq!(turn.capture_files(&work).unwrap().files, 1);
+    turn.commit("one").unwrap();
+    fs::write(work.join("a.txt"), "two\n").unwrap();
+    fs::write(work.join("b.txt"), "new\n").unwrap();
+    let mut turn = session.turn().unwrap();
+    turn.capture_files(&work).unwrap();
+    turn.commit("two").unwrap();
+    fs::write(work.join("a.txt"), "never committed\n").unwrap();
+
+    let plan = session.rewind().to_turn(1).workspace(&work).plan().unwrap();
+    assert_eq!(plan.files().len(), 2, "{plan}");
+    assert!(plan.to_string().contains("delete b.txt"), "{plan}");
+    assert_eq!(fs::read_to_string(work.join("a.txt")).unwrap(), "never committed\n");
+    plan.apply().unwrap();
+    assert_eq!(fs::read_to_string(work.join("a.txt")).unwrap(), "one\n");
+    assert!(!work.join("b.txt").exists());
+
+    assert!(repo.undo().unwrap().is_some());
+    assert_eq!(fs::read_to_string(work.join("a.txt")).unwrap(), "never committed\n");
+    assert_eq!(fs::read_to_string(work.join("b.txt")).unwrap(), "new\n");
+    assert!(repo.redo().unwrap().is_some());
+    assert_eq!(fs::read_to_string(work.join("a.txt")).unwrap(), "one\n");
+    assert_eq!(session.rewind().plan().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_checkout_writes_where_nothing_is_and_asks_before_it_overwrites() {
+    let (folder, repo) = repo();
+    let session = repo.session("one").unwrap();
+    let mut turn = session.turn().unwrap();
+    turn.set("files/src/a.rs", "fn a() {}\n").unwrap();
+    turn.set("scratchpad/plan", "x").unwrap();
+    turn.commit("one").unwrap();
+    let (out, newest) = (folder.path().join("out"), session.newest().unwrap().unwrap());
+    let plan = newest.checkout(&out).only("files").plan().unwrap();
+    assert_eq!(plan.files().len(), 1, "{plan}");
+    assert_eq!(plan.apply().unwrap().written, 1);
+    let written = plan.files()[0].path.clone();
+    fs::write(out.join(&written), "mine\n").unwrap();
+    let refused = newest.checkout(&out).only("files").plan().unwrap().apply().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    newest.checkout(&out).only("files").overwrite().plan().unwrap().apply().unwrap();
+    assert_eq!(fs::read_to_string(out.join(&written)).unwrap(), "fn a() {}\n");
+}
+
+#[test]
+fn search_finds_what_any_turn_said_once() {
+    let (_folder, repo) = repo();
+    let repo = repo.reading(MESSAGE_FORMATS);
+    let session = repo.session("one").unwrap();
+    say(&session, "a needle in turn one");
+    say(&session, "nothing");
+    let found = repo.search("needle").unwrap();
+    let places: Vec<_> = found.iter().map(|found| (found.turn, found.path.as_str())).collect();
+    assert_eq!(places, [(1, "agents/main/messages/0"), (1, "scratchpad/plan")]);
+    assert_eq!(session.search("needle").unwrap(), found);
+    assert_eq!(repo.session("other").unwrap().search("needle").unwrap(), []);
+}
+
+#[test]
+fn undo_takes_back_only_what_this_actor_did() {
+    let (_folder, repo) = repo();
+    assert_eq!(repo.undo().unwrap(), None);
+    let mine = repo.clone().acting_as("me");
+    say(&mine.session("one").unwrap(), "first");
+    say(&repo.session("two").unwrap(), "of somebody else");
+    assert_eq!(mine.undo().unwrap().as_deref(), Some("snapshot"));
+    assert_eq!(repo.snapshot("one").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(repo.snapshot("two").unwrap().title(), "of somebody else");
+}

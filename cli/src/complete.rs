@@ -13,7 +13,8 @@ use turntree::store::RealIo;
 use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::args::command;
-use crate::invocation::{STORE, act, open_options, user_or_nearest};
+use crate::global::STORE;
+use crate::invocation::{act, open_options, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";

@@ -1,15 +1,13 @@
 //! The commands, the options they share, and the help.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, STORE};
-use crate::output::Color;
+use crate::global::Global;
+use crate::invocation::Invocation;
 
 /// Commands in the order of work, as the help lists them. A test checks that none is missing.
 const GROUPS: [(&str, &[&str]); 10] = [
@@ -91,41 +89,6 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// A directory; an empty one stands for none, where the variable is empty.
-fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|value| {
-        let is_unset = std::env::var_os(STORE).is_some_and(|set| set.is_empty());
-        match value.is_empty() && !is_unset {
-            true => Err("expected a directory, found nothing"),
-            false => Ok(PathBuf::from(value)),
-        }
-    })
-}
-
-/// Options of every command.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
-    /// Use this store, the directory itself
-    #[arg(long, global = true, value_name = "DIR", env = STORE, hide_env_values = true, value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
-    pub(crate) store: Option<PathBuf>,
-    /// Look at the store as it was after this operation, see 'turntree op log'
-    #[arg(long, global = true, value_name = "OP")]
-    pub(crate) at_op: Option<String>,
-    /// Print JSON, as format-spec/json.md describes it
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// When to use colour
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
-    pub(crate) color: Color,
-    /// Never start a pager
-    #[arg(long, global = true)]
-    pub(crate) no_pager: bool,
-    /// Do not start maintenance of the store after a change
-    #[arg(long, global = true)]
-    pub(crate) no_maintenance: bool,
 }
 
 /// One verb each.

@@ -12,7 +12,8 @@ use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::lessons::{Lesson, Lessons};
 
 use crate::args::command;
-use crate::invocation::{STORE, act, user_or_nearest};
+use crate::global::STORE;
+use crate::invocation::{act, user_or_nearest};
 
 /// Set by the shell when it asks for completions.
 pub(crate) const VARIABLE: &str = "COMPLETE";

@@ -19,14 +19,11 @@ use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 
 use crate::advice::Advice;
-use crate::args::Global;
 use crate::clock;
 use crate::error::{Failure, Hint, Result};
+use crate::global::Global;
 use crate::live::live_branch;
 use crate::output::{Output, warn};
-
-/// The variable that names the store; an empty one is as if it were not set.
-pub(crate) const STORE: &str = "TURNTREE_STORE";
 
 /// The store of a directory, when it is not named otherwise.
 pub(crate) const STORE_DIR: &str = ".turntree";

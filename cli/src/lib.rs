@@ -6,7 +6,7 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `args.rs` | the commands, the options they share, the help |
+//! | `args.rs`, `global.rs` | the commands, the options they share, the help |
 //! | `invocation.rs` | which store, and whose name: one run of the program |
 //! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
 //! | `search.rs` | what the questions about history share |
@@ -30,6 +30,7 @@ mod clock;
 mod commands;
 mod complete;
 mod error;
+mod global;
 mod hook;
 mod invocation;
 mod json;

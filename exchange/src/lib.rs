@@ -33,13 +33,13 @@ pub mod render;
 mod text;
 
 pub use formats::MESSAGE_FORMATS;
-pub use formats::any::import;
+pub use formats::any::{follow, import};
 pub use formats::detect::detect;
 pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};
 pub use formats::state::apply_state;
 pub use import::between::{MAX_BYTES_BETWEEN, MAX_PIECES_BETWEEN};
 pub use import::follow::{
-    FollowOptions, Followed, TurnFiles, follow, followed_branch, followed_bytes, holds_call,
+    FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
@@ -52,9 +52,9 @@ pub use insight::spiral::{
 };
 pub use insight::usage::{TOKENS, Usage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
-pub use model::format::{Archive, Format, Lineage, Told, Whole, WholeDocument};
+pub use model::format::{Archive, Format, ImportOptions, Lineage, Told, Whole, WholeDocument};
 pub use model::picture::{Picture, PictureContent};
-pub use model::report::{ImportNote, ImportOptions, ImportReport, ImportedBranch};
+pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use text::piece::{Piece, PieceKind, Pieces};
 pub use text::shape::Shape;

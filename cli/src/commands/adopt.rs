@@ -14,7 +14,7 @@ use turntree_exchange::agents::{
     AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
 };
 
-use crate::commands::import::warn_of_notes;
+use crate::commands::import_report::warn_of_notes;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, stamp, whole_path};
 use crate::json;

@@ -10,7 +10,7 @@ use turntree::object::Time;
 use turntree_exchange::formats::ollm;
 use turntree_exchange::formats::swarm::{self, ReconstructionOptions, reconstruct};
 
-use super::import::warn_of_notes;
+use super::import_report::warn_of_notes;
 use crate::clock;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, open_file, read_input};

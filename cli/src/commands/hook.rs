@@ -1,7 +1,7 @@
 //! `hook`: what an agent calls at every step, and how it comes to do that.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use similar::TextDiff;
@@ -12,6 +12,7 @@ use crate::commands::hook_check::Check;
 use crate::error::{Answer, Hint, Result};
 use crate::hook::event::{self, Behaviour};
 use crate::hook::log;
+use crate::hook::program::{program, utf8};
 use crate::hook::settings::{Plan, install, path_of, shell_word, uninstall};
 use crate::invocation::Invocation;
 use crate::json;
@@ -210,18 +211,6 @@ impl Uninstall {
         let plan = uninstall(&self.place.path()?, &program()?);
         self.place.carry_out(run, plan, "uninstalled", &[])
     }
-}
-
-/// The whole path of this program.
-pub(super) fn program() -> Result<String> {
-    let program = std::env::current_exe().map_err(|error| Error::io("find this program", error))?;
-    utf8(&program).map(str::to_owned)
-}
-
-/// A path as settings can have it.
-fn utf8(path: &Path) -> Result<&str> {
-    let message = || format!("{} is not UTF-8, and settings hold nothing else", path.display());
-    Ok(path.to_str().ok_or_else(|| Error::invalid(message()))?)
 }
 
 impl Place {

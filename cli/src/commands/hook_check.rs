@@ -6,9 +6,9 @@ use clap::Args;
 use turntree::Error;
 use turntree_exchange::agents::hook::Dialect;
 
-use super::hook::program;
 use crate::error::{Answer, Result};
 use crate::hook::calls;
+use crate::hook::program::program;
 use crate::hook::settings::{path_of, uninstall};
 use crate::invocation::Invocation;
 use crate::json;

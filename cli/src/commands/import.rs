@@ -1,32 +1,21 @@
 //! `import`: a recorded session goes in, one commit a turn.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::ErrorKind;
-use turntree_exchange::Gathered;
 use turntree_exchange::agents::session_name;
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::{FORMATS, named};
-use turntree_exchange::{
-    Format, HEAD_BYTES, ImportNote, ImportOptions, ImportReport, ImportedBranch, detect, read_head,
-};
+use turntree_exchange::{Format, Gathered, HEAD_BYTES, ImportOptions, detect, read_head};
 
 use super::designs;
-use super::import_folder::{import_folder, warn_of_odd};
+use super::import_folder::import_folder;
+use super::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, input_name, open_file, stamp};
-use crate::output::{NAME, STRONG, warn};
 use crate::progress::Progress;
-use crate::render::{count, size};
-use crate::{json, output};
-
-/// Most notes that are printed one by one.
-pub(super) const MAX_SHOWN_NOTES: usize = 10;
-
-pub(super) const CONFLICT_HINT: &str =
-    "another process changed this session meanwhile: import again";
 
 const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
 
@@ -138,72 +127,4 @@ fn format_parser() -> clap::builder::PossibleValuesParser {
         .iter()
         .map(|format| clap::builder::PossibleValue::new(format.name).help(format.title));
     clap::builder::PossibleValuesParser::new(values)
-}
-
-pub(crate) fn warn_of_notes(name: &str, notes: &[ImportNote]) {
-    for note in notes.iter().take(MAX_SHOWN_NOTES) {
-        let ImportNote { line, offset, what } = note;
-        let what = what.strip_prefix(&format!("line {line}, ")).unwrap_or(what);
-        warn(&format!("{name}, line {line} (byte {offset}): {what}; kept as it is"));
-    }
-    if let Some(more) = notes.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
-        warn(&format!("{name}: {} more like these", count(more as u64, "record")));
-    }
-}
-
-pub(super) fn print(
-    out: &mut output::Output,
-    report: &ImportReport,
-    folder: Option<json::ImportedFolder>,
-) -> Result<()> {
-    if out.json {
-        out.record(&json::Imported {
-            session: report.branch.session().to_owned(),
-            branch: report.branch.branch().to_owned(),
-            format: report.format,
-            turns: report.turns,
-            messages: report.messages,
-            head: report.head.to_string(),
-            input_bytes: report.input_bytes,
-            new_bytes: report.new_bytes,
-            folder,
-            others: report.others.iter().map(imported_branch).collect(),
-        })?;
-        return Ok(());
-    }
-    let branch = out.paint.paint(NAME, &report.branch);
-    if report.turns == 0 && report.others.is_empty() {
-        writeln!(out, "{branch} has all of this already")?;
-        return Ok(());
-    }
-    let turns = count(report.turns, "turn");
-    let turns = out.paint.paint(STRONG, turns);
-    writeln!(
-        out,
-        "{branch}: {turns} with {} from {}; {} read, {} written",
-        count(report.messages, "message"),
-        report.format,
-        size(report.input_bytes),
-        size(report.new_bytes),
-    )?;
-    for ImportedBranch { branch, turns, messages, .. } in &report.others {
-        let branch = out.paint.paint(NAME, branch);
-        if *turns == 0 {
-            writeln!(out, "{branch}: what the session left when it went back")?;
-            continue;
-        }
-        let turns = out.paint.paint(STRONG, count(*turns, "turn"));
-        writeln!(out, "{branch}: {turns} with {}", count(*messages, "message"))?;
-    }
-    Ok(())
-}
-
-fn imported_branch(made: &ImportedBranch) -> json::ImportedBranch {
-    json::ImportedBranch {
-        session: made.branch.session().to_owned(),
-        branch: made.branch.branch().to_owned(),
-        turns: made.turns,
-        messages: made.messages,
-        head: made.head.to_string(),
-    }
 }

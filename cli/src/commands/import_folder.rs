@@ -4,18 +4,15 @@ use std::io::Write;
 use std::path::Path;
 
 use turntree::{Error, ErrorKind};
-use turntree_exchange::ImportOptions;
 use turntree_exchange::agents::session_name;
-use turntree_exchange::formats::FolderNote;
 use turntree_exchange::formats::context_chef::{self, FolderReport};
 use turntree_exchange::formats::ollm::{self, OllmReport};
-use turntree_exchange::{FoldersOf, Gathered, gather_store};
+use turntree_exchange::{FoldersOf, Gathered, ImportOptions, gather_store};
 
-use super::import::{CONFLICT_HINT, MAX_SHOWN_NOTES, print};
+use super::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
 use crate::json;
-use crate::output::warn;
 use crate::render::count;
 
 /// Where systems keep what they store, with the formats of it.
@@ -96,14 +93,4 @@ fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System
         ),
     };
     Err(Error::invalid(message).into())
-}
-
-/// Says which files of a directory were left out, and why.
-pub(super) fn warn_of_odd(shown: &str, odd: &[FolderNote]) {
-    for FolderNote { path, what } in odd.iter().take(MAX_SHOWN_NOTES) {
-        warn(&format!("{shown}/{path}: {what}"));
-    }
-    if let Some(more) = odd.len().checked_sub(MAX_SHOWN_NOTES).filter(|more| *more > 0) {
-        warn(&format!("{shown}: {} more like these", count(more as u64, "file")));
-    }
 }

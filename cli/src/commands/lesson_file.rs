@@ -9,7 +9,7 @@ use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Document, Lessons};
 
-use super::lesson::{Target, lessons_at};
+use super::lesson_target::{Target, lessons_at};
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};

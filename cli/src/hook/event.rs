@@ -11,7 +11,8 @@ use turntree_exchange::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::files::Files;
-use super::turn::{Taken, Turn, kind_of};
+use super::steps::Taken;
+use super::turn::{Turn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
 use crate::error::{Failure, Result};

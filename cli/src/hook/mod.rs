@@ -3,7 +3,8 @@
 //! | file | job |
 //! |---|---|
 //! | `event.rs` | reads an event, within its time, and never fails |
-//! | `turn.rs` | what an event becomes in the store |
+//! | `steps.rs` | what an event becomes in the store, step by step |
+//! | `turn.rs` | its transcript, and the files that go with it |
 //! | `files.rs` | which files go along |
 //! | `agents.rs` | sub-agents, whose transcripts end after their last event |
 //! | `ending.rs` | the end of a turn or session, once the client has written it |
@@ -13,6 +14,7 @@
 //! | `advice.rs` | what the agent is told |
 //! | `watch.rs` | the end of a hook that takes too long |
 //! | `log.rs` | what went wrong, for people |
+//! | `program.rs` | this program, as settings name it |
 //! | `settings.rs` | where clients keep their settings, and what is put into them |
 //! | `edit.rs` | JSON that people wrote, changed in one place |
 
@@ -25,7 +27,9 @@ pub(crate) mod event;
 mod files;
 pub(crate) mod log;
 mod pins;
+pub(crate) mod program;
 pub(crate) mod settings;
+mod steps;
 mod turn;
 mod wait;
 mod watch;

@@ -6,8 +6,9 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
 use super::{Call, Effect, Request};
-use crate::commands::lesson::{Add, Changed, Target, inject, list};
+use crate::commands::lesson::{Add, inject, list};
 use crate::commands::lesson_fields::LessonFields;
+use crate::commands::lesson_target::{Changed, Target};
 use crate::error::Result;
 use crate::json;
 

@@ -24,7 +24,8 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-use super::collect::{Collected, Purpose, collect};
+use super::collect::{Collected, collect};
+use super::collection_plan::Purpose;
 use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Stamp};
 use crate::store::{Inventory, StoredFile};

@@ -1,6 +1,6 @@
 //! Which files a collection rewrites, and into which tier.
 
-use super::collect::{Amount, Purpose};
+use super::collection_plan::{Amount, Purpose};
 use crate::store::Tier;
 
 /// Most bytes of files that are rewritten in one step, and so about the most that a pack has and the

@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::choose::{FileState, choose};
+use super::collection_plan::{Amount, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose};
 use super::forget::{choose_forgotten, forget_expired};
 use super::layout::arrange;
 use super::mark::Marker;
@@ -22,105 +23,10 @@ use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{Repository, Stamp};
-use crate::store::{Gone, Holes, Inventory, PackItem, Replaced, Replacement, Tier};
+use crate::store::{Gone, Holes, Inventory, PackItem, Replaced, Replacement};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
-
-/// About what an object takes in the index of a pack.
-const INDEX_BYTES: u64 = 48;
-
-/// What a collection is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Apply retention, and free what nothing reaches.
-    Gc,
-    /// Store everything in this tier.
-    Repack(Tier),
-    /// What is worth doing now, in small.
-    Step,
-}
-
-/// A number of objects and their bytes on disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
-    /// Objects.
-    pub objects: u64,
-    /// Bytes on disk: in packs, their share of the blocks.
-    pub bytes: u64,
-}
-
-/// What would be done with a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedFile {
-    /// Its path in the store.
-    pub name: String,
-    /// `None` for a segment of the journal.
-    pub tier: Option<Tier>,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// What in it is reached.
-    pub live: Amount,
-    /// What in it is not, or lies in another file too.
-    pub garbage: Amount,
-    /// What happens to it.
-    pub fate: Fate,
-}
-
-/// What happens to a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It stays as it is.
-    Kept,
-    /// Its live objects go into the new pack.
-    Replaced,
-    /// Somebody writes to it, or an open transaction relies on it.
-    InUse,
-}
-
-/// What a collection would do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CollectionPlan {
-    /// Which turns expire.
-    pub retention: RetentionPlan,
-    /// What is reached.
-    pub live: Amount,
-    /// What is not.
-    pub garbage: Amount,
-    /// Each file of the store.
-    pub files: Vec<PlannedFile>,
-    /// How the new pack is stored.
-    pub tier: Tier,
-    /// Whether more steps are needed after this one, because a pack has a limited size.
-    pub partial: bool,
-    /// What it cannot look into.
-    pub holes: HolesPlan,
-}
-
-/// What a collection cannot look into: objects that are lost, with damage that was accepted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HolesPlan {
-    /// How many are lost.
-    pub lost: u64,
-    /// What nothing reaches, and stays because these may have led to it. Counts as reached.
-    pub spared: Amount,
-}
-
-impl CollectionPlan {
-    /// Whether there is nothing to do.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.files.iter().all(|file| file.fate != Fate::Replaced)
-    }
-
-    /// Most bytes of disk that the step needs until the replaced files are gone: those of the new
-    /// pack, if it compresses no better than they do.
-    #[must_use]
-    pub fn needed_bytes(&self) -> u64 {
-        let replaced = self.files.iter().filter(|file| file.fate == Fate::Replaced);
-        replaced.map(|file| file.live.bytes + file.live.objects * INDEX_BYTES).sum()
-    }
-}
 
 /// What a collection did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

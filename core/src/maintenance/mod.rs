@@ -55,7 +55,9 @@
 pub mod auto;
 mod choose;
 mod collect;
+mod collection_plan;
 mod evict;
+mod finding;
 mod forget;
 mod fsck;
 mod give_up;
@@ -68,22 +70,23 @@ mod reach;
 mod redact;
 mod rejoin;
 mod repair;
+mod repair_commit;
 mod retention;
 mod roots;
 mod sections;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod walk;
 mod wholeness;
 
-pub use collect::{
-    Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose, collect,
-    plan_collection,
-};
+pub use collect::{Collected, collect, plan_collection};
+pub use collection_plan::{Amount, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose};
 pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
+pub use finding::{FsckFinding, FsckKind};
 pub use forget::MAX_EXPIRED;
-pub use fsck::{FsckFinding, FsckKind, FsckReport, fsck};
+pub use fsck::{FsckReport, fsck};
 pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{
@@ -98,4 +101,5 @@ pub use retention::{Cost, plan_retention};
 pub use roots::{
     MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
 };
-pub use stats::{LargeObject, SessionStats, Stats, Usage, stats};
+pub use stats::stats;
+pub use usage::{LargeObject, SessionStats, Stats, Usage};

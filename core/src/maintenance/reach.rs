@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::fsck::{FsckFinding, FsckKind};
+use super::finding::{FsckFinding, FsckKind};
 use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};

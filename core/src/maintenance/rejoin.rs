@@ -12,8 +12,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::reach::Reach;
-use super::repair::{commit, newest_whole};
-use super::wholeness::Wholeness;
+use super::repair_commit::commit;
+use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
 use crate::repo::{HEAD, Stamp};

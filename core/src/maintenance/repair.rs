@@ -13,27 +13,25 @@
 //! that is asked for, and then it is an operation that an undo would take back.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use super::fsck::{FsckFinding, FsckKind, FsckReport, report};
+use super::finding::{FsckFinding, FsckKind};
+use super::fsck::{FsckReport, report};
 use super::give_up::give_up;
 use super::reach::Reach;
 use super::rejoin;
-use super::wholeness::Wholeness;
-use crate::error::{Error, ErrorKind, Result};
-use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue};
+use super::repair_commit::commit;
+use super::wholeness::{Wholeness, newest_whole};
+use crate::error::Result;
+use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::Stamp;
 use crate::store::{
-    Detached, Examination, Expected, HOLES_REF, OperationDraft, Progress, RefUpdate, SalvagedFile,
-    Store,
+    Detached, Examination, Expected, HOLES_REF, Progress, RefUpdate, SalvagedFile, Store,
 };
 
 /// Rounds of mending: a file that is brought back may be damaged itself, or hold operations that have
 /// to be joined.
 const MAX_ROUNDS: usize = 6;
-
-/// Commits that are tried on one line before a ref is given up.
-const MAX_TRIED: usize = 10_000;
 
 /// What happens to refs that lead to something that is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -274,26 +272,6 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
     operations
 }
 
-/// The first whole commit on the line that begins with `start`; or `start`, if that is something
-/// else and whole.
-pub(super) fn newest_whole(
-    reach: &Reach<'_>,
-    whole: &Wholeness<'_>,
-    start: ObjectId,
-) -> Option<ObjectId> {
-    let mut tried = HashSet::new();
-    let mut at = start;
-    while tried.len() < MAX_TRIED && tried.insert(at) {
-        if whole.contains(&at) {
-            return Some(at);
-        }
-        let object = reach.inventory().read_any(&at).ok()??;
-        let commit = Commit::decode(&object.bytes).ok().filter(|_| object.kind == Kind::Commit)?;
-        at = *reach.grafts().parents(&commit).first()?;
-    }
-    None
-}
-
 /// Moves refs as one operation.
 fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
     let changes = refs.iter().map(|change| RefUpdate {
@@ -303,29 +281,4 @@ fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
     });
     let reason = "repair: what these refs held is lost";
     commit(store, Vec::new(), changes.collect(), Vec::new(), reason, stamp)
-}
-
-pub(super) fn commit(
-    store: &Store,
-    objects: Vec<(ObjectId, Object)>,
-    changes: Vec<RefUpdate>,
-    joins: Vec<ObjectId>,
-    reason: &str,
-    stamp: &Stamp,
-) -> Result<()> {
-    let draft = OperationDraft {
-        time_micros: stamp.time.micros,
-        actor: stamp.actor.clone(),
-        reason: reason.to_owned(),
-        changes,
-        undoes: None,
-        joins,
-    };
-    match store.commit(objects, &draft) {
-        Err(error) if error.kind() == ErrorKind::Conflict => {
-            let message = "a ref was changed meanwhile: repair again";
-            Err(Error::new(ErrorKind::Conflict, message).with_source(error))
-        }
-        committed => committed.map(drop),
-    }
 }

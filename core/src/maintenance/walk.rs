@@ -11,11 +11,11 @@ use std::collections::{BinaryHeap, HashMap};
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::collect::{Amount, PlannedFile};
+use super::collection_plan::{Amount, PlannedFile};
 use super::graph::{CommitGraph, GraphCommit};
 use super::mark::{Bits, Marker};
 use super::sections::{CONTEXT, Sections};
-use super::stats::{LargeObject, SessionStats, Stats, Usage};
+use super::usage::{LargeObject, SessionStats, Stats, Usage};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSource};
 use crate::store::Inventory;

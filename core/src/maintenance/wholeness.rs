@@ -4,13 +4,18 @@
 //! unpacks a large block for any object. So everything that has links is read once, front to back,
 //! and what is missing is followed backwards.
 
+use std::collections::HashSet;
+
 use super::mark::Bits;
 use super::reach::Reach;
 use crate::error::Result;
-use crate::object::{Kind, ObjectId, Tag};
+use crate::object::{Commit, Kind, ObjectId, Tag};
 use crate::repo::links;
 use crate::store::{Gone, Inventory};
 use crate::tree::Link;
+
+/// Commits that are tried on one line before a ref is given up.
+const MAX_TRIED: usize = 10_000;
 
 /// What is whole, as a repair at the moment of a [`Reach`] sees it.
 #[derive(Debug)]
@@ -85,4 +90,24 @@ impl<'a> Wholeness<'a> {
         let wanted = links.filter(|(id, found)| found.is_some() || !is_redacted(id));
         wanted.map(|(_, found)| found.and_then(|at| u32::try_from(at).ok())).collect()
     }
+}
+
+/// The first whole commit on the line that begins with `start`; or `start`, if that is something
+/// else and whole.
+pub(super) fn newest_whole(
+    reach: &Reach<'_>,
+    whole: &Wholeness<'_>,
+    start: ObjectId,
+) -> Option<ObjectId> {
+    let mut tried = HashSet::new();
+    let mut at = start;
+    while tried.len() < MAX_TRIED && tried.insert(at) {
+        if whole.contains(&at) {
+            return Some(at);
+        }
+        let object = reach.inventory().read_any(&at).ok()??;
+        let commit = Commit::decode(&object.bytes).ok().filter(|_| object.kind == Kind::Commit)?;
+        at = *reach.grafts().parents(&commit).first()?;
+    }
+    None
 }

@@ -22,6 +22,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::id::SegmentId;
 use super::inventory::{Found, Inventory};
 use super::io::{Access, IoFile};
 use super::load::{holds_unknown, restless, unlisted_packs};
@@ -32,7 +33,6 @@ use super::pack::{Gone, Item, PackDraft, PackId, Tier};
 use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::Depth;
-use super::segment::SegmentId;
 use super::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};

@@ -12,20 +12,20 @@ use std::sync::{Arc, PoisonError};
 
 use rayon::prelude::*;
 
+use super::id::SegmentId;
 use super::index::Sealed;
 use super::inventory::{Found as Listed, Inventory};
 use super::io::{Access, is_passing};
-use super::load;
 use super::manifest::{self, Manifest};
 use super::operations::Operations;
 use super::pack::{BlockCache, Pack, PackId};
 use super::scan::{Depth, End, Found, Tail, scan};
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, Stored, encode_segment_header};
-use super::superblock::{self, Superblock};
-use super::view::{Location, Place};
+use super::segment::{Location, SEGMENT_HEADER_BYTES, SegmentFile, Stored, encode_segment_header};
+use super::superblock::Superblock;
+use super::view::Place;
 use super::{
-    Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, Store, WORKSPACES_DIR,
-    collect, untracked,
+    Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, SUPERBLOCK_FILE, Store,
+    WORKSPACES_DIR, collect, load, untracked,
 };
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, Operation};
@@ -394,8 +394,7 @@ impl Examiner<'_, '_> {
                 None => self.stranger(place),
             }
         }
-        let known =
-            [superblock::FILE_NAME, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
+        let known = [SUPERBLOCK_FILE, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
         let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR];
         for name in self.list("")? {
             let is_known = known.contains(&&*name) || folders.contains(&&*name);

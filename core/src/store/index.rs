@@ -16,10 +16,9 @@ use bytes::Bytes;
 
 use super::codec::{Codec, plausible};
 use super::segment::{
-    CHECKSUM_BYTES, Fields, HEADER_BYTES, Header, RecordBuilder, RecordType, SegmentFile, Stored,
-    trailer_checksum,
+    CHECKSUM_BYTES, Fields, HEADER_BYTES, Header, Location, RecordBuilder, RecordType, SegmentFile,
+    Stored, trailer_checksum,
 };
-use super::view::Location;
 use crate::error::{Error, Result};
 use crate::object::{ID_BYTES, IdPrefix, Kind, ObjectId};
 

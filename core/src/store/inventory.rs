@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::id::SegmentId;
 use super::index::Sealed;
 use super::pack::{Found as InPack, Gone, Tier};
 use super::refs::RefTable;
-use super::segment::{ENTRY_BYTES, SegmentId, Stored};
-use super::view::{Files, Location, Place};
+use super::segment::{ENTRY_BYTES, Location, Stored};
+use super::view::{Files, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, gone_error, holes};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
@@ -64,7 +65,7 @@ pub(super) struct Found {
     /// Objects in segments that are not sealed.
     pub(super) active: HashMap<ObjectId, Location>,
     /// Those segments: their name, their bytes, and whether they may be replaced.
-    pub(super) segments: Vec<(super::segment::SegmentId, u64, bool)>,
+    pub(super) segments: Vec<(SegmentId, u64, bool)>,
     /// Which sealed segments may be replaced, in order.
     pub(super) sealed_replaceable: Vec<bool>,
 }

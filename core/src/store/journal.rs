@@ -8,12 +8,12 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
+use super::id::SegmentId;
 use super::io::{Access, Io};
-use super::load::LOCK_TIMEOUT;
 use super::pack::BlockCache;
 use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
-use super::segment::{SegmentFile, SegmentId};
-use super::superblock::Superblock;
+use super::segment::SegmentFile;
+use super::superblock::{LOCK_TIMEOUT, Superblock};
 use super::view::View;
 use super::{Finding, FindingKind, write};
 use crate::error::{Error, ErrorKind, Result};

@@ -10,7 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ownership::Owned;
-use super::view::{Files, Location, Place};
+use super::segment::Location;
+use super::view::{Files, Place};
 use super::{Store, lock, read};
 use crate::error::Result;
 use crate::object::{Object, ObjectId};

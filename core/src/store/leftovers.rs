@@ -9,13 +9,14 @@ use std::collections::HashSet;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::id::SegmentId;
 use super::io::Access;
 use super::manifest::{self, Manifest};
 use super::pack::{Pack, PackId};
-use super::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentId};
-use super::superblock;
+use super::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
 use super::{
-    Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, StoredFile, WORKSPACES_DIR,
+    Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, StoredFile,
+    WORKSPACES_DIR,
 };
 use crate::error::{Error, Result};
 
@@ -86,7 +87,7 @@ impl Collection<'_> {
             let generation = stem.split('.').next().and_then(manifest::generation);
             // Others publish manifests too; one of a later generation may be about to get its name.
             let is_late = generation.is_some_and(|at| at <= newest.generation);
-            if is_late || stem.starts_with(superblock::FILE_NAME) {
+            if is_late || stem.starts_with(SUPERBLOCK_FILE) {
                 store.remove(&store.dir.join(&name))?;
             }
         }

@@ -9,16 +9,16 @@ use std::error::Error as _;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
 
+use super::id::SegmentId;
 use super::index::Sealed;
 use super::io::{Access, Io, IoFile, is_passing};
 use super::journal::Journal;
 use super::manifest::Manifest;
 use super::pack::{BlockCache, Pack, PackId};
 use super::scan::Depth;
-use super::segment::{SegmentFile, SegmentId};
-use super::superblock::Superblock;
+use super::segment::SegmentFile;
+use super::superblock::{LOCK_TIMEOUT, Superblock};
 use super::view::{Files, View};
 use super::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +29,6 @@ const MAX_ATTEMPTS: usize = 16;
 
 /// Unpacked blocks that are kept while a pack is looked through.
 const CACHE_BYTES: usize = 8 << 20;
-
-/// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
-pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the newest manifest says, with its files open.
 struct Loaded {

@@ -14,11 +14,11 @@
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::id::{SegmentId, StoreId};
 use super::io::{Access, Io};
 use super::pack::PackId;
 use super::refs::RefTable;
-use super::segment::{CHECKSUM_BYTES, Fields, SegmentId};
-use super::superblock::{StoreId, Superblock};
+use super::segment::{CHECKSUM_BYTES, Fields};
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, ObjectId};
@@ -221,15 +221,6 @@ impl Prepared {
             Err(source) => Err(Error::io(format!("publish {}", self.path.display()), source)),
             Ok(()) => Ok(true),
         }
-    }
-
-    /// [`Prepared::link`] for a generation that takes files away: everybody who has the store open
-    /// will look again. Only under the ref lock.
-    pub(super) fn link_announced(&self, io: &dyn Io, superblock: &Superblock) -> Result<bool> {
-        superblock.begin_change(io)?;
-        let linked = self.link(io);
-        superblock.end_change(io)?;
-        linked
     }
 
     /// Throws it away.

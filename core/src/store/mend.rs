@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::examine::{Damaged, Examination, Progress, Thoroughness};
+use super::id::SegmentId;
 use super::io::{Access, IoFile};
 use super::manifest::{self, Manifest};
 use super::operations::Operations;
@@ -23,8 +24,8 @@ use super::pack::{
 use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan, torn_batch};
-use super::segment::{SegmentFile, SegmentId};
-use super::view::{FileId, Location, Place};
+use super::segment::{Location, SegmentFile};
+use super::view::{FileId, Place};
 use super::{JOURNAL_DIR, PACKS_DIR, Store, lock, quarantine, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};

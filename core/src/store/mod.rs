@@ -65,6 +65,7 @@ mod collect;
 mod commit;
 mod examine;
 mod holes;
+mod id;
 mod index;
 mod inventory;
 mod io;
@@ -82,6 +83,7 @@ mod pack;
 mod publish;
 mod quarantine;
 mod refs;
+mod remains;
 #[cfg(test)]
 mod salvaging;
 mod scan;
@@ -115,13 +117,18 @@ pub use superblock::FORMAT_VERSION;
 
 use self::cache::Cache;
 use self::commit::Writer;
+use self::id::StoreId;
 use self::journal::Journal;
 use self::lease::Leases;
 use self::pack::BlockCache;
-use self::superblock::{StoreId, Superblock};
-use self::view::{Location, View};
+use self::segment::Location;
+use self::superblock::Superblock;
+use self::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
+
+/// The file that makes a directory a store.
+const SUPERBLOCK_FILE: &str = "superblock";
 
 const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
@@ -270,7 +277,7 @@ impl Store {
     /// `InvalidInput` when there is a store in `dir` already, `Corrupt` when there was one that lost its
     /// superblock, `Io` when the disk refuses.
     pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
-        orphan::check_not_lost(io, dir)?;
+        remains::check_not_lost(io, dir)?;
         for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
             match io.create_dir(dir) {
                 Err(source) if source.kind() != IoErrorKind::AlreadyExists => {

@@ -5,15 +5,15 @@
 //! put them aside. Every manifest and every segment says which store it is of, so the superblock can
 //! be made again from what they agree on.
 
-use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 
+use super::id::{SegmentId, StoreId};
 use super::io::{Access, Io};
 use super::manifest::{self, Manifest};
-use super::pack::PackId;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentId, encode_segment_header};
-use super::superblock::{self, StoreId, Superblock};
-use super::{JOURNAL_DIR, PACKS_DIR, Store, quarantine};
+use super::remains::{file_of_store, names};
+use super::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
+use super::superblock::{self, Superblock};
+use super::{JOURNAL_DIR, SUPERBLOCK_FILE, Store, quarantine};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a manifest and a segment say which store they are of.
@@ -48,7 +48,7 @@ impl Store {
         ids.dedup();
         match *ids {
             [id] => {
-                let path = dir.join(superblock::FILE_NAME);
+                let path = dir.join(SUPERBLOCK_FILE);
                 if Self::has_lost_superblock(io, dir)? {
                     quarantine::move_files(io, dir, &[path])?;
                 }
@@ -60,40 +60,6 @@ impl Store {
             _ => Err(Error::corrupt(dir.display(), "files of one store", "files of several")),
         }
     }
-}
-
-/// Refuses a directory in which a store was, whose superblock is lost.
-pub(super) fn check_not_lost(io: &dyn Io, dir: &Path) -> Result<()> {
-    let Some(file) = file_without_superblock(io, dir)? else { return Ok(()) };
-    let place = dir.join(superblock::FILE_NAME);
-    let found = format_args!("nothing, though {file} is there: run 'turntree repair'");
-    Err(Error::corrupt(place.display(), "the superblock of a store", found))
-}
-
-/// A file of a store, when there is no superblock.
-fn file_without_superblock(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
-    let Some(file) = file_of_store(io, dir)? else { return Ok(None) };
-    // Somebody may have made the store since it was not found, and have written to it already.
-    match io.identity(&dir.join(superblock::FILE_NAME)) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Some(file)),
-        Err(source) => Err(Error::io(format!("look at {}", dir.display()), source)),
-        Ok(_) => Ok(None),
-    }
-}
-
-fn file_of_store(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
-    let named = |folder: &str, is_own: &dyn Fn(&str) -> bool| {
-        let names = names(io, &dir.join(folder))?;
-        Ok::<_, Error>(names.into_iter().find(|name| is_own(name)))
-    };
-    if let Some(name) = named("", &|name| manifest::generation(name).is_some())? {
-        return Ok(Some(name));
-    }
-    if let Some(name) = named(JOURNAL_DIR, &|name| SegmentId::from_file_name(name).is_some())? {
-        return Ok(Some(format!("{JOURNAL_DIR}/{name}")));
-    }
-    let pack = named(PACKS_DIR, &|name| PackId::from_file_name(name).is_some())?;
-    Ok(pack.map(|name| format!("{PACKS_DIR}/{name}")))
 }
 
 fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
@@ -123,11 +89,4 @@ fn stores_of_segments(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
         ids.extend(id.filter(|id| encode_segment_header(segment, *id) == header));
     }
     Ok(ids)
-}
-
-fn names(io: &dyn Io, folder: &Path) -> Result<Vec<String>> {
-    match io.list(folder) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|e| Error::io(format!("list {}", folder.display()), e)),
-    }
 }

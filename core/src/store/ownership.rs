@@ -9,12 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::id::SegmentId;
 use super::io::{Access, IoFile};
 use super::journal::{Journal, Segment, Undurable};
 use super::scan::{Depth, End, Found, Tail, scan};
-use super::segment::{
-    NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, SegmentId, encode_segment_header,
-};
+use super::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, encode_segment_header};
 use super::{Durability, Store, lock};
 use crate::error::{Error, Result};
 use crate::object::Checksum;

@@ -182,10 +182,20 @@ impl Store {
             return Ok(Verdict::Refused(Published::Withheld));
         }
         let linked = match change.collector() {
-            Some(_) => prepared.link_announced(io, &self.superblock)?,
+            Some(_) => self.link_announced(&prepared)?,
             None => prepared.link(io)?,
         };
         Ok(if linked { Verdict::Linked } else { Verdict::Overtaken })
+    }
+
+    /// [`Prepared::link`] for a generation that takes files away: everybody who has the store open
+    /// will look again. Only under the ref lock.
+    fn link_announced(&self, prepared: &Prepared) -> Result<bool> {
+        let io = &*self.io;
+        self.superblock.begin_change(io)?;
+        let linked = prepared.link(io);
+        self.superblock.end_change(io)?;
+        linked
     }
 
     /// Makes the name of a generation durable.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::Store;
+use super::id::SegmentId;
 use super::index::{Sealed, build};
 use super::journal::Undurable;
 use super::manifest::Manifest;
@@ -14,8 +14,7 @@ use super::ownership::Owned;
 use super::publish::{Change, Published};
 use super::refs::RefTable;
 use super::scan::{Depth, End, Found, Tail, scan};
-use super::segment::SegmentId;
-use super::{lock, write};
+use super::{Store, lock, write};
 use crate::error::{Error, Result};
 
 impl Store {

@@ -23,12 +23,11 @@
 //! expected sequence, its checksum, and the checksum of what it describes. Specified in
 //! `format-spec/journal.md`.
 
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use super::codec::{Codec, Encoder, plausible};
+use super::id::{SegmentId, StoreId};
 use super::io::IoFile;
-use super::superblock::StoreId;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
 
 /// Bytes before the first record.
@@ -66,31 +65,6 @@ pub(super) const ENTRY_BYTES: usize = 44;
 /// A checksum of this format.
 pub(super) type Digest = [u8; CHECKSUM_BYTES];
 
-/// The random name of a segment.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct SegmentId(pub(super) [u8; 16]);
-
-impl SegmentId {
-    /// The id in a file name `<32 hex digits>.seg`.
-    pub(super) fn from_file_name(name: &str) -> Option<Self> {
-        let digits = name.strip_suffix(".seg")?;
-        let canonical = digits.len() == 32
-            && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let value = canonical.then(|| u128::from_str_radix(digits, 16).ok())??;
-        Some(Self(value.to_be_bytes()))
-    }
-
-    pub(super) fn file_name(self) -> String {
-        format!("{}.seg", hex(&self.0))
-    }
-}
-
-impl fmt::Debug for SegmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
-    }
-}
-
 /// A segment file, open to read.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
@@ -103,6 +77,13 @@ impl SegmentFile {
     pub(super) fn place(&self, offset: u64) -> String {
         format!("journal/{} at {offset}", self.id.file_name())
     }
+}
+
+/// Where an object lies in a segment that is not sealed.
+#[derive(Debug, Clone)]
+pub(super) struct Location {
+    pub(super) segment: Arc<SegmentFile>,
+    pub(super) stored: Stored,
 }
 
 /// The first bytes of a segment.
@@ -363,11 +344,6 @@ pub(super) struct Record {
 /// The checksum that a trailer holds, to be fed everything before it in the record.
 pub(super) fn trailer_checksum() -> Checksum {
     TRAILER_CHECKSUM.clone()
-}
-
-/// Lower-case hex digits of `bytes`.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads fixed-width little-endian fields off the front of a slice.

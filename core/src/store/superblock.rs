@@ -10,20 +10,20 @@
 //! changes whenever files are taken away. It tells whoever has the store open to look again, so it
 //! need not survive a crash.
 
-use std::fmt;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::SUPERBLOCK_FILE;
+use super::id::StoreId;
 use super::io::{Access, Identity, Io, IoFile};
-use super::orphan::check_not_lost;
-use super::segment::hex;
+use super::remains::check_not_lost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Checksum;
 
-/// The name of the file in the directory of the store.
-pub(super) const FILE_NAME: &str = "superblock";
+/// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version this build writes, and the highest it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -46,22 +46,6 @@ const BYTES: usize = 96;
 /// Where the epoch lies: a torn write of it cannot reach the block of the superblock itself.
 const AT_EPOCH: u64 = 4096;
 
-/// The identity of a store, from its creation on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct StoreId(pub(super) [u8; 16]);
-
-impl fmt::Display for StoreId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex(&self.0))
-    }
-}
-
-impl fmt::Debug for StoreId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoreId({self})")
-    }
-}
-
 /// An open superblock.
 #[derive(Debug)]
 pub(super) struct Superblock {
@@ -78,7 +62,7 @@ pub(super) struct Superblock {
 impl Superblock {
     /// Reads the superblock in `dir`.
     pub(super) fn open(io: &dyn Io, dir: &Path) -> Result<Self> {
-        let path = dir.join(FILE_NAME);
+        let path = dir.join(SUPERBLOCK_FILE);
         let file = match io.open(&path, Access::Read) {
             Err(source) if source.kind() == IoErrorKind::NotFound => {
                 check_not_lost(io, dir)?;
@@ -172,8 +156,8 @@ impl Drop for RefLock<'_> {
 
 /// Makes the superblock of a new store, durable, as the last step of making the store.
 pub(super) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
-    let path = dir.join(FILE_NAME);
-    let temporary = dir.join(format!("{FILE_NAME}-{store}.tmp"));
+    let path = dir.join(SUPERBLOCK_FILE);
+    let temporary = dir.join(format!("{SUPERBLOCK_FILE}-{store}.tmp"));
     let failed = |source| Error::io(format!("create {}", path.display()), source);
     match io.remove(&temporary) {
         Err(source) if source.kind() != IoErrorKind::NotFound => return Err(failed(source)),
@@ -235,7 +219,11 @@ fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
     }
     let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
     if incompatible != 0 {
-        return Err(unsupported(Path::new(FILE_NAME), "cannot be read: it has", incompatible));
+        return Err(unsupported(
+            Path::new(SUPERBLOCK_FILE),
+            "cannot be read: it has",
+            incompatible,
+        ));
     }
     let read_only = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
     Ok((StoreId(word(bytes, AT_STORE_ID).unwrap_or_default()), read_only))
@@ -276,7 +264,7 @@ mod tests {
         drop(held);
         drop(second.lock(&RealIo, Duration::ZERO).unwrap());
 
-        RealIo.remove(&dir.join(FILE_NAME)).unwrap();
+        RealIo.remove(&dir.join(SUPERBLOCK_FILE)).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
         create(&RealIo, dir, STORE).unwrap();
         assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
@@ -305,7 +293,9 @@ mod tests {
         assert_eq!(different.len(), seen.len(), "{seen:?}");
         assert_eq!(
             decode(
-                &std::fs::read(folder.path().join(FILE_NAME)).unwrap()[..BYTES].try_into().unwrap()
+                &std::fs::read(folder.path().join(SUPERBLOCK_FILE)).unwrap()[..BYTES]
+                    .try_into()
+                    .unwrap()
             )
             .unwrap(),
             (STORE, 0)

@@ -6,20 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::id::SegmentId;
 use super::index::Sealed;
 use super::pack::{BlockCache, Found as InPack, Gone, Pack, PackId};
 use super::refs::RefTable;
-use super::segment::{SegmentFile, SegmentId, Stored};
+use super::segment::{Location, SegmentFile, Stored};
 use super::{Finding, codec};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
-
-/// Where an object lies in a segment that is not sealed.
-#[derive(Debug, Clone)]
-pub(super) struct Location {
-    pub(super) segment: Arc<SegmentFile>,
-    pub(super) stored: Stored,
-}
 
 /// Where an object is read from.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@
 //! The thresholds are integers of the format, printed in `format-spec/tree.md`: no reader computes
 //! them, so no floating point decides an id.
 
-use super::run::Entry;
+use super::entry::Entry;
 use crate::object::key_digest;
 
 /// What a tree is. Boundaries of a list follow the linked ids, those of a map its keys alone, so

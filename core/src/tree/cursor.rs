@@ -7,8 +7,8 @@
 use bytes::Bytes;
 
 use super::boundary::Shape;
+use super::entry::{Entry, Run};
 use super::node::{Root, read_node};
-use super::run::{Entry, Run};
 use crate::error::Result;
 use crate::object::ObjectSource;
 

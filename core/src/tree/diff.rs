@@ -16,8 +16,8 @@ use bytes::Bytes;
 
 use super::boundary::Shape;
 use super::cursor::Cursor;
+use super::entry::{Entry, total};
 use super::node::{Root, read_node};
-use super::run::{Entry, total};
 use super::{Item, List, Map};
 use crate::error::Result;
 use crate::object::ObjectSource;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::boundary::Shape;
 use super::cursor::Cursor;
+use super::entry::Entry;
 use super::node::Root;
-use super::run::Entry;
 use super::splice::{Splice, apply};
 use super::{Item, MAX_KEY_BYTES};
 use crate::error::{Error, Result};

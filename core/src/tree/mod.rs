@@ -64,6 +64,7 @@
 mod boundary;
 mod cursor;
 mod diff;
+mod entry;
 mod list;
 mod map;
 mod merge;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::boundary::Shape;
+use super::entry::{Entry, Run};
 use super::node::{Node, Root, check_node};
-use super::run::{Entry, Run};
 use super::{Item, Link};
 use crate::error::Result;
 use crate::object::{ObjectId, ObjectSource};
@@ -139,7 +139,7 @@ impl<'s> NetDiff<'s> {
         }
         if let Some(run) = root.runs.get(level) {
             let before = root.runs.iter().skip(level + 1);
-            let start = before.clone().map(|run| super::run::total(run)).sum();
+            let start = before.clone().map(|run| super::entry::total(run)).sum();
             let floor = before.filter_map(|run| run.last()).map(|last| last.key.clone()).next();
             let floor = floor.unwrap_or_default();
             stretches.push(Stretch { start, floor, run: Arc::clone(run) });

@@ -12,7 +12,8 @@
 use bytes::Bytes;
 
 use super::boundary::Shape;
-use super::run::{Entry, Run, check_boundaries, read_run, total, write_run};
+use super::entry::{Entry, Run, total};
+use super::run::{check_boundaries, read_run, write_run};
 use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, Reader, Writer};

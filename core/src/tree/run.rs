@@ -8,40 +8,13 @@
 //! A run lies column by column, and its ids are one byte string, so finding them is a slice, and
 //! two versions of a root differ in few places. Specified in `format-spec/tree.md`.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::boundary::{Boundary, Shape};
+use super::entry::Entry;
 use super::{Item, Link, MAX_ITEMS, MAX_KEY_BYTES, MAX_META_BYTES};
 use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId, Reader, Writer};
-
-/// One element of a level: an item of the user, or a reference to a node of the level below.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Entry {
-    /// The key, or the last key below; empty in lists.
-    pub(super) key: Bytes,
-    /// The item; of an inner entry the link to its node, without meta.
-    pub(super) item: Item,
-    /// Items below: 1 for a leaf entry.
-    pub(super) count: u64,
-}
-
-impl Entry {
-    /// A leaf entry.
-    pub(super) fn leaf(key: Bytes, item: Item) -> Self {
-        Self { key, item, count: 1 }
-    }
-}
-
-/// Entries of one node, shared between the cursors that stand in it.
-pub(super) type Run = Arc<[Entry]>;
-
-/// Items below the entries of `run`; at most 64 entries of at most 2^48 items.
-pub(super) fn total(run: &[Entry]) -> u64 {
-    run.iter().map(|entry| entry.count).sum()
-}
 
 /// Writes the columns of a run of `level`.
 pub(super) fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[Entry]) {

@@ -20,8 +20,8 @@ use std::vec::IntoIter;
 
 use super::boundary::{Boundary, Shape};
 use super::cursor::Cursor;
+use super::entry::{Entry, Run, total};
 use super::node::{Root, write_node};
-use super::run::{Entry, Run, total};
 use super::{MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, Result};
 use crate::object::ObjectSink;

@@ -6,10 +6,11 @@
 //! captured.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::capture_options::{CaptureOptions, CaptureProgress};
+use super::captured::{Captured, SECTION, Skipped};
 use super::folder::Folder;
 use super::known::Known;
 use super::reader::{Outcome, Reader, Wanted, window};
@@ -22,91 +23,8 @@ use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
 use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
 
-/// Largest file that is captured unless the options say otherwise, in bytes.
-pub const MAX_FILE_BYTES: u64 = 100 << 20;
-
 /// Why a file is left out that has what was taken out of the store.
 const REDACTED: &str = "its content was redacted from the store";
-
-/// The section that a directory becomes.
-pub(super) const SECTION: &str = "files";
-
-/// How a capture is made. [`CaptureOptions::default`] is a whole one without a cache.
-#[derive(Clone, Copy)]
-pub struct CaptureOptions<'a> {
-    /// Largest file that is captured, in bytes; [`MAX_FILE_BYTES`] by default.
-    pub max_file_bytes: u64,
-    /// Whether the time for it is up. Asked before every folder and file, from any thread; never up
-    /// by default, for the library knows no clock. What was not looked at by then keeps its last
-    /// known content.
-    pub over_budget: &'a (dyn Fn() -> bool + Sync),
-    /// Told how far it has come, from any thread.
-    pub progress: &'a (dyn Fn(CaptureProgress) + Sync),
-    /// Folders that are never entered under any name, such as that of the store.
-    pub never: &'a [PathBuf],
-    /// What an earlier capture of the same directory has seen. With it unchanged files are not read.
-    pub cache: Option<&'a StatCache>,
-}
-
-/// How far a capture has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CaptureProgress {
-    /// So many files have been looked at.
-    Looked(u64),
-    /// Of the files that differ, so many have been read.
-    Read(u64, u64),
-}
-
-impl Default for CaptureOptions<'_> {
-    fn default() -> Self {
-        Self {
-            max_file_bytes: MAX_FILE_BYTES,
-            over_budget: &|| false,
-            progress: &|_| {},
-            never: &[],
-            cache: None,
-        }
-    }
-}
-
-impl fmt::Debug for CaptureOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { max_file_bytes, never, cache, .. } = self;
-        let mut shown = f.debug_struct("CaptureOptions");
-        shown.field("max_file_bytes", max_file_bytes).field("never", never).field("cache", cache);
-        shown.finish_non_exhaustive()
-    }
-}
-
-/// What a capture found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// Files and links that the section has as they are in the directory.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many of them were read, and not known to be unchanged without that.
-    pub read: u64,
-    /// How many of them are new, or have another content or mode than in the context before.
-    pub changed: u64,
-    /// Files of the context before that are not there any more, or left out by now.
-    pub removed: u64,
-    /// What was left out, and why, in order of paths. What was known of it is still in the section.
-    pub skipped: Vec<Skipped>,
-    /// Whether the time was up before everything was looked at: another capture goes on.
-    pub unfinished: bool,
-    /// What the next capture is to know; nothing when it knows that already.
-    pub(super) draft: Option<Draft>,
-}
-
-/// A path that was left out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
-    /// The path, below the directory; empty for the directory itself.
-    pub path: PathBuf,
-    /// Why.
-    pub reason: String,
-}
 
 /// Makes the `files` section of `builder`, which continues `parent`, what `dir` holds, whatever the
 /// builder had there.

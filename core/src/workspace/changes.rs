@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::capture::Skipped;
+use super::captured::Skipped;
 use super::content::Content;
 use super::folder::{EntryKind, Folder, Found};
 use super::layout::workspace_path;

@@ -19,7 +19,10 @@
 //!   more than those of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
 mod arrange;
+mod cache_folder;
 mod capture;
+mod capture_options;
+mod captured;
 mod changes;
 mod content;
 mod folder;
@@ -41,7 +44,9 @@ mod table;
 mod target;
 
 pub use arrange::Arranged;
-pub use capture::{CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, Skipped, capture};
+pub use capture::capture;
+pub use capture_options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
+pub use captured::{Captured, Skipped};
 pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
 pub use notes::{Claim, recall, remember};
 pub use plan::{Action, PlannedFile, RestorePlan, plan};

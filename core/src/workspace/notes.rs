@@ -8,14 +8,11 @@ use std::io::Write;
 
 use bytes::Bytes;
 
+use super::cache_folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
 use super::part::Part;
-use super::stat_cache::{MODE, bound, open_folder, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::Store;
-
-/// How the names of such files begin.
-pub(super) const NOTES_PREFIX: &str = "notes-";
 
 /// Files of notes that a store keeps; the oldest go.
 const MAX_FILES: usize = 64;

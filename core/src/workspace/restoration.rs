@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::arrange::Arranged;
-use super::capture::{CaptureOptions, Captured, capture};
+use super::capture::capture;
+use super::capture_options::CaptureOptions;
+use super::captured::Captured;
 use super::changes::{FileChanges, Sides, any_as_before};
 use crate::context::{
     Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Section, Selection,

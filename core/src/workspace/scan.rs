@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::Scope;
 use rustix::fs::FileType;
 
-use super::capture::{CaptureOptions, CaptureProgress, Skipped};
+use super::capture_options::{CaptureOptions, CaptureProgress};
+use super::captured::Skipped;
 use super::folder::{EntryKind, Folder};
 use super::known::{Known, KnownFile};
 use super::part;

@@ -13,10 +13,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::cache_folder::{MODE, open_folder, read};
 use super::folder::Folder;
 use super::part::Part;
 use super::stat::{Moment, STAT_BYTES, Stat};
-use super::stat_cache::{MODE, open_folder, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
 

@@ -4,17 +4,14 @@
 //! It is written whole under a name of its own and then renamed, never synced, and read only if it
 //! verifies. Two captures at once each keep what they saw, and the one that ends later stays.
 
-use std::ffi::{CString, OsStr};
-use std::fmt;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::path::Path;
+use std::{fmt, fs};
 
-use bytes::Bytes;
-
-use super::capture::{Captured, SECTION};
-use super::folder::{EntryKind, Folder};
-use super::notes::NOTES_PREFIX;
+use super::cache_folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
+use super::captured::{Captured, SECTION};
+use super::folder::Folder;
 use super::part::Part;
 use super::stat::{Moment, Stat};
 use super::table::{Draft, Table};
@@ -26,14 +23,8 @@ use crate::store::{Store, WORKSPACES_DIR};
 /// Files of directories that a store keeps; the oldest go.
 const MAX_FILES: usize = 16;
 
-/// Largest file that is read, in bytes: some ten million files.
-const MAX_BYTES: u64 = 1 << 30;
-
 /// About how many bytes of a cache a file takes.
 const BYTES_PER_FILE: u64 = 60;
-
-/// Only the owner of a store reads what is in it.
-pub(super) const MODE: u32 = 0o600;
 
 /// Hex digits of a file's name.
 const DIGITS: usize = 32;
@@ -136,58 +127,4 @@ impl StatCache {
     fn bound(&self) -> io::Result<()> {
         bound(&self.folder, MAX_FILES, &|name| !name.starts_with(NOTES_PREFIX.as_bytes()))
     }
-}
-
-/// Removes the oldest files that `is_one` is true of while there are more than `most`.
-pub(super) fn bound(
-    folder: &Folder,
-    most: usize,
-    is_one: &dyn Fn(&[u8]) -> bool,
-) -> io::Result<()> {
-    let mut files = Vec::new();
-    for (name, _) in folder.names()?.into_iter().filter(|(name, _)| is_one(name.as_bytes())) {
-        // One that is gone by now needs no removing.
-        let Ok(stat) = folder.stat(&name) else { continue };
-        files.push((Stat::from(&stat).changed(), name));
-    }
-    files.sort_unstable();
-    let spare = files.len().saturating_sub(most);
-    for (_, name) in files.iter().take(spare) {
-        remove(folder, name)?;
-    }
-    Ok(())
-}
-
-fn remove(folder: &Folder, name: &CString) -> io::Result<()> {
-    use std::os::unix::ffi::OsStrExt;
-    match folder.remove(OsStr::from_bytes(name.as_bytes())) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-/// The folder of caches in a store, made if need be.
-pub(super) fn open_folder(store: &Path) -> io::Result<Folder> {
-    let store = Folder::open(store)?;
-    let name = OsStr::new(WORKSPACES_DIR);
-    match store.enter(name) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        opened => return opened,
-    }
-    match store.make_private(name) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => store.enter(name),
-    }
-}
-
-/// The bytes of a file; nothing when there is none, or anything else.
-pub(super) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
-    let mut file = folder.read(OsStr::new(name)).ok()?;
-    let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
-    if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(stat.size).ok()?);
-    file.read_to_end(&mut bytes).ok()?;
-    Some(bytes.into())
 }

@@ -13,7 +13,7 @@ use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::{BranchName, Repository, Stamp};
 use turntree::workspace::{Mark, Seen};
 
-use super::find::FoundSession;
+use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use crate::formats::any::import;

@@ -7,17 +7,16 @@ use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
 
+use super::found::{FoundSession, modified};
 use super::name::session_name;
 use super::opencode;
 use super::places::Place;
 use crate::formats::detect::detect;
-use crate::formats::named;
-use crate::{Format, HEAD_BYTES, read_head};
+use crate::{HEAD_BYTES, read_head};
 
 /// Most folders in folders.
 const MAX_DEPTH: usize = 16;
@@ -40,25 +39,6 @@ pub struct Found {
     pub others: u64,
     /// What could not be looked at.
     pub odd: Vec<Odd>,
-}
-
-/// A session of an agent.
-#[derive(Debug, Clone)]
-pub struct FoundSession {
-    /// The agent: that of the place, or the format of a file that somebody named.
-    pub agent: String,
-    /// The file: of the files of opencode, the one that says what the session is.
-    pub path: PathBuf,
-    /// Which of the sessions in the file, when it is a database: its id there.
-    pub entry: Option<String>,
-    /// What it is.
-    pub format: &'static Format,
-    /// What it is called.
-    pub session: String,
-    /// Its bytes, in all its files, or in its rows.
-    pub bytes: u64,
-    /// When its file was written to last, as far as the system says, or the database.
-    pub modified: SystemTime,
 }
 
 /// A file or directory that could not be looked at.
@@ -270,14 +250,4 @@ fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSessi
     let (path, session) = (path.to_owned(), session_name(path));
     let (bytes, modified) = (is.len(), modified(is));
     Ok(FoundSession { agent, path, entry: None, format, session, bytes, modified })
-}
-
-/// When a file was written to last; long ago where nobody knows.
-pub(super) fn modified(is: &Metadata) -> SystemTime {
-    is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-/// The format of what opencode stores.
-pub(super) fn opencode_format() -> Result<&'static Format> {
-    named(opencode::AGENT)
 }

@@ -6,7 +6,7 @@ use std::io::BufReader;
 
 use turntree::error::Result;
 
-use super::find::FoundSession;
+use super::found::FoundSession;
 use crate::import::fork::{forked_from, is_named};
 use crate::text::unpack::HEAD_BYTES;
 

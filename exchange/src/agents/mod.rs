@@ -19,6 +19,7 @@
 
 mod adopt;
 mod find;
+mod found;
 pub mod hook;
 mod lineage;
 mod name;
@@ -26,6 +27,7 @@ mod opencode;
 mod places;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
-pub use find::{Found, FoundSession, Odd, find};
+pub use find::{Found, Odd, find};
+pub use found::FoundSession;
 pub use name::session_name;
 pub use places::{Place, places};

@@ -1,14 +1,16 @@
-//! Imports a file of whichever format it is.
+//! Imports or follows a file of whichever format it is.
 
-use std::io::{BufRead, Cursor, Read};
+use std::io::{BufRead, Cursor, Read, Seek};
 
 use turntree::error::{Error, Result};
 use turntree::repo::Repository;
 
 use super::detect::detect;
+use crate::import::follow::{self, FollowOptions, Followed};
 use crate::import::transcript::import_transcript;
 use crate::import::whole_document::{import_document, read_all};
-use crate::model::report::{ImportOptions, ImportReport};
+use crate::model::format::ImportOptions;
+use crate::model::report::ImportReport;
 use crate::text::unpack::unpacked;
 
 /// Imports a transcript, also one that is compressed with zstd: what is stored is what it unpacks to.
@@ -40,4 +42,21 @@ pub fn import(
         return import_document(repo, format, input, options);
     }
     import_transcript(repo, format, input, options)
+}
+
+/// Takes in what is new in a transcript; `None` when there is nothing in it yet.
+///
+/// With `notes` of the last time it costs the new bytes, and otherwise an import. Several processes
+/// may follow one file at once: what the one took in, the other finds known.
+///
+/// # Errors
+/// As of [`import`]: `Conflict` when another process moved the branch meanwhile, and it can be tried
+/// again after [`Store::refresh`](turntree::store::Store::refresh). The store is then as it was.
+pub fn follow(
+    repo: &Repository,
+    input: impl Read + Seek,
+    notes: Option<&[u8]>,
+    options: FollowOptions<'_>,
+) -> Result<Option<Followed>> {
+    follow::follow(repo, input, notes, options, detect)
 }

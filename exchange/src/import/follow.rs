@@ -33,7 +33,6 @@ use super::rewind::begins;
 use super::source::entries;
 use super::transcript::Run;
 use super::turns::{OpenTurn, TurnWriter};
-use crate::formats::detect::detect;
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
 use crate::model::format::Format;
@@ -92,20 +91,17 @@ pub struct Followed {
     pub notes: Option<Vec<u8>>,
 }
 
-/// Takes in what is new in a transcript; `None` when there is nothing in it yet.
-///
-/// With `notes` of the last time it costs the new bytes, and otherwise an import. Several processes
-/// may follow one file at once: what the one took in, the other finds known.
+/// Takes in what is new in a transcript, of the format that `detect` says by how it begins; `None` when
+/// there is nothing in it yet.
 ///
 /// # Errors
-/// As of [`import`](super::transcript): `Conflict` when another process moved the branch meanwhile, and
-/// it can be tried again after [`Store::refresh`](turntree::store::Store::refresh). The store is then as
-/// it was.
-pub fn follow(
+/// As of an [import](super::transcript), and those of `detect`.
+pub(crate) fn follow(
     repo: &Repository,
     mut input: impl Read + Seek,
     notes: Option<&[u8]>,
     options: FollowOptions<'_>,
+    detect: fn(&[u8]) -> Result<&'static Format>,
 ) -> Result<Option<Followed>> {
     let (end, head) = whole_records(&mut input)?;
     if end == 0 {

@@ -33,8 +33,8 @@ use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use super::unread::Unread;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
-use crate::model::report::{BASE, ImportNote, ImportOptions, ImportReport, ImportedBranch};
+use crate::model::format::{Format, ImportOptions};
+use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
 use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";

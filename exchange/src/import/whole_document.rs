@@ -15,8 +15,8 @@ use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
 
 use super::redacted::redacted_document;
 use super::source::{pieces, sources_of, write_source};
-use crate::model::format::{Format, Whole, WholeDocument};
-use crate::model::report::{BASE, ImportOptions, ImportReport};
+use crate::model::format::{Format, ImportOptions, Whole, WholeDocument};
+use crate::model::report::{BASE, ImportReport};
 use crate::text::document::MAX_RECORD_BYTES;
 use crate::text::unpack::read_error;
 

@@ -9,10 +9,10 @@ use serde_json::Value;
 use turntree::context::Builder;
 use turntree::error::Result;
 use turntree::object::{ObjectSink, Time, Trigger};
-use turntree::repo::Repository;
+use turntree::repo::{Repository, Stamp};
 
 use super::event::{Event, Parser};
-use super::report::{ImportNote, ImportOptions, ImportReport};
+use super::report::{ImportNote, ImportReport};
 use super::view::MessageView;
 use crate::text::piece::{Piece, Pieces};
 use crate::text::shape::Shape;
@@ -85,6 +85,19 @@ pub type Whole = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<WholeDo
 
 /// Imports the histories in a file, each to a session or branch of its own.
 pub type Archive = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
+
+/// What to import, and as what.
+#[derive(Debug, Clone)]
+pub struct ImportOptions {
+    /// The format, when it is known; else it is detected from the content.
+    pub format: Option<&'static Format>,
+    /// The session it becomes, or continues.
+    pub session: String,
+    /// Who imports, and when. Records without a time get this one.
+    pub stamp: Stamp,
+    /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
+    pub switch: bool,
+}
 
 /// What a document is, beside its sections.
 #[derive(Debug, Clone, Default)]

@@ -1,25 +1,10 @@
-//! What an import is asked for, and what it answers.
+//! What an import answers.
 
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Stamp};
-
-use super::format::Format;
+use turntree::repo::BranchName;
 
 /// The entry of `meta` with the commit of the document that a transcript goes on from.
 pub(crate) const BASE: &str = "base";
-
-/// What to import, and as what.
-#[derive(Debug, Clone)]
-pub struct ImportOptions {
-    /// The format, when it is known; else it is detected from the content.
-    pub format: Option<&'static Format>,
-    /// The session it becomes, or continues.
-    pub session: String,
-    /// Who imports, and when. Records without a time get this one.
-    pub stamp: Stamp,
-    /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
-    pub switch: bool,
-}
 
 /// What an import did.
 #[derive(Debug, Clone, PartialEq, Eq)]

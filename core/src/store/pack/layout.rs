@@ -26,8 +26,8 @@ use super::index::slots_bytes;
 use super::{PackId, Tier};
 use crate::object::{Checksum, ID_BYTES, Kind};
 use crate::store::codec::plausible_block;
+use crate::store::id::StoreId;
 use crate::store::segment::{CHECKSUM_BYTES, Digest, Fields};
-use crate::store::superblock::StoreId;
 
 /// Bytes of the header; the ids follow.
 pub(super) const HEADER_BYTES: usize = 128;

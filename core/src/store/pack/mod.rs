@@ -27,6 +27,7 @@ mod cache;
 mod chunk;
 #[cfg(test)]
 mod damage;
+mod draft;
 #[cfg(test)]
 mod failing;
 mod frames;
@@ -51,6 +52,8 @@ use bytes::Bytes;
 use self::block::Block;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
+pub use self::draft::Item;
+pub(in crate::store) use self::draft::PackDraft;
 use self::frames::{Frames, Medium};
 use self::index::Ids;
 use self::layout::{
@@ -58,12 +61,10 @@ use self::layout::{
     TABLE_ENTRY_BYTES, decode_table, ids_checksum, table_checksum,
 };
 pub(in crate::store) use self::rebuild::Rebuilt;
-pub use self::writer::Item;
-pub(in crate::store) use self::writer::PackDraft;
 use super::codec::Effort;
+use super::id::{StoreId, hex};
 use super::io::IoFile;
-use super::segment::{Digest, hex};
-use super::superblock::StoreId;
+use super::segment::Digest;
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
+use super::draft::{Item, PackDraft, PackWritten};
 use super::index::Ids;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
     PackHeader, encode_table, frames_checksum, ids_checksum, stored_checksum, table_checksum,
 };
 use super::resemblance::Resemblance;
-use super::writer::{Item, PackDraft, PackWritten};
 use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::writer::PackWritten;
+use super::draft::PackWritten;
 use super::*;
 use crate::object::{Memory, ObjectSink, ObjectSource, verify};
 use crate::store::io::{Access, Io, RealIo};

@@ -8,54 +8,18 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::draft::{PackDraft, PackWritten};
 use super::index::Ids;
-use super::layout::{BlockInfo, BlockKind, MAX_OBJECTS, Salt};
+use super::layout::{BlockInfo, BlockKind, MAX_OBJECTS};
 use super::packer::Packer;
-use super::{BlockCache, Found, Gone, Pack, PackId, Tier};
+use super::{BlockCache, Found, Pack, PackId};
 use crate::error::{Error, Result};
-use crate::object::{Kind, ObjectId, ObjectSource, verify};
+use crate::object::{ObjectId, verify};
+use crate::store::id::hex;
 use crate::store::io::{Access, Io, IoFile};
-use crate::store::segment::hex;
-use crate::store::superblock::StoreId;
 
 /// Bytes of decoded blocks that are kept while reading back: bases, and parts.
 const CACHE_BYTES: usize = 16 << 20;
-
-/// An object that goes into a pack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
-    /// Its id.
-    pub id: ObjectId,
-    /// Its kind.
-    pub kind: Kind,
-    /// Objects of different lanes do not share a block.
-    pub lane: u32,
-}
-
-/// A pack to be.
-pub(in crate::store) struct PackDraft<'a> {
-    pub(in crate::store) store: StoreId,
-    /// Random bytes, different for every pack: nobody who supplies payloads may know them.
-    pub(in crate::store) salt: Salt,
-    pub(in crate::store) tier: Tier,
-    /// Each object once, in the order in which they are stored.
-    pub(in crate::store) items: &'a [Item],
-    /// Ids without content, which are not among the items.
-    pub(in crate::store) gone: &'a [(ObjectId, Kind, Gone)],
-    /// Has every item.
-    pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
-}
-
-/// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct PackWritten {
-    pub(in crate::store) id: PackId,
-    /// Bytes of the file.
-    pub(in crate::store) bytes: u64,
-    pub(in crate::store) objects: u32,
-    /// Bytes of the objects.
-    pub(in crate::store) raw_bytes: u64,
-}
 
 impl PackDraft<'_> {
     /// Writes the pack into the directory `packs`; when this returns it is durable under its name.

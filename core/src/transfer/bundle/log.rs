@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::operations::{BundledChange, BundledOperation, Held};
-use super::select::Wanted;
+use super::wanted::Wanted;
 use crate::error::Result;
 use crate::object::{ObjectId, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};

@@ -58,11 +58,13 @@ mod manifest;
 mod operations;
 mod select;
 mod unbundle;
+mod wanted;
 
 pub use check::{Bundle, Contents};
 pub use manifest::{BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId};
 pub use operations::{BundledChange, BundledOperation, Held};
-pub use select::{BundlePlan, Wanted, plan_bundle};
+pub use select::{BundlePlan, plan_bundle};
 pub use unbundle::{
     PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle, unbundle,
 };
+pub use wanted::Wanted;

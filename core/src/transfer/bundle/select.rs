@@ -8,6 +8,7 @@ use super::manifest::{
     BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
 use super::operations;
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
 use crate::repo::{BranchName, LogEntry, Repository, pin_name, tag_name};
@@ -15,17 +16,6 @@ use crate::store::{Gone, Outside, PackItem};
 
 /// Most tags that are followed to a commit.
 pub(super) const MAX_TAGS: usize = 16;
-
-/// What to put into a bundle.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// Every branch of a session.
-    Session(String),
-    /// One branch.
-    Branch(BranchName),
-    /// A commit, which becomes a branch `turn-<n>` of its session.
-    Commit(ObjectId),
-}
 
 /// What would be in a bundle. Nothing is written yet.
 #[derive(Debug, Clone)]

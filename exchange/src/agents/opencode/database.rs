@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 use turntree::error::{Error, ErrorKind, Result};
 
-use super::AGENT;
 use super::document::{Members, Parts};
-use crate::agents::find::{FoundSession, opencode_format};
+use super::{AGENT, opencode_format};
+use crate::agents::found::FoundSession;
 use crate::agents::name::session_name;
 use crate::text::sqlite::{Cell, Database, Image, Row, quoted};
 

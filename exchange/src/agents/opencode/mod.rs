@@ -27,7 +27,9 @@ use self::document::{DocumentReader, Parts};
 pub(super) use self::storage::{is_part_of_store, is_store, sessions as store_sessions};
 use turntree::error::Result;
 
-use super::find::FoundSession;
+use super::found::FoundSession;
+use crate::formats::named;
+use crate::model::format::Format;
 use crate::text::unpack::DATABASE_MAGIC;
 
 /// What the agent is called.
@@ -75,4 +77,9 @@ pub(super) fn document(
     };
     let reader: Box<dyn io::Read> = Box::new(DocumentReader::new(parts, failure.clone()));
     Ok(Some(Box::new(BufReader::new(reader))))
+}
+
+/// The format of what opencode stores.
+pub(super) fn opencode_format() -> Result<&'static Format> {
+    named(AGENT)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use turntree::error::{Error, ErrorKind, Result};
 
 use super::document::Parts;
-use crate::agents::find::FoundSession;
+use crate::agents::found::FoundSession;
 
 /// The databases that are open.
 #[derive(Debug, Default)]

@@ -12,9 +12,9 @@ use std::{fs, io};
 
 use turntree::error::{Error, Result};
 
-use super::AGENT;
 use super::document::{Members, Parts};
-use crate::agents::find::{FoundSession, modified, opencode_format};
+use super::{AGENT, opencode_format};
+use crate::agents::found::{FoundSession, modified};
 use crate::agents::name::session_name;
 
 /// Largest file that is read.

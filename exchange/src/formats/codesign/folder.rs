@@ -17,7 +17,8 @@ use super::session::{Chats, cut};
 use super::{COMMENTS, histories, read_store};
 use crate::formats::gather::StoredFile;
 use crate::model::event::{Event, Parser};
-use crate::model::report::{ImportOptions, ImportReport};
+use crate::model::format::ImportOptions;
+use crate::model::report::ImportReport;
 use crate::text::json::{self, text_at};
 
 const STORE: &str = "design-store.json";

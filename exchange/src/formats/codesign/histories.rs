@@ -33,7 +33,8 @@ use super::{
 use crate::formats::parts::import_notes;
 use crate::formats::write::quoted;
 use crate::import::source::{write_piece, write_source};
-use crate::model::report::{BASE, ImportNote, ImportOptions, ImportReport, ImportedBranch};
+use crate::model::format::ImportOptions;
+use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
 use crate::text::{json, lines};
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.

@@ -40,8 +40,8 @@ use bytes::Bytes;
 use turntree::error::Result;
 use turntree::repo::Repository;
 
-use crate::model::format::{Format, Silent};
-use crate::model::report::{ImportOptions, ImportReport};
+use crate::model::format::{Format, ImportOptions, Silent};
+use crate::model::report::ImportReport;
 use crate::text::document::{Document, Rules};
 use crate::text::piece::Pieces;
 use crate::text::shape::Shape;

@@ -24,7 +24,8 @@ use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::formats::gather::{FolderNote, StoredFile};
-use crate::model::report::{ImportOptions, ImportReport};
+use crate::model::format::ImportOptions;
+use crate::model::report::ImportReport;
 use crate::text::base64;
 use crate::text::json::Text;
 

@@ -24,7 +24,8 @@ use super::{CONTEXT_NAME, INTENT_NAME, MODE_NAME, SESSION};
 use crate::formats::gather::{FolderNote, StoredFile};
 use crate::import::source::sources_of;
 use crate::import::whole_document::Checked;
-use crate::model::report::{ImportOptions, ImportReport};
+use crate::model::format::ImportOptions;
+use crate::model::report::ImportReport;
 use crate::text::json::Text;
 
 const FOLDERS: [&str; 4] = ["context-snapshots", "session-data", "snapshots", "intent-snapshots"];

@@ -12,9 +12,9 @@ use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSource};
 
 use super::super::write::{Formatted, Json, quoted};
+use super::compat::Compat;
 use super::document::Version;
 use super::log::LogEvent;
-use super::reconstruct::Compat;
 use super::{
     EVENTS, MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD,
     META_SDK, META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, SDK_VERSION, SNAPSHOT, STATE,

@@ -13,9 +13,10 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::tree::MAX_KEY_BYTES;
 
 use super::super::write::quoted;
+use super::compat::Compat;
 use super::document::text_of;
 use super::log::{Effect, LogEvent, text};
-use super::reconstruct::{Compat, calls_of, metadata, with_first_message};
+use super::reconstruct::{calls_of, metadata, with_first_message};
 use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_SDK, META_TYPE, META_VERSION,
     READS, SCRATCHPAD, SDK_VERSION, STATE, decoded, stored_name,

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 use turntree::context::Role;
 
 use super::super::write::quoted;
+use super::compat::Compat;
 use super::document::kind_of;
-use super::reconstruct::Compat;
 use crate::model::view::MessageView;
 use crate::text::json::{Text, iso_time};
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `document` | a snapshot document, checked, with the place of everything wrong |
 //! | `sections` | a document becomes the sections of a context |
+//! | `compat` | whose rules count where SwarmSDK is wrong |
 //! | `log` | one event, and the message it stands for |
 //! | `reconstruct` | all events of a log become a document, without a store |
 //! | `follow` | events become turns of a branch, one after the other |
@@ -12,6 +13,7 @@
 //!
 //! What is kept where is a table in `docs/formats/swarmsdk.md`.
 
+mod compat;
 mod document;
 mod export;
 mod follow;
@@ -32,9 +34,10 @@ use crate::text::lines;
 use crate::text::piece::Pieces;
 use crate::text::shape::Shape;
 
+pub use compat::Compat;
 pub use document::Version as SnapshotVersion;
 pub use export::{SnapshotOptions, export_snapshot};
-pub use reconstruct::{Compat, Reconstruction, ReconstructionOptions, reconstruct};
+pub use reconstruct::{Reconstruction, ReconstructionOptions, reconstruct};
 pub use restore::{
     AgentPrompt, Configuration, RestoreResult, RestoreWarning, RestoredAgent, RestoredSwarm,
     restore_swarm,

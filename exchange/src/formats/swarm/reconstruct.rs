@@ -15,6 +15,7 @@ use turntree::error::{Error, Result};
 use turntree::object::Time;
 
 use super::super::write::{Formatted, Json, quoted};
+use super::compat::Compat;
 use super::document::{Pad, Snapshot, Version};
 use super::log::{Effect, LogEvent};
 use super::sections::{root_of, text_in};
@@ -26,20 +27,6 @@ use crate::text::piece::PieceKind;
 
 /// Most notes that are kept one by one.
 const MAX_NOTES: usize = 1000;
-
-/// Whose rules count where upstream is known to be wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Compat {
-    /// What is right.
-    #[default]
-    Sound,
-    /// What SwarmSDK 2.7.13 does: a result that is an object is shown as Ruby inspects it, and a
-    /// `LoadSkill` without arguments is an error.
-    Upstream,
-    /// What SwarmSDK 2.7.13 does with events whose names are no symbols: it sees none of their
-    /// fields.
-    StringKeys,
-}
 
 /// How to reconstruct.
 #[derive(Debug, Clone, Default)]

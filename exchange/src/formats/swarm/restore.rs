@@ -15,9 +15,9 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 
 use super::super::write::{Formatted, Json, quoted};
 use super::READS;
+use super::compat::Compat;
 use super::document::Version;
 use super::export::{AgentFacts, Recorded, context_state};
-use super::reconstruct::Compat;
 
 /// The agents of today. As JSON:
 ///

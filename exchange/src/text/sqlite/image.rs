@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, Metadata};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use turntree::error::{Error, ErrorKind, Result};
 
 use super::log::{HEADER_BYTES, Log};
+use super::source::Source;
 
 /// Steps of the machine that all queries may take together, at least, and more for each byte.
 const MIN_STEPS: u64 = 20_000_000;
@@ -25,53 +26,6 @@ const DATABASE_HEADER_BYTES: usize = 100;
 
 /// What begins a journal that is to be rolled back.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
-
-/// Where bytes are.
-#[derive(Debug)]
-pub(super) enum Source {
-    Bytes(Bytes),
-    File(File),
-}
-
-impl Source {
-    fn len(&self) -> io::Result<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
-            Self::File(file) => Ok(file.metadata()?.len()),
-        }
-    }
-
-    fn read_at(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Bytes(bytes) => {
-                let start = usize::try_from(at).unwrap_or(usize::MAX);
-                let rest = bytes.get(start..).unwrap_or_default();
-                let count = rest.len().min(buffer.len());
-                if let (Some(from), Some(to)) = (rest.get(..count), buffer.get_mut(..count)) {
-                    to.copy_from_slice(from);
-                }
-                Ok(count)
-            }
-            Self::File(file) => file.read_at(buffer, at),
-        }
-    }
-
-    /// Fills `buffer`; false when there is less.
-    pub(super) fn fill_at(&self, mut at: u64, mut buffer: &mut [u8]) -> io::Result<bool> {
-        while !buffer.is_empty() {
-            match self.read_at(at, buffer) {
-                Ok(0) => return Ok(false),
-                Ok(count) => {
-                    buffer = buffer.get_mut(count..).unwrap_or_default();
-                    at += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-}
 
 /// A database at one moment.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use std::io;
 
 use turntree::error::{Error, Result};
 
-use super::image::Source;
+use super::source::Source;
 
 const MAGIC: u32 = 0x377f_0682;
 const VERSION: u32 = 3_007_000;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `image` | the bytes: a file or what was read of one, with the log beside it |
 //! | `log` | what that log has committed |
+//! | `source` | bytes at any place, in memory or in a file |
 //! | `vfs` | how SQLite gets at the bytes, page by page |
 //!
 //! The bytes are hostile: views, triggers, virtual tables and computed columns are not run, and
@@ -11,6 +12,7 @@
 
 mod image;
 mod log;
+mod source;
 #[cfg(test)]
 mod tests;
 mod vfs;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::super::Tier;
+use super::super::draft::{Item, PackDraft};
 use super::super::index::Ids;
 use super::super::layout::{MAX_OBJECTS, encode_table, table_checksum};
 use super::super::packer::Packer;
-use super::super::writer::{Item, PackDraft};
 use super::read::BundleFile;
 use super::{
     Footer, MAX_FRONT_BYTES, MAX_OPERATIONS_BYTES, Outside, front_checksum, push_outside, salt,
@@ -14,8 +14,8 @@ use super::{
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::codec::compress_block;
+use crate::store::id::StoreId;
 use crate::store::io::IoFile;
-use crate::store::superblock::StoreId;
 
 /// A bundle to be.
 pub struct BundleDraft<'a> {

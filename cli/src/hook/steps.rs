@@ -1,0 +1,157 @@
+//! The steps of an event: turns from the transcript, files that no turn has, pins, sub-agents.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use turntree::Result;
+use turntree::context::{Builder, Context};
+use turntree::object::{ObjectId, Trigger};
+use turntree::repo::{BranchName, Snapshot};
+use turntree_exchange::Followed;
+use turntree_exchange::agents::hook::{Moment, ToolEvent};
+use turntree_exchange::agents::session_name;
+
+use super::turn::Turn;
+use super::{agents, pins, wait};
+use crate::live::{HOOK, is_head_of_hook};
+
+/// What became of an event.
+pub(super) struct Taken {
+    /// Where the branch of the session is.
+    pub(super) tip: Option<ObjectId>,
+    /// What came of the transcript, if there is one.
+    pub(super) followed: Option<Followed>,
+}
+
+impl Turn<'_> {
+    /// Does what is to be done.
+    pub(super) fn take(&self) -> Result<Option<Taken>> {
+        let Some(session) = self.session() else { return Ok(None) };
+        let (event, main) = (self.event, BranchName::main(&session)?);
+        self.wait_for_call(&main);
+        self.watch.doing("follow the transcript");
+        let followed = match &event.transcript {
+            Some(path) => self.follow_event(path, &session)?,
+            None => None,
+        };
+        let branch = followed.as_ref().map_or(main, |followed| followed.branch.clone());
+        let of_agent = event.main.as_deref();
+        self.watch.doing("look at the workspace");
+        // Files that no turn of the transcript has yet.
+        if of_agent.is_none() && (followed.is_none() || event.moment == Moment::Start) {
+            self.again(|| self.snapshot(&branch))?;
+        }
+        self.watch.doing("pin a snapshot");
+        match of_agent {
+            Some(main) => pins::pin(self, &BranchName::main(&session_name(main))?)?,
+            None => pins::pin(self, &branch)?,
+        }
+        if let Some(path) = event.transcript.as_deref().filter(|_| self.may_end_agents()) {
+            self.watch.doing("follow the sub-agents");
+            agents::catch_up(self, path)?;
+        }
+        self.watch.doing("go to the live session");
+        if of_agent.is_none() && matches!(event.moment, Moment::Start | Moment::Prompt) {
+            self.again(|| self.switch(&branch))?;
+        }
+        Ok(Some(Taken { tip: self.repo.tip(&branch), followed }))
+    }
+
+    /// The session: what an import of its transcript makes of it.
+    fn session(&self) -> Option<String> {
+        let event = self.event;
+        let named = event.session.as_deref().filter(|_| event.moment != Moment::AgentEnd);
+        let path = event.transcript.clone().or_else(|| Some(PathBuf::from(named?)))?;
+        Some(session_name(&path))
+    }
+
+    /// The call after which files may go along.
+    fn call(&self) -> Option<&str> {
+        let tool = self.event.tool.as_ref().filter(|_| self.event.moment == Moment::AfterTool);
+        let tool = tool.filter(|tool| self.files.is_capture() || !tool.files.is_empty());
+        tool.and_then(|tool| tool.call.as_deref())
+    }
+
+    /// Whether a sub-agent may have ended just before.
+    fn may_end_agents(&self) -> bool {
+        match self.event.moment {
+            Moment::Stop | Moment::End => true,
+            Moment::AfterTool => {
+                let is_agent = self.event.tool.as_ref().is_some_and(ToolEvent::runs_agent);
+                is_agent && self.event.main.is_none()
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits a moment for the record of the call, where files may go with it. A client without any
+    /// transcript is not waited for more than once.
+    fn wait_for_call(&self, main: &BranchName) {
+        let (Some(call), Some(path)) = (self.call(), &self.event.transcript) else { return };
+        let has_turn = || {
+            let tip = self.repo.tip(main).and_then(|tip| self.repo.commit(&tip).ok());
+            tip.is_some_and(|tip| tip.trigger == Trigger::Turn)
+        };
+        if path.is_file() || !has_turn() {
+            self.watch.doing("wait for the transcript");
+            wait::for_call(path, call);
+        }
+    }
+
+    /// Takes in what is new in the transcript of this event, with the files that go with it.
+    fn follow_event(&self, path: &Path, session: &str) -> Result<Option<Followed>> {
+        let repo = self.repo;
+        // Before anything is destroyed, the workspace is looked at for the pin.
+        let takes_files = self.settled.is_none()
+            && matches!(
+                self.event.moment,
+                Moment::AfterTool | Moment::BeforeCompaction | Moment::Stop
+            );
+        self.follow(path, session, self.call(), &mut |change, context, builder| match takes_files {
+            true => self.files.put(repo, change, context, builder),
+            false => Ok(BTreeMap::new()),
+        })
+    }
+
+    /// A snapshot of the workspace by itself, if it is another one than the branch has.
+    fn snapshot(&self, branch: &BranchName) -> Result<()> {
+        let mut change = self.repo.begin();
+        let tip = change.tip(branch);
+        let context = self.context(tip)?;
+        let mut builder = Builder::from(context.clone());
+        let metadata = self.files.put(self.repo, &mut change, &context, &mut builder)?;
+        let tree = builder.write(&mut change)?;
+        let is_known = match tip {
+            Some(tip) => self.repo.commit(&tip)?.tree == tree,
+            None => Context::open(&change, &tree)?.count(&change, "files")? == 0,
+        };
+        if !is_known {
+            let (message, trigger) = match self.event.moment {
+                Moment::Start => ("files when the session began", Trigger::Manual),
+                _ => ("files", Trigger::Turn),
+            };
+            let mut draft = Snapshot::new(tree, message, &self.stamp);
+            (draft.trigger, draft.metadata) = (trigger, metadata);
+            change.snapshot(branch, draft)?;
+            if self.repo.tip(&self.repo.shared_head()?).is_none() {
+                change.switch(branch);
+            }
+            change.finish(&self.stamp, HOOK)?;
+        }
+        self.files.keep(self.repo, &tree);
+        Ok(())
+    }
+
+    /// Points HEAD at the session of this event, if a hook had put it at another one: a person who went
+    /// somewhere stays there.
+    fn switch(&self, branch: &BranchName) -> Result<()> {
+        let repo = self.repo;
+        let is_there = repo.shared_head()?.session() == branch.session();
+        if is_there || repo.tip(branch).is_none() || !is_head_of_hook(repo)? {
+            return Ok(());
+        }
+        let mut change = repo.begin();
+        change.switch(branch);
+        change.finish(&self.stamp, HOOK).map(drop)
+    }
+}

@@ -1,0 +1,31 @@
+//! How a repair changes refs: as one operation, which says why.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Object, ObjectId};
+use crate::repo::Stamp;
+use crate::store::{OperationDraft, RefUpdate, Store};
+
+pub(super) fn commit(
+    store: &Store,
+    objects: Vec<(ObjectId, Object)>,
+    changes: Vec<RefUpdate>,
+    joins: Vec<ObjectId>,
+    reason: &str,
+    stamp: &Stamp,
+) -> Result<()> {
+    let draft = OperationDraft {
+        time_micros: stamp.time.micros,
+        actor: stamp.actor.clone(),
+        reason: reason.to_owned(),
+        changes,
+        undoes: None,
+        joins,
+    };
+    match store.commit(objects, &draft) {
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let message = "a ref was changed meanwhile: repair again";
+            Err(Error::new(ErrorKind::Conflict, message).with_source(error))
+        }
+        committed => committed.map(drop),
+    }
+}

@@ -1,0 +1,104 @@
+//! What a store, its sessions and their sections hold, in numbers.
+
+use std::collections::BTreeMap;
+
+use super::collection_plan::{Amount, PlannedFile};
+use crate::object::ObjectId;
+
+/// What a store holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Each session by name; only the one that was asked about, if one was.
+    pub sessions: Vec<SessionStats>,
+    /// The log of operations.
+    pub operations: Usage,
+    /// What no session has and something leads to: tags, pins, policies, objects of open changes.
+    pub other: Usage,
+    /// What the turns that policies let expire have alone: the next collection frees it.
+    pub expiring: Amount,
+    /// What nothing leads to, or lies in two files: the next collection frees it.
+    pub garbage: Amount,
+    /// Every file.
+    pub files: Vec<PlannedFile>,
+    /// The largest objects of these sessions, the largest first.
+    pub largest: Vec<LargeObject>,
+}
+
+/// What a session holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionStats {
+    /// Its name.
+    pub session: String,
+    /// Branches.
+    pub branches: u64,
+    /// Turns with content.
+    pub turns: u64,
+    /// Those of them that policies let expire with the next collection.
+    pub expiring: u64,
+    /// Turns whose content has gone.
+    pub elided: u64,
+    /// Pins that have not expired.
+    pub pins: u64,
+    /// When its oldest turn with content was made, in microseconds since the Unix epoch.
+    pub oldest_micros: Option<i64>,
+    /// Commits.
+    pub commits: Usage,
+    /// The nodes that hold contexts together.
+    pub contexts: Usage,
+    /// Each section by name.
+    pub sections: BTreeMap<String, Usage>,
+    /// What of all this other sessions have too. They do not count it again.
+    pub shared: Usage,
+    /// What a full copy of the context of every turn would take: bytes of all entries, without
+    /// markup around them, and without the section `source`, which holds conversations once more.
+    pub full_bytes: u64,
+    /// The same with a full copy after every message instead of every turn; those within a turn
+    /// are taken to grow evenly.
+    pub per_message_bytes: u64,
+}
+
+/// Objects, and what they take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Objects.
+    pub objects: u64,
+    /// Their own bytes.
+    pub raw_bytes: u64,
+    /// Their bytes on disk, those in directories and indexes included.
+    pub stored_bytes: u64,
+}
+
+/// An object that takes much.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LargeObject {
+    /// Its own bytes.
+    pub raw_bytes: u64,
+    /// Its bytes on disk.
+    pub stored_bytes: u64,
+    /// Its id.
+    pub id: ObjectId,
+    /// The session it is counted for.
+    pub session: String,
+    /// Its section, with its key if that is a map.
+    pub path: String,
+}
+
+impl Usage {
+    /// Adds one object, or those of another usage.
+    pub fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.raw_bytes += other.raw_bytes;
+        self.stored_bytes += other.stored_bytes;
+    }
+}
+
+impl SessionStats {
+    /// All that is counted for the session.
+    #[must_use]
+    pub fn total(&self) -> Usage {
+        let mut total = self.commits;
+        total.add(self.contexts);
+        self.sections.values().for_each(|section| total.add(*section));
+        total
+    }
+}

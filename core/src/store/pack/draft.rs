@@ -1,0 +1,42 @@
+//! A pack to be: what goes into it, and what came of it.
+
+use super::layout::Salt;
+use super::{Gone, PackId, Tier};
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::store::id::StoreId;
+
+/// An object that goes into a pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Objects of different lanes do not share a block.
+    pub lane: u32,
+}
+
+/// A pack to be.
+pub(in crate::store) struct PackDraft<'a> {
+    pub(in crate::store) store: StoreId,
+    /// Random bytes, different for every pack: nobody who supplies payloads may know them.
+    pub(in crate::store) salt: Salt,
+    pub(in crate::store) tier: Tier,
+    /// Each object once, in the order in which they are stored.
+    pub(in crate::store) items: &'a [Item],
+    /// Ids without content, which are not among the items.
+    pub(in crate::store) gone: &'a [(ObjectId, Kind, Gone)],
+    /// Has every item.
+    pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) struct PackWritten {
+    pub(in crate::store) id: PackId,
+    /// Bytes of the file.
+    pub(in crate::store) bytes: u64,
+    pub(in crate::store) objects: u32,
+    /// Bytes of the objects.
+    pub(in crate::store) raw_bytes: u64,
+}

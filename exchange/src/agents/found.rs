@@ -1,0 +1,31 @@
+//! A session of an agent that was found somewhere.
+
+use std::fs::Metadata;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use crate::model::format::Format;
+
+/// A session of an agent.
+#[derive(Debug, Clone)]
+pub struct FoundSession {
+    /// The agent: that of the place, or the format of a file that somebody named.
+    pub agent: String,
+    /// The file: of the files of opencode, the one that says what the session is.
+    pub path: PathBuf,
+    /// Which of the sessions in the file, when it is a database: its id there.
+    pub entry: Option<String>,
+    /// What it is.
+    pub format: &'static Format,
+    /// What it is called.
+    pub session: String,
+    /// Its bytes, in all its files, or in its rows.
+    pub bytes: u64,
+    /// When its file was written to last, as far as the system says, or the database.
+    pub modified: SystemTime,
+}
+
+/// When a file was written to last; long ago where nobody knows.
+pub(super) fn modified(is: &Metadata) -> SystemTime {
+    is.modified().unwrap_or(SystemTime::UNIX_EPOCH)
+}

@@ -59,39 +59,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod cache;
-mod codec;
-mod collect;
-mod commit;
-mod examine;
-mod holes;
-mod id;
-mod index;
-mod inventory;
+mod format;
 mod io;
-mod journal;
-mod lease;
-mod leftovers;
-mod load;
-mod manifest;
-mod many;
-mod mend;
-mod operations;
-mod orphan;
-mod ownership;
 mod pack;
-mod publish;
-mod quarantine;
-mod refs;
-mod remains;
-#[cfg(test)]
-mod salvaging;
-mod scan;
-mod seal;
-mod segment;
-mod superblock;
-mod untracked;
-mod view;
+mod read;
+mod repair;
+mod replace;
+mod write;
 
 use std::fmt;
 use std::io::ErrorKind as IoErrorKind;
@@ -101,29 +75,33 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use collect::{Arrived, Collection, Replaced, Replacement};
-pub use commit::{Check, MAX_COMMIT_BYTES};
-pub use examine::{Detached, Examination, Progress, Thoroughness};
-pub use holes::{HOLES_REF, Holes};
-pub use inventory::{Entry, Inventory, StoredFile};
+pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
-pub use lease::Lease;
-pub use mend::{Mending, Salvage, SalvageFate, SalvagedFile};
 pub use pack::{BundleDraft, BundleFile, BundleWritten, Gone, Item as PackItem, Outside, Tier};
-pub use refs::{
+pub use read::inventory::{Entry, Inventory, StoredFile};
+pub use read::lease::Lease;
+pub use read::refs::{
     Expected, MAX_JOINED, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate,
 };
-pub use superblock::FORMAT_VERSION;
+pub use repair::examine::{Detached, Examination, Progress, Thoroughness};
+pub use repair::known_losses::{HOLES_REF, Holes};
+pub use repair::mend::{Mending, Salvage, SalvageFate, SalvagedFile};
+pub use replace::collect::{Arrived, Collection, Replaced, Replacement};
+pub use write::commit::{Check, MAX_COMMIT_BYTES};
 
-use self::cache::Cache;
-use self::commit::Writer;
-use self::id::StoreId;
-use self::journal::Journal;
-use self::lease::Leases;
+use self::format::id::StoreId;
+use self::format::segment::Location;
+use self::format::superblock;
+use self::format::superblock::Superblock;
 use self::pack::BlockCache;
-use self::segment::Location;
-use self::superblock::Superblock;
-use self::view::View;
+use self::read::cache::Cache;
+use self::read::journal::Journal;
+use self::read::lease::Leases;
+use self::read::load;
+use self::read::view::View;
+use self::repair::{known_losses, remains};
+use self::write::commit::Writer;
+use self::write::untracked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
 
@@ -430,7 +408,7 @@ impl ObjectSource for Store {
         let findings = self.findings();
         match findings.iter().find(|finding| finding.kind == FindingKind::Damage) {
             Some(damage) => Error::corrupt(&damage.place, format_args!("{kind} {id}"), "damage"),
-            None => holes::explain(self, &self.refs(), (kind, id)),
+            None => known_losses::explain(self, &self.refs(), (kind, id)),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::layout::{
 use super::tests::{SALT, STORE, Sample, noise, open, sample};
 use super::*;
 use crate::object::verify;
-use crate::store::codec::{Effort, compress_block};
+use crate::store::format::codec::{Effort, compress_block};
 use crate::store::io::Identity;
 
 /// A file in memory.

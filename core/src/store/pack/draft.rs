@@ -3,7 +3,7 @@
 use super::layout::Salt;
 use super::{Gone, PackId, Tier};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::store::id::StoreId;
+use crate::store::format::id::StoreId;
 
 /// An object that goes into a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

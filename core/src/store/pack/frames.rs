@@ -8,18 +8,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::block::{Block, Entry, Form, parts};
-use super::bundle;
 use super::cache::BlockCache;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, MAX_BASES, Salt, frames_checksum,
     stored_checksum,
 };
-use super::{PackId, links};
+use super::{PackId, bundle, links};
 use crate::error::{Error, Result};
 use crate::object::{Kind, MAX_BLOB_BYTES, ObjectId};
-use crate::store::codec;
+use crate::store::format::codec;
+use crate::store::format::segment::Digest;
 use crate::store::io::ReadAt;
-use crate::store::segment::Digest;
 
 /// Where the frames lie.
 #[derive(Debug)]

@@ -12,7 +12,7 @@
 use bytes::Bytes;
 
 use crate::object::{ID_BYTES, IdPrefix, ObjectId};
-use crate::store::index::Filter;
+use crate::store::read::index::Filter;
 
 /// Ids by ordinal, and ordinals by id.
 #[derive(Debug)]

@@ -25,9 +25,9 @@ use std::sync::LazyLock;
 use super::index::slots_bytes;
 use super::{PackId, Tier};
 use crate::object::{Checksum, ID_BYTES, Kind};
-use crate::store::codec::plausible_block;
-use crate::store::id::StoreId;
-use crate::store::segment::{CHECKSUM_BYTES, Digest, Fields};
+use crate::store::format::codec::plausible_block;
+use crate::store::format::id::StoreId;
+use crate::store::format::segment::{CHECKSUM_BYTES, Digest, Fields};
 
 /// Bytes of the header; the ids follow.
 pub(super) const HEADER_BYTES: usize = 128;

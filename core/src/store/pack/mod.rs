@@ -61,10 +61,10 @@ use self::layout::{
     TABLE_ENTRY_BYTES, decode_table, ids_checksum, table_checksum,
 };
 pub(in crate::store) use self::rebuild::Rebuilt;
-use super::codec::Effort;
-use super::id::{StoreId, hex};
+use super::format::codec::Effort;
+use super::format::id::{StoreId, hex};
+use super::format::segment::Digest;
 use super::io::IoFile;
-use super::segment::Digest;
 use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};

@@ -20,9 +20,9 @@ use super::resemblance::Resemblance;
 use super::{BlockCache, PackId, Parameters, chunk, links};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, Kind, ObjectId};
-use crate::store::codec::{compress_block, decompress_block};
+use crate::store::format::codec::{compress_block, decompress_block};
+use crate::store::format::segment::Digest;
 use crate::store::io::IoFile;
-use crate::store::segment::Digest;
 
 /// An object of this size is a block of its own: then the next version of it, or the same image in
 /// another encoding, finds it as a base. On sessions with images a third less.

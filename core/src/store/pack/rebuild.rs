@@ -21,7 +21,7 @@ use super::layout::{
 use super::{BlockCache, Gone, Pack, PackId, PackIds, links, map, note};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
-use crate::store::id::StoreId;
+use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
 use crate::store::{Finding, FindingKind};
 

@@ -15,7 +15,7 @@ use super::packer::Packer;
 use super::{BlockCache, Found, Pack, PackId};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, verify};
-use crate::store::id::hex;
+use crate::store::format::id::hex;
 use crate::store::io::{Access, Io, IoFile};
 
 /// Bytes of decoded blocks that are kept while reading back: bases, and parts.

@@ -30,7 +30,7 @@ use super::Gone;
 use super::layout::{Salt, Totals, seal, unseal};
 use crate::error::Error;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
-use crate::store::segment::{Digest, Fields};
+use crate::store::format::segment::{Digest, Fields};
 
 /// Most bytes of the front.
 pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;

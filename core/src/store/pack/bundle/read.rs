@@ -14,7 +14,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
-use crate::store::codec::{decompress_block, plausible_block};
+use crate::store::format::codec::{decompress_block, plausible_block};
 use crate::store::io::ReadAt;
 
 /// Bytes of decoded blocks that are kept while reading: bases, and parts.

@@ -13,8 +13,8 @@ use super::{
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
-use crate::store::codec::compress_block;
-use crate::store::id::StoreId;
+use crate::store::format::codec::compress_block;
+use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
 
 /// A bundle to be.

@@ -1,0 +1,316 @@
+//! The superblock: what a store is, and the file whose lock orders ref changes.
+//!
+//! ```text
+//!  0        8      12     16     20      24        32          40         48        64       96
+//!  | magic  | ver  | hash | tree | zero  | compat  | ro-compat | incompat | store id | checksum |
+//! ```
+//!
+//! Specified in `format-spec/store.md`. Written once, by [`create`]; its existence is the existence
+//! of the store. Only one word in a block of its own behind it ever changes: the epoch, which
+//! changes whenever files are taken away. It tells whoever has the store open to look again, so it
+//! need not survive a crash.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::id::StoreId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::Checksum;
+use crate::store::SUPERBLOCK_FILE;
+use crate::store::io::{Access, Identity, Io, IoFile};
+use crate::store::repair::remains::check_not_lost;
+
+/// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
+pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The version this build writes, and the highest it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// A byte over 127, both line ends and an end-of-file: a transfer that damages bytes damages these.
+const MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
+const CONTEXT: &str = "turntree v1 superblock";
+const HASH_BLAKE3_256: u32 = 1;
+const TREE_PARAMETERS: u32 = 1;
+
+const AT_VERSION: usize = 8;
+const AT_HASH: usize = 12;
+const AT_TREE: usize = 16;
+const AT_READ_ONLY_FEATURES: usize = 32;
+const AT_INCOMPATIBLE_FEATURES: usize = 40;
+const AT_STORE_ID: usize = 48;
+const AT_CHECKSUM: usize = 64;
+const BYTES: usize = 96;
+
+/// Where the epoch lies: a torn write of it cannot reach the block of the superblock itself.
+const AT_EPOCH: u64 = 4096;
+
+/// An open superblock.
+#[derive(Debug)]
+pub(in crate::store) struct Superblock {
+    path: PathBuf,
+    file: Arc<dyn IoFile>,
+    threads: Mutex<()>,
+    identity: Identity,
+    /// The identity of the store.
+    pub(in crate::store) store: StoreId,
+    /// Feature bits that a writer would have to know and this build does not.
+    unknown_features: u64,
+}
+
+impl Superblock {
+    /// Reads the superblock in `dir`.
+    pub(in crate::store) fn open(io: &dyn Io, dir: &Path) -> Result<Self> {
+        let path = dir.join(SUPERBLOCK_FILE);
+        let file = match io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => {
+                check_not_lost(io, dir)?;
+                return Err(Error::not_found(format!("there is no store in {}", dir.display())));
+            }
+            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        };
+        let failed = |source| Error::io(format!("read {}", path.display()), source);
+        let mut bytes = [0; BYTES];
+        let read = file.read_at(&mut bytes, 0).map_err(failed)?;
+        let identity = file.identity().map_err(failed)?;
+        if read < BYTES {
+            let found = format_args!("{read}");
+            return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
+        }
+        let (store, unknown_features) = decode(&bytes).map_err(|e| e.at(path.display()))?;
+        Ok(Self { path, file, threads: Mutex::new(()), identity, store, unknown_features })
+    }
+
+    /// Fails unless this build knows every feature a writer must know.
+    pub(in crate::store) fn check_writable(&self) -> Result<()> {
+        match self.unknown_features {
+            0 => Ok(()),
+            bits => Err(unsupported(&self.path, "may only be read: it has features", bits)),
+        }
+    }
+
+    /// The epoch: it changes when files are taken away, and is odd in the middle of that. What it was
+    /// when the files of a store were opened, it must still be when something is built on them.
+    pub(in crate::store) fn epoch(&self) -> Result<u64> {
+        let mut word = [0; 8];
+        let read = self.file.read_at(&mut word, AT_EPOCH);
+        let read = read.map_err(|e| Error::io(format!("read {}", self.path.display()), e))?;
+        Ok(if read == word.len() { u64::from_le_bytes(word) } else { 0 })
+    }
+
+    /// Announces that files are about to be taken away: the epoch is odd until
+    /// [`Superblock::end_change`]. Only under the ref lock.
+    pub(in crate::store) fn begin_change(&self, io: &dyn Io) -> Result<()> {
+        self.set_epoch(io, (self.epoch()? | 1).wrapping_add(2))
+    }
+
+    /// Announces that the change was made, or given up.
+    pub(in crate::store) fn end_change(&self, io: &dyn Io) -> Result<()> {
+        self.set_epoch(io, self.epoch()?.wrapping_add(1))
+    }
+
+    fn set_epoch(&self, io: &dyn Io, epoch: u64) -> Result<()> {
+        let failed = |source| Error::io(format!("write {}", self.path.display()), source);
+        let file = io.open(&self.path, Access::Write).map_err(failed)?;
+        file.write_at(&epoch.to_le_bytes(), AT_EPOCH).map_err(failed)
+    }
+
+    /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.
+    pub(in crate::store) fn lock(&self, io: &dyn Io, timeout: Duration) -> Result<RefLock<'_>> {
+        let failed = |source| Error::io(format!("lock {}", self.path.display()), source);
+        // The lock of a file excludes other handles; this one excludes other threads.
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.file.lock(timeout).map_err(failed)? {
+            let path = self.path.display();
+            let message = format!("{path}: another process kept the lock for {timeout:?}");
+            return Err(Error::new(ErrorKind::Locked, message));
+        }
+        let lock = RefLock { file: &*self.file, _threads: threads };
+        // Somebody may have deleted or replaced the file: then others lock another one, and this
+        // lock excludes nobody.
+        match io.identity(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(lock),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => Err(Error::not_found(format!(
+                "{} was removed or replaced since it was opened",
+                self.path.display()
+            ))),
+        }
+    }
+}
+
+/// The lock that orders ref changes, while it is held.
+#[derive(Debug)]
+pub(in crate::store) struct RefLock<'a> {
+    file: &'a dyn IoFile,
+    _threads: MutexGuard<'a, ()>,
+}
+
+impl Drop for RefLock<'_> {
+    fn drop(&mut self) {
+        // An unlock that fails leaves the lock to the end of the process; others report `Locked`.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Makes the superblock of a new store, durable, as the last step of making the store.
+pub(in crate::store) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
+    let path = dir.join(SUPERBLOCK_FILE);
+    let temporary = dir.join(format!("{SUPERBLOCK_FILE}-{store}.tmp"));
+    let failed = |source| Error::io(format!("create {}", path.display()), source);
+    match io.remove(&temporary) {
+        Err(source) if source.kind() != IoErrorKind::NotFound => return Err(failed(source)),
+        _ => {}
+    }
+    let file = io.create(&temporary).map_err(failed)?;
+    file.write_at(&encode(store), 0).map_err(failed)?;
+    file.sync_data().map_err(failed)?;
+    if let Err(source) = io.publish(&temporary, &path) {
+        // What is left would only puzzle people; the first error is the one to report.
+        let _ = io.remove(&temporary);
+        return Err(match source.kind() {
+            IoErrorKind::AlreadyExists => {
+                Error::invalid(format!("there is a store in {} already", dir.display()))
+            }
+            _ => failed(source),
+        });
+    }
+    io.sync_dir(dir).map_err(failed)
+}
+
+fn encode(store: StoreId) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    for word in [FORMAT_VERSION, HASH_BLAKE3_256, TREE_PARAMETERS, 0] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0; 24]);
+    bytes.extend_from_slice(&store.0);
+    let checksum = Checksum::new(CONTEXT).update(&bytes).finish();
+    bytes.extend_from_slice(&checksum);
+    bytes
+}
+
+/// The store's id, and the read-only feature bits that are set; this build knows none.
+fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
+    if !bytes.starts_with(&MAGIC) {
+        return Err(Error::corrupt("byte 0", "the magic of a superblock", "other bytes"));
+    }
+    let version = word::<4>(bytes, AT_VERSION).map(u32::from_le_bytes);
+    if version.is_some_and(|version| version > FORMAT_VERSION) {
+        let message = format!("format version {version:?} is newer than {FORMAT_VERSION}");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let (content, checksum) = bytes.split_at(AT_CHECKSUM);
+    if Checksum::new(CONTEXT).update(content).finish() != *checksum {
+        return Err(Error::corrupt("byte 64", "the checksum of the superblock", "another one"));
+    }
+    for (at, known, what) in [
+        (AT_VERSION, FORMAT_VERSION, "format version"),
+        (AT_HASH, HASH_BLAKE3_256, "hash algorithm"),
+        (AT_TREE, TREE_PARAMETERS, "tree parameters"),
+    ] {
+        let found = word(bytes, at).map_or(0, u32::from_le_bytes);
+        if found != known {
+            let message = format!("{what} {found} are not known to this build, which has {known}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+    }
+    let incompatible = word(bytes, AT_INCOMPATIBLE_FEATURES).map_or(0, u64::from_le_bytes);
+    if incompatible != 0 {
+        return Err(unsupported(
+            Path::new(SUPERBLOCK_FILE),
+            "cannot be read: it has",
+            incompatible,
+        ));
+    }
+    let read_only = word(bytes, AT_READ_ONLY_FEATURES).map_or(0, u64::from_le_bytes);
+    Ok((StoreId(word(bytes, AT_STORE_ID).unwrap_or_default()), read_only))
+}
+
+fn word<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+fn unsupported(path: &Path, what: &str, bits: u64) -> Error {
+    let message = format!("{} {what} features {bits:#x} unknown to this build", path.display());
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::io::RealIo;
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    fn opened(dir: &Path) -> Superblock {
+        Superblock::open(&RealIo, dir).unwrap()
+    }
+
+    fn lock_error(superblock: &Superblock) -> ErrorKind {
+        superblock.lock(&RealIo, Duration::ZERO).unwrap_err().kind()
+    }
+
+    #[test]
+    fn only_one_handle_has_the_lock_and_none_once_the_file_was_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        create(&RealIo, dir, STORE).unwrap();
+        let (first, second) = (opened(dir), opened(dir));
+        let held = first.lock(&RealIo, Duration::ZERO).unwrap();
+        assert_eq!(lock_error(&second), ErrorKind::Locked);
+        drop(held);
+        drop(second.lock(&RealIo, Duration::ZERO).unwrap());
+
+        RealIo.remove(&dir.join(SUPERBLOCK_FILE)).unwrap();
+        assert_eq!(lock_error(&first), ErrorKind::NotFound, "removed");
+        create(&RealIo, dir, STORE).unwrap();
+        assert_eq!(lock_error(&first), ErrorKind::NotFound, "replaced");
+        drop(opened(dir).lock(&RealIo, Duration::ZERO).unwrap());
+    }
+
+    #[test]
+    fn the_epoch_is_odd_in_a_change_and_another_one_after_each() {
+        let folder = tempfile::tempdir().unwrap();
+        create(&RealIo, folder.path(), STORE).unwrap();
+        let (superblock, reader) = (opened(folder.path()), opened(folder.path()));
+        assert_eq!(reader.epoch().unwrap(), 0);
+        let mut seen = vec![0];
+        for change in 0..4 {
+            superblock.begin_change(&RealIo).unwrap();
+            seen.push(reader.epoch().unwrap());
+            assert_eq!(seen.last().unwrap() % 2, 1, "in a change");
+            // Whoever makes the second one dies in it.
+            if change != 1 {
+                superblock.end_change(&RealIo).unwrap();
+                seen.push(reader.epoch().unwrap());
+                assert_eq!(seen.last().unwrap() % 2, 0, "after a change");
+            }
+        }
+        let different: std::collections::HashSet<u64> = seen.iter().copied().collect();
+        assert_eq!(different.len(), seen.len(), "{seen:?}");
+        assert_eq!(
+            decode(
+                &std::fs::read(folder.path().join(SUPERBLOCK_FILE)).unwrap()[..BYTES]
+                    .try_into()
+                    .unwrap()
+            )
+            .unwrap(),
+            (STORE, 0)
+        );
+    }
+
+    #[test]
+    fn a_superblock_round_trips_and_every_flipped_bit_is_noticed() {
+        let store = StoreId([7; 16]);
+        let bytes: [u8; BYTES] = encode(store).try_into().unwrap();
+        assert_eq!(decode(&bytes).unwrap(), (store, 0));
+        for bit in 0..BYTES * 8 {
+            let mut damaged = bytes;
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&damaged).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading many objects at once: front to back, on all processors.
+//!
+//! A context is thousands of small objects, and most of the work is to decompress and verify them.
+//! They are read in the order in which they lie, so that the disk is read in one direction.
+
+use bytes::Bytes;
+use rayon::prelude::*;
+
+use super::view::{Place, Stretch};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
+use crate::store::{Store, read};
+
+/// Fewer objects than this are not worth waking another thread for.
+const OBJECTS_FOR_THREADS: usize = 64;
+
+/// An object to read: its position among those asked for, its id, and where it lies.
+type Missing = (usize, ObjectId, Place);
+
+impl Store {
+    /// The bytes of the objects `ids`, which must be there and be of `kind`, in the order of `ids`.
+    pub(in crate::store) fn read_many(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
+        let mut all = vec![Bytes::new(); ids.len()];
+        let mut missing: Vec<Missing> = Vec::new();
+        for (at, (id, slot)) in ids.iter().zip(&mut all).enumerate() {
+            match self.cache.find(id) {
+                Some(object) => *slot = of_kind(kind, id, object)?,
+                None => {
+                    let place = read(&self.view).place(id);
+                    let absent = || self.missing(kind, id);
+                    missing.push((at, *id, place.ok_or_else(absent)?));
+                }
+            }
+        }
+        missing.sort_unstable_by_key(|(_, _, place)| place.position());
+        let units = missing.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit());
+        // Where something is damaged there may be other copies.
+        let read =
+            |unit: &[Missing]| self.read_unit(kind, unit).or_else(|_| self.read_each(kind, unit));
+        let found: Vec<Vec<(usize, Bytes)>> = if missing.len() <= OBJECTS_FOR_THREADS {
+            units.map(read).collect::<Result<_>>()?
+        } else {
+            let units: Vec<&[Missing]> = units.collect();
+            units.into_par_iter().map(read).collect::<Result<_>>()?
+        };
+        for (at, bytes) in found.into_iter().flatten() {
+            if let Some(slot) = all.get_mut(at) {
+                *slot = bytes;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Reads the objects `ids` and gives each to `visit` with its position in `ids`, or why it cannot be
+    /// read: in the order in which they lie, on all processors, from whichever thread reads it. What
+    /// is read is not kept, so memory holds what the threads are at.
+    pub fn visit(&self, ids: &[ObjectId], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
+        let mut found: Vec<Missing> = Vec::with_capacity(ids.len());
+        for (at, id) in ids.iter().enumerate() {
+            let place = read(&self.view).place(id);
+            match place {
+                Some(place) => found.push((at, *id, place)),
+                None => {
+                    let absent =
+                        |object: Option<Object>| object.ok_or_else(|| self.missing(Kind::Blob, id));
+                    visit(at, self.read(id).and_then(absent));
+                }
+            }
+        }
+        found.sort_unstable_by_key(|(_, _, place)| place.position());
+        let units: Vec<&[Missing]> =
+            found.chunk_by(|(_, _, a), (_, _, b)| a.unit() == b.unit()).collect();
+        units.into_par_iter().for_each(|unit| self.visit_unit(unit, visit));
+    }
+
+    /// Objects that lie together, each as well as it can be read.
+    fn visit_unit(&self, unit: &[Missing], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
+        // Held while its objects are read, so that no other thread takes its room in the cache.
+        let block = match unit.first() {
+            Some((_, _, Place::Packed(pack, _, first))) => {
+                pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks).ok()
+            }
+            _ => None,
+        };
+        let stretch = Stretch::read(unit.iter().map(|(_, _, place)| place));
+        for (at, id, place) in unit {
+            let object = match (&block, place) {
+                (Some(block), Place::Packed(pack, kind, ordinal)) => {
+                    block.read(*ordinal, &self.blocks).and_then(|bytes| {
+                        verify(*kind, &bytes, id).map_err(|e| e.at(pack.place(*ordinal)))?;
+                        Ok(Object { kind: *kind, bytes })
+                    })
+                }
+                _ => place.read_from(stretch.as_ref(), id, &self.blocks),
+            };
+            // There may be another copy.
+            visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
+        }
+    }
+
+    /// Objects that lie together. Those of a block share one piece of memory: the block itself, if they
+    /// are most of it.
+    fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+        let Some((_, _, Place::Packed(pack, _, first))) = unit.first() else {
+            return unit.iter().map(|missing| self.read_missing(kind, missing)).collect();
+        };
+        let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
+        let mut read = Vec::with_capacity(unit.len());
+        for (at, id, place) in unit {
+            let Place::Packed(_, found, ordinal) = place else { continue };
+            let bytes = block.read(*ordinal, &self.blocks)?;
+            verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
+            let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;
+            read.push((*at, *id, bytes));
+        }
+        let len = read.iter().map(|(_, _, bytes)| bytes.len()).sum();
+        if len < block.raw_bytes() / 2 {
+            move_together(&mut read, len);
+        }
+        let keep = |(at, id, bytes): (usize, ObjectId, Bytes)| {
+            self.cache.insert(id, Object { kind, bytes: bytes.clone() });
+            (at, bytes)
+        };
+        Ok(read.into_iter().map(keep).collect())
+    }
+
+    fn read_each(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
+        unit.iter().map(|(at, id, _)| Ok((*at, self.read_as(kind, id)?))).collect()
+    }
+
+    fn read_missing(&self, kind: Kind, (at, id, place): &Missing) -> Result<(usize, Bytes)> {
+        let object = place.read(id, &self.blocks)?;
+        self.cache.insert(*id, object.clone());
+        Ok((*at, of_kind(kind, id, object)?))
+    }
+}
+
+/// Gives objects of `len` bytes altogether a piece of memory of their own, so that they do not keep
+/// a block alive of which they are little.
+fn move_together(objects: &mut [(usize, ObjectId, Bytes)], len: usize) {
+    let mut together = Vec::with_capacity(len);
+    for (_, _, bytes) in &*objects {
+        together.extend_from_slice(bytes);
+    }
+    let mut rest = Bytes::from(together);
+    for (_, _, bytes) in objects {
+        *bytes = rest.split_to(bytes.len());
+    }
+}
+
+fn of_kind(kind: Kind, id: &ObjectId, object: Object) -> Result<Bytes> {
+    match object.kind == kind {
+        true => Ok(object.bytes),
+        false => Err(Error::corrupt(id, kind, object.kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::ErrorKind;
+    use crate::object::ObjectSource;
+    use crate::store::{NewStore, OpenOptions, RealIo};
+
+    #[test]
+    fn many_are_read_as_each_alone_in_the_order_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("store");
+        Store::create(&RealIo, &dir, &NewStore { id: [1; 16] }).unwrap();
+        let open = |seed| Store::open(Arc::new(RealIo), &dir, OpenOptions::new([seed; 16]));
+        let objects = (0..500_u32).map(|n| {
+            let bytes = Bytes::from(format!("{n} ").repeat(100));
+            (ObjectId::of(Kind::Blob, &bytes), Object { kind: Kind::Blob, bytes })
+        });
+        let objects: Vec<_> = objects.collect();
+        open(2).unwrap().append(objects.clone()).unwrap();
+
+        let store = open(3).unwrap();
+        let mut ids: Vec<_> = objects.iter().rev().map(|(id, _)| *id).collect();
+        ids.extend_from_within(..7);
+        for cached in [false, true] {
+            let all = store.read_all(Kind::Blob, &ids).unwrap();
+            for (id, bytes) in ids.iter().zip(all) {
+                assert_eq!(store.read_as(Kind::Blob, id).unwrap(), bytes, "cached: {cached}");
+            }
+        }
+        // Of all of them stretches are read at once, and of few each alone.
+        for step in [1, 90] {
+            let asked: Vec<ObjectId> = ids.iter().step_by(step).copied().collect();
+            let visited = Mutex::new(BTreeMap::new());
+            store.visit(&asked, &|at, object| {
+                visited.lock().unwrap().insert(at, object.unwrap().bytes);
+            });
+            let visited = visited.into_inner().unwrap();
+            assert_eq!(visited.len(), asked.len());
+            for (at, bytes) in visited {
+                assert_eq!(store.read_as(Kind::Blob, &asked[at]).unwrap(), bytes);
+            }
+        }
+        ids.push(ObjectId::of(Kind::Blob, b"absent"));
+        let error = |kind| store.read_all(kind, &ids).unwrap_err().kind();
+        assert_eq!(error(Kind::Blob), ErrorKind::NotFound);
+        assert_eq!(error(Kind::Node), ErrorKind::Corrupt);
+    }
+}

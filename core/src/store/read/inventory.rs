@@ -1,0 +1,284 @@
+//! An inventory: every object of a store at one moment, numbered, for maintenance.
+//!
+//! A position is a number from 0 to [`Inventory::positions`], so what is known about objects fits
+//! into bit maps. An object that lies in several files has several positions; [`Inventory::find`]
+//! gives the one that is read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::index::Sealed;
+use super::refs::RefTable;
+use super::view::{Files, Place};
+use crate::error::{Error, Result};
+use crate::object::{Kind, Object, ObjectId, ObjectSource};
+use crate::store::format::id::SegmentId;
+use crate::store::format::segment::{ENTRY_BYTES, Location, Stored};
+use crate::store::pack::{Found as InPack, Gone, Tier};
+use crate::store::repair::known_losses;
+use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
+
+/// Every object of a store at one moment; does not change under the caller.
+#[derive(Debug)]
+pub struct Inventory<'s> {
+    store: &'s Store,
+    refs: Arc<RefTable>,
+    files: Arc<Files>,
+    active: Vec<(ObjectId, Location)>,
+    active_positions: HashMap<ObjectId, usize>,
+    stored: Vec<StoredFile>,
+}
+
+/// A file of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// Its path in the store.
+    pub name: String,
+    /// How its objects are stored; `None` for a segment of the journal.
+    pub tier: Option<Tier>,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Whether it may be replaced: nobody appends to it, and no open transaction relies on it.
+    pub replaceable: bool,
+    /// The position of its first object.
+    pub first: usize,
+    /// How many positions it has.
+    pub objects: usize,
+}
+
+/// What an inventory knows of an object without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its bytes in the file; in a pack, its share of the block.
+    pub stored_bytes: u64,
+    /// The number of its file in [`Inventory::files`].
+    pub file: usize,
+}
+
+/// The files of an inventory in the making.
+pub(in crate::store) struct Found {
+    pub(in crate::store) files: Arc<Files>,
+    pub(in crate::store) refs: Arc<RefTable>,
+    /// Objects in segments that are not sealed.
+    pub(in crate::store) active: HashMap<ObjectId, Location>,
+    /// Those segments: their name, their bytes, and whether they may be replaced.
+    pub(in crate::store) segments: Vec<(SegmentId, u64, bool)>,
+    /// Which sealed segments may be replaced, in order.
+    pub(in crate::store) sealed_replaceable: Vec<bool>,
+}
+
+impl<'s> Inventory<'s> {
+    pub(in crate::store) fn new(store: &'s Store, found: Found) -> Self {
+        let Found { files, refs, active, segments, sealed_replaceable } = found;
+        let ranks: HashMap<SegmentId, usize> =
+            (0..).zip(&segments).map(|(at, (id, ..))| (*id, at)).collect();
+        let ranked =
+            active.into_iter().filter_map(|(id, at)| Some((*ranks.get(&at.segment.id)?, id, at)));
+        let mut ranked: Vec<_> = ranked.collect();
+        ranked.sort_unstable_by_key(|(rank, _, at)| (*rank, at.stored.offset));
+        let active: Vec<_> = ranked.into_iter().map(|(_, id, at)| (id, at)).collect();
+        let mut stored = Vec::new();
+        let mut first = 0;
+        let mut add = |name: String, tier, bytes, replaceable, objects: usize| {
+            stored.push(StoredFile { name, tier, bytes, replaceable, first, objects });
+            first += objects;
+        };
+        for (id, bytes, replaceable) in &segments {
+            let objects = active.iter().filter(|(_, at)| at.segment.id == *id).count();
+            let name = format!("{JOURNAL_DIR}/{}", id.file_name());
+            add(name, None, *bytes, *replaceable, objects);
+        }
+        for (sealed, replaceable) in files.sealed.iter().zip(sealed_replaceable) {
+            let name = format!("{JOURNAL_DIR}/{}", sealed.segment().id.file_name());
+            add(name, None, sealed.file_bytes(), replaceable, sealed.len());
+        }
+        for pack in &files.packs {
+            let name = format!("{PACKS_DIR}/{}", pack.id().file_name());
+            add(name, Some(pack.tier()), pack.file_bytes(), true, pack.len() as usize);
+        }
+        let active_positions = active.iter().enumerate().map(|(at, (id, _))| (*id, at)).collect();
+        Self { store, refs, files, active, active_positions, stored }
+    }
+
+    /// One more than the highest position.
+    #[must_use]
+    pub fn positions(&self) -> usize {
+        self.stored.last().map_or(0, |file| file.first + file.objects)
+    }
+
+    /// The files, in order of their positions.
+    #[must_use]
+    pub fn files(&self) -> &[StoredFile] {
+        &self.stored
+    }
+
+    /// The refs at that moment.
+    #[must_use]
+    pub fn refs(&self) -> &RefTable {
+        &self.refs
+    }
+
+    /// The position of an object, where it is read from.
+    #[must_use]
+    pub fn find(&self, id: &ObjectId) -> Option<usize> {
+        if let Some(at) = self.active_positions.get(id) {
+            return Some(*at);
+        }
+        let files = self.files.sealed.len();
+        let sealed = self.stored.get(self.segments()..)?;
+        let found = self.files.sealed.iter().zip(sealed).rev();
+        let found =
+            found.filter_map(|(sealed, file)| Some(file.first + sealed.position(id)?)).next();
+        found.or_else(|| {
+            let packs = sealed.get(files..)?;
+            let mut packs = self.files.packs.iter().zip(packs).rev();
+            match packs.find_map(|(pack, file)| Some((file, pack.find(id)?)))? {
+                (file, InPack::Object { ordinal, .. }) => Some(file.first + ordinal as usize),
+                (_, InPack::Gone(..)) => None,
+            }
+        })
+    }
+
+    /// The number of the file that has a position.
+    #[must_use]
+    pub fn file_of(&self, position: usize) -> Option<usize> {
+        let number = self.stored.partition_point(|file| file.first + file.objects <= position);
+        (number < self.stored.len()).then_some(number)
+    }
+
+    /// What lies at a position.
+    #[must_use]
+    pub fn entry(&self, position: usize) -> Option<Entry> {
+        let number = self.file_of(position)?;
+        let at = position - self.stored.get(number)?.first;
+        let (id, kind, stored_bytes) = match number.checked_sub(self.segments()) {
+            None => {
+                let (id, location) = self.active.get(position)?;
+                (*id, location.stored.kind, location.stored.stored_bytes.into())
+            }
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let (id, stored) = self.files.sealed.get(sealed)?.entry(at)?;
+                (id, stored.kind, stored.stored_bytes.into())
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len())?;
+                let ordinal = u32::try_from(at).ok()?;
+                (
+                    pack.id_at(ordinal)?,
+                    pack.kind_at(ordinal)?,
+                    pack.stored_share(ordinal, &self.store.blocks).unwrap_or(0),
+                )
+            }
+        };
+        Some(Entry { id, kind, stored_bytes, file: number })
+    }
+
+    /// The bytes of the object at a position, and those it takes on disk with its place in a directory
+    /// or index. In a pack it costs decoding its block, once for objects that are asked about in order.
+    ///
+    /// # Errors
+    /// `Corrupt` when the block does not verify.
+    pub fn sizes(&self, position: usize) -> Result<Option<(u32, u64)>> {
+        let Some(number) = self.file_of(position) else { return Ok(None) };
+        let Some(file) = self.stored.get(number) else { return Ok(None) };
+        let at = position - file.first;
+        let stored = match number.checked_sub(self.segments()) {
+            None => self.active.get(position).map(|(_, location)| location.stored),
+            Some(sealed) if sealed < self.files.sealed.len() => {
+                let sealed = self.files.sealed.get(sealed);
+                sealed.and_then(|sealed| sealed.entry(at)).map(|(_, stored)| stored)
+            }
+            Some(other) => {
+                let pack = self.files.packs.get(other - self.files.sealed.len());
+                let found = pack.zip(u32::try_from(at).ok());
+                return found.map(|(pack, at)| pack.sizes(at, &self.store.blocks)).transpose();
+            }
+        };
+        let with_entry = |stored: Stored| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
+        Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
+    }
+
+    /// The ids that a file answers for without having the object, and why: what a pack carries on.
+    pub fn gone_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+        let pack = file.checked_sub(self.segments() + self.files.sealed.len());
+        let pack = pack.and_then(|at| self.files.packs.get(at));
+        pack.into_iter().flat_map(|pack| pack.gone())
+    }
+
+    /// The object `id` from any copy that verifies, `None` when there is none at all.
+    ///
+    /// # Errors
+    /// What is wrong with the copy that is read first, when no other verifies.
+    pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
+        let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
+        let active = active.map(|(_, location)| Place::Active(location.clone()));
+        let mut failed = None;
+        for place in active.into_iter().chain(self.files.places(id)) {
+            match place.read(id, &self.store.blocks) {
+                Ok(object) => return Ok(Some(object)),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    #[must_use]
+    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        self.files.gone(id)
+    }
+
+    /// The index of a sealed segment.
+    pub(in crate::store) fn sealed(&self, id: SegmentId) -> Option<Arc<Sealed>> {
+        self.files.sealed.iter().find(|sealed| sealed.segment().id == id).cloned()
+    }
+
+    /// Every operation in every file, those that never took effect included; one in two files twice.
+    pub fn operations(&self) -> impl Iterator<Item = ObjectId> {
+        let active = self.active.iter().filter(|(_, at)| at.stored.kind == Kind::Operation);
+        active.map(|(id, _)| *id).chain(self.listed_operations())
+    }
+
+    /// Those in files that the manifest lists.
+    pub(in crate::store) fn listed_operations(&self) -> impl Iterator<Item = ObjectId> {
+        let sealed = self.files.sealed.iter().flat_map(|sealed| {
+            let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
+            entries.filter(|(_, stored)| stored.kind == Kind::Operation).map(|(id, _)| id)
+        });
+        let packed = self.files.packs.iter().flat_map(|pack| pack.of_kind(Kind::Operation));
+        sealed.chain(packed.map(|(_, id)| id))
+    }
+
+    /// Number of segments that are not sealed.
+    fn segments(&self) -> usize {
+        self.stored.len() - self.files.sealed.len() - self.files.packs.len()
+    }
+
+    fn place(&self, id: &ObjectId) -> Option<Place> {
+        match self.active_positions.get(id).and_then(|at| self.active.get(*at)) {
+            Some((_, location)) => Some(Place::Active(location.clone())),
+            None => self.files.place(id),
+        }
+    }
+}
+
+impl ObjectSource for Inventory<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+        match self.place(id) {
+            Some(place) => place.read(id, &self.store.blocks).map(Some),
+            None => self.files.gone(id).map_or(Ok(None), |why| Err(gone_error(id, why))),
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.find(id).is_some())
+    }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        known_losses::explain(self, &self.refs, (kind, id))
+    }
+}

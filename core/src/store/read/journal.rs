@@ -1,0 +1,378 @@
+//! The active segments of a store, and catching up with what others append to them.
+//!
+//! Operations arrive in no order, since each process writes to its own segment. They form a chain:
+//! one is applied to the refs when its parent is the newest applied one, and waits until then.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+
+use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
+use super::view::View;
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{ObjectId, Operation};
+use crate::store::format::id::SegmentId;
+use crate::store::format::segment::SegmentFile;
+use crate::store::format::superblock::{LOCK_TIMEOUT, Superblock};
+use crate::store::io::{Access, Io};
+use crate::store::pack::BlockCache;
+use crate::store::{Finding, FindingKind, write};
+
+/// Unpacked blocks that are kept while missing operations are looked for.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// The active segments, and how far each has been read.
+#[derive(Debug)]
+pub(in crate::store) struct Journal {
+    dir: PathBuf,
+    pub(in crate::store) segments: Vec<Segment>,
+    /// Segments that need no reading: their index is known, or packs have replaced them.
+    settled: HashSet<SegmentId>,
+    /// Operations whose parent has not been seen.
+    waiting: Vec<FoundOperation>,
+    /// Objects that came since a collection looked, while one goes on.
+    arrivals: Option<Vec<ObjectId>>,
+}
+
+/// An active segment.
+#[derive(Debug)]
+pub(in crate::store) struct Segment {
+    pub(in crate::store) file: Arc<SegmentFile>,
+    pub(in crate::store) tail: Tail,
+    /// The sequence of the last record known to be durable.
+    pub(in crate::store) synced: u64,
+    /// Written to by this handle, which therefore knows what is in it.
+    pub(in crate::store) owned: bool,
+    /// Must never be written to again, see [`End::Torn`] and [`Journal::settle`].
+    pub(in crate::store) closed: bool,
+    /// A sync failed: the last record may be gone after a crash, even if a later sync succeeds.
+    pub(in crate::store) failed: bool,
+}
+
+impl Segment {
+    /// The last record read, or the place of the first one.
+    pub(in crate::store) fn last_record(&self) -> Undurable {
+        let Tail { last: offset, sequence, .. } = self.tail;
+        Undurable { segment: Arc::clone(&self.file), offset, sequence }
+    }
+}
+
+/// The last record of a segment, as long as it is not known to be durable. Every earlier one is:
+/// nobody writes a record before the one ahead of it is.
+#[derive(Debug)]
+pub(in crate::store) struct Undurable {
+    pub(in crate::store) segment: Arc<SegmentFile>,
+    pub(in crate::store) offset: u64,
+    pub(in crate::store) sequence: u64,
+}
+
+impl Journal {
+    /// The journal in `dir`; nothing is read yet.
+    pub(in crate::store) fn new(dir: PathBuf, settled: HashSet<SegmentId>) -> Self {
+        Self { dir, segments: Vec::new(), settled, waiting: Vec::new(), arrivals: None }
+    }
+
+    pub(in crate::store) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(in crate::store) fn path(&self, segment: SegmentId) -> PathBuf {
+        self.dir.join(segment.file_name())
+    }
+
+    /// Reads everything there is, as a store is opened: afterwards damage is known, and so is what
+    /// was never acknowledged.
+    pub(in crate::store) fn open(
+        &mut self,
+        io: &dyn Io,
+        view: &RwLock<View>,
+        superblock: &Superblock,
+    ) -> Result<()> {
+        self.catch_up(io, view, Depth::Whole)?;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        // A parent may have been written after its segment was read, and its child before that of the
+        // child was. Only while nobody writes is a parent that is not found nowhere.
+        match superblock.lock(io, LOCK_TIMEOUT) {
+            Ok(_ref_lock) => {
+                self.catch_up(io, view, Depth::Next)?;
+                self.settle(view);
+                Ok(())
+            }
+            // Whoever has it for so long is stopped; the next to commit decides.
+            Err(error) if error.kind() == ErrorKind::Locked => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads what others have written since the last time.
+    pub(in crate::store) fn catch_up(
+        &mut self,
+        io: &dyn Io,
+        view: &RwLock<View>,
+        depth: Depth,
+    ) -> Result<()> {
+        self.find_segments(io)?;
+        let mut found = Found::default();
+        let mut scanned = Ok(());
+        for segment in &mut self.segments {
+            let ended = segment.closed || segment.tail.end == End::Index;
+            if !segment.owned && !ended && scanned.is_ok() {
+                scanned = scan(&segment.file, &mut segment.tail, depth, &mut found);
+            }
+        }
+        // Also after an error: the tails are behind what was found, so nobody reads it again.
+        self.apply(view, found);
+        scanned
+    }
+
+    /// Makes what a scan found visible.
+    pub(in crate::store) fn apply(&mut self, view: &RwLock<View>, found: Found) {
+        let Found { objects, operations, findings } = found;
+        self.waiting.extend(operations);
+        if objects.is_empty() && findings.is_empty() && self.waiting.is_empty() {
+            return;
+        }
+        self.note_arrivals(|| objects.iter().map(|(id, _)| *id));
+        let mut view = write(view);
+        view.add_active(objects);
+        for finding in findings {
+            view.add_finding(finding);
+        }
+        self.attach(&mut view);
+    }
+
+    /// Begins to note which objects arrive.
+    pub(in crate::store) fn begin_arrivals(&mut self) {
+        self.arrivals = Some(Vec::new());
+    }
+
+    /// Notes objects that arrived, while a collection goes on.
+    pub(in crate::store) fn note_arrivals<I: IntoIterator<Item = ObjectId>>(
+        &mut self,
+        ids: impl FnOnce() -> I,
+    ) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.extend(ids());
+        }
+    }
+
+    /// What has arrived since the last time.
+    pub(in crate::store) fn take_arrivals(&mut self) -> Vec<ObjectId> {
+        self.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Notes arrivals no longer.
+    pub(in crate::store) fn end_arrivals(&mut self) {
+        self.arrivals = None;
+    }
+
+    /// Closes segments that end in an operation whose parent is not there, so that it stays the
+    /// last, also one that this handle has taken over.
+    fn close_orphaned(&mut self) {
+        for orphan in &self.waiting {
+            for segment in &mut self.segments {
+                if Arc::ptr_eq(&segment.file, &orphan.segment) {
+                    (segment.closed, segment.owned) = (true, false);
+                }
+            }
+        }
+    }
+
+    /// Forgets a segment whose index is known now.
+    pub(in crate::store) fn seal(&mut self, segment: &Arc<SegmentFile>) {
+        self.segments.retain(|known| !Arc::ptr_eq(&known.file, segment));
+        self.settled.insert(segment.id);
+    }
+
+    /// Forgets every segment that needs no reading any more.
+    pub(in crate::store) fn settle_segments(&mut self, settled: HashSet<SegmentId>) {
+        self.segments.retain(|segment| !settled.contains(&segment.file.id));
+        self.settled = settled;
+    }
+
+    /// Whether a segment needs no reading.
+    pub(in crate::store) fn is_settled(&self, segment: SegmentId) -> bool {
+        self.settled.contains(&segment)
+    }
+
+    pub(in crate::store) fn segment(&mut self, file: &Arc<SegmentFile>) -> Option<&mut Segment> {
+        self.segments.iter_mut().find(|segment| Arc::ptr_eq(&segment.file, file))
+    }
+
+    /// Whether more may be written to a segment of this handle.
+    pub(in crate::store) fn is_usable(&mut self, file: &Arc<SegmentFile>) -> bool {
+        self.segment(file)
+            .is_some_and(|segment| segment.owned && !segment.failed && !segment.closed)
+    }
+
+    /// What others have written and perhaps not synced yet.
+    pub(in crate::store) fn not_durable(&self) -> Vec<Undurable> {
+        self.undurable(|segment| !segment.owned && !segment.failed)
+    }
+
+    /// What anybody has written, this handle included, and perhaps not synced yet.
+    pub(in crate::store) fn all_not_durable(&self) -> Vec<Undurable> {
+        self.undurable(|segment| !segment.failed)
+    }
+
+    /// What could not be made durable where it lies.
+    pub(in crate::store) fn lost(&self) -> Vec<Undurable> {
+        self.undurable(|segment| segment.failed)
+    }
+
+    fn undurable(&self, which: impl Fn(&Segment) -> bool) -> Vec<Undurable> {
+        let unsynced = self.segments.iter().filter(|s| s.tail.sequence > s.synced && which(s));
+        unsynced.map(Segment::last_record).collect()
+    }
+
+    /// Notes that a record is durable, where it lies or somewhere else.
+    pub(in crate::store) fn mark_durable(&mut self, record: &Undurable) {
+        if let Some(segment) = self.segment(&record.segment) {
+            segment.synced = segment.synced.max(record.sequence);
+            segment.failed = false;
+        }
+    }
+
+    /// Adds a segment that has just been created. Another thread may have found its file already,
+    /// while there was nothing in it.
+    pub(in crate::store) fn add(&mut self, segment: Segment) {
+        self.segments.retain(|known| known.file.id != segment.file.id);
+        self.segments.push(segment);
+    }
+
+    /// The segments that have a file.
+    pub(in crate::store) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
+        let names = match io.list(&self.dir) {
+            // A copy of a store that is packed may have lost the empty folder.
+            Err(source) if source.kind() == IoErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(|e| Error::io(format!("list {}", self.dir.display()), e))?,
+        };
+        Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
+    }
+
+    fn find_segments(&mut self, io: &dyn Io) -> Result<()> {
+        let mut ids: Vec<SegmentId> = self.present(io)?.into_iter().collect();
+        ids.sort_unstable();
+        for id in ids {
+            let known = |segment: &Segment| segment.file.id == id;
+            if self.settled.contains(&id) || self.segments.iter().any(known) {
+                continue;
+            }
+            let path = self.path(id);
+            match io.open(&path, Access::Read) {
+                Ok(file) => self.segments.push(Segment {
+                    file: Arc::new(SegmentFile { id, file }),
+                    tail: Tail::default(),
+                    synced: 0,
+                    owned: false,
+                    closed: false,
+                    failed: false,
+                }),
+                // Collected since the directory was read.
+                Err(source) if source.kind() == IoErrorKind::NotFound => {}
+                Err(source) => return Err(Error::io(format!("open {}", path.display()), source)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the operations whose turn it is.
+    fn attach(&mut self, view: &mut View) {
+        // A child has a higher sequence than its parent, so one pass finds the whole chain.
+        self.waiting.sort_by_key(|found| found.operation.sequence);
+        self.waiting.retain(|found| {
+            let next = view.refs.precedes(&found.operation);
+            if next {
+                view.apply(found.id, &found.operation);
+            }
+            !next
+        });
+        // What is as old as the refs is in them, or was never acknowledged.
+        let sequence = view.refs.sequence;
+        self.waiting.retain(|found| found.operation.sequence > sequence);
+    }
+
+    /// Decides about operations whose parent is missing.
+    ///
+    /// The parent may lie in a file that the manifest lists, whose operations nobody reads because the
+    /// refs of the manifest have them. Where they do not, that is damage, and they are applied.
+    /// Else a process writes nothing after an operation before that one is acknowledged, and
+    /// acknowledges none before all its ancestors are durable. So if anything follows, the missing
+    /// ancestor was lost later: damage, and the refs still move on to the newest values known. If
+    /// nothing follows, the operation was never acknowledged: it is ignored.
+    ///
+    /// Only right while the ref lock is held and everything is read, by a view of the newest epoch:
+    /// otherwise the parent may be what was not read.
+    pub(in crate::store) fn settle(&mut self, view: &RwLock<View>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let mut view = write(view);
+        loop {
+            self.attach(&mut view);
+            if self.apply_listed(&mut view) {
+                continue;
+            }
+            let acknowledged = self.waiting.iter().enumerate().filter(|(_, found)| {
+                self.segments.iter().any(|segment| {
+                    Arc::ptr_eq(&segment.file, &found.segment)
+                        && segment.tail.sequence > found.batch
+                })
+            });
+            let first = acknowledged.min_by_key(|(_, found)| found.operation.sequence);
+            let Some((at, _)) = first else { break };
+            let found = self.waiting.swap_remove(at);
+            let (from, to) = (view.refs.sequence, found.operation.sequence);
+            view.findings.push(Finding {
+                kind: FindingKind::Damage,
+                place: format!("operation {}", found.id),
+                message: format!("the operations between {from} and {to} are missing"),
+            });
+            view.apply(found.id, &found.operation);
+        }
+        drop(view);
+        self.close_orphaned();
+    }
+
+    /// Applies operations in files of the manifest, if they lead from its refs to one that waits.
+    fn apply_listed(&self, view: &mut View) -> bool {
+        let Some(missing) = self.waiting.iter().find_map(|found| listed_before(view, found)) else {
+            return false;
+        };
+        let (from, to) = (view.refs.sequence, missing.len());
+        view.add_finding(Finding {
+            kind: FindingKind::Damage,
+            place: format!("operation {}", from + 1),
+            message: format!(
+                "{to} operations from here on are in files of the manifest, and not in its refs"
+            ),
+        });
+        for (id, operation) in missing.iter().rev() {
+            view.apply(*id, operation);
+        }
+        true
+    }
+}
+
+/// The operations between the refs and one that waits, newest first, if all of them are in files that
+/// the manifest lists.
+fn listed_before(view: &View, found: &FoundOperation) -> Option<Vec<(ObjectId, Operation)>> {
+    let blocks = BlockCache::new(CACHE_BYTES);
+    let mut missing: Vec<(ObjectId, Operation)> = Vec::new();
+    let mut next = *found.operation.parents.first()?;
+    while Some(next) != view.refs.operation {
+        let object = view.files.place(&next)?.read(&next, &blocks).ok()?;
+        let operation = Operation::decode(&object.bytes).ok()?;
+        let child = missing.last().map_or(&found.operation, |(_, child)| child);
+        if operation.sequence <= view.refs.sequence || operation.sequence >= child.sequence {
+            return None;
+        }
+        let parent = operation.parents.first().copied();
+        missing.push((next, operation));
+        next = parent?;
+    }
+    (!missing.is_empty()).then_some(missing)
+}

@@ -1,0 +1,329 @@
+//! Opening: the files that the newest manifest lists, the journal behind them; and both once more
+//! when a collection has replaced files.
+//!
+//! A file that is listed may be taken away before it is opened. Then there is a newer manifest, and
+//! everything begins again. What has been opened stays readable, whoever takes its name away.
+
+use std::collections::HashSet;
+use std::error::Error as _;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+
+use super::index::Sealed;
+use super::journal::Journal;
+use super::scan::Depth;
+use super::view::{Files, View};
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::ObjectId;
+use crate::store::format::id::SegmentId;
+use crate::store::format::manifest::Manifest;
+use crate::store::format::segment::SegmentFile;
+use crate::store::format::superblock::{LOCK_TIMEOUT, Superblock};
+use crate::store::io::{Access, Io, IoFile, is_passing};
+use crate::store::pack::{BlockCache, Pack, PackId};
+use crate::store::{Finding, FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read, write};
+
+/// Times that opening begins again because files were replaced meanwhile.
+const MAX_ATTEMPTS: usize = 16;
+
+/// Unpacked blocks that are kept while a pack is looked through.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// What the newest manifest says, with its files open.
+struct Loaded {
+    manifest: Manifest,
+    files: Files,
+    /// The epoch before any of it was looked at.
+    epoch: u64,
+    findings: Vec<Finding>,
+    /// Packs that are there and not listed, as of before the journal was read.
+    unlisted: Vec<PackId>,
+}
+
+/// The view and the journal of a store, read from disk.
+pub(in crate::store) fn open(
+    io: &dyn Io,
+    dir: &Path,
+    superblock: &Superblock,
+) -> Result<(RwLock<View>, Journal)> {
+    for _ in 0..MAX_ATTEMPTS {
+        let loaded = load(io, dir, superblock, &Files::default())?;
+        let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.settled());
+        let incomplete = loaded.is_incomplete();
+        let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
+        let generation = manifest.generation;
+        let (files, refs) = (Arc::new(files), Arc::new(manifest.refs));
+        let view = View { files, epoch, refs, findings, incomplete, ..View::default() };
+        let view = RwLock::new(view);
+        journal.open(io, &view, superblock)?;
+        let is_incomplete = {
+            let view = read(&view);
+            // Beside a manifest an unlisted pack may be one that was replaced.
+            let is_known = |sequence: u64, id: &ObjectId| match generation {
+                0 => view.contains(id),
+                _ => sequence <= view.refs.sequence,
+            };
+            let holds_unknown = |id: &PackId| holds_unknown(io, dir, *id, superblock, &is_known);
+            unlisted.iter().any(holds_unknown)
+        };
+        if is_incomplete {
+            write(&view).incomplete = true;
+        }
+        // Otherwise a segment may have gone before it was read.
+        if superblock.epoch()? == epoch {
+            return Ok((view, journal));
+        }
+    }
+    Err(restless(dir))
+}
+
+impl Store {
+    /// Sees what others have committed since. Costs a directory listing and one read for each
+    /// active segment; after a collection, opening the files it made.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read, `Locked` when collections follow one another too fast.
+    pub fn refresh(&self) -> Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            if self.superblock.epoch()? != read(&self.view).epoch {
+                self.reload()?;
+            }
+            lock(&self.journal).catch_up(&*self.io, &self.view, Depth::Next)?;
+            // Otherwise a segment may have gone before it was seen, and with it what was committed.
+            if self.superblock.epoch()? == read(&self.view).epoch {
+                return Ok(());
+            }
+        }
+        Err(restless(&self.dir))
+    }
+
+    /// A number that changes when this handle sees that a collection has taken files away: what was
+    /// in the store before need not be there after.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        read(&self.view).epoch
+    }
+
+    /// Replaces what this handle sees of the files by what the newest manifest lists.
+    pub(in crate::store) fn reload(&self) -> Result<()> {
+        for _ in 0..MAX_ATTEMPTS {
+            let known = Arc::clone(&read(&self.view).files);
+            let loaded = load(&*self.io, &self.dir, &self.superblock, &known)?;
+            let mut journal = lock(&self.journal);
+            let present = journal.present(&*self.io)?;
+            // Otherwise more may be missing than the manifest knows of.
+            if self.superblock.epoch()? == loaded.epoch {
+                self.see(loaded, &mut journal, &present);
+                return Ok(());
+            }
+        }
+        Err(restless(&self.dir))
+    }
+
+    fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
+        let mut settled = loaded.settled();
+        let incomplete = loaded.is_incomplete();
+        let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
+        let mut view = write(&self.view);
+        // Nobody reads these as segments any more, so this is when their objects arrive.
+        let is_new = |sealed: &&Arc<Sealed>| {
+            let id = sealed.segment().id;
+            !view.files.sealed.iter().any(|known| known.segment().id == id)
+        };
+        for sealed in files.sealed.iter().filter(is_new) {
+            journal
+                .note_arrivals(|| (0..sealed.len()).filter_map(|at| sealed.entry(at)).map(|e| e.0));
+        }
+        // Sealed by another thread since the manifest was read.
+        for sealed in &view.files.sealed {
+            let id = sealed.segment().id;
+            if present.contains(&id) && settled.insert(id) {
+                files.sealed.push(Arc::clone(sealed));
+            }
+        }
+        // Replaced so long ago that the manifest says nothing of it any more.
+        settled
+            .extend(journal.segments.iter().map(|s| s.file.id).filter(|id| !present.contains(id)));
+        journal.settle_segments(settled);
+        let replaced = view.release(|id| journal.is_settled(id));
+        self.keep_replaced(replaced);
+        // What has gone must not be answered from memory.
+        self.cache.clear();
+        view.files = Arc::new(files);
+        view.epoch = epoch;
+        view.incomplete = incomplete;
+        if manifest.refs.sequence > view.refs.sequence {
+            view.refs = Arc::new(manifest.refs);
+        }
+        for finding in findings {
+            view.add_finding(finding);
+        }
+    }
+}
+
+impl Store {
+    /// Refuses to write to a store of which the newest state is not known: what is built on an older
+    /// one would contradict it.
+    pub(in crate::store) fn check_complete(&self) -> Result<()> {
+        if !read(&self.view).incomplete {
+            return Ok(());
+        }
+        let message = format!(
+            "{}: the newest manifest is damaged or missing, and packs are there that only it listed: \
+             run 'turntree repair' before anything is written",
+            self.dir.display()
+        );
+        Err(Error::new(ErrorKind::Corrupt, message))
+    }
+}
+
+impl Loaded {
+    /// Whether packs are there that only a damaged manifest can have listed.
+    fn is_incomplete(&self) -> bool {
+        !self.findings.is_empty() && !self.unlisted.is_empty()
+    }
+
+    /// Segments that need no reading: their index is open, or packs have replaced them.
+    fn settled(&self) -> HashSet<SegmentId> {
+        let sealed = self.files.sealed.iter().map(|sealed| sealed.segment().id);
+        sealed.chain(self.manifest.retired.iter().copied()).collect()
+    }
+}
+
+/// Reads the newest manifest and opens what it lists, as far as `known` has not opened it already.
+fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Result<Loaded> {
+    let mut last = None;
+    for _ in 0..MAX_ATTEMPTS {
+        let mut epoch = superblock.epoch()?;
+        // In the middle of a change, or whoever made it has died there: with the lock, it is over.
+        let lock = match epoch.is_multiple_of(2) {
+            true => None,
+            false => Some(superblock.lock(io, LOCK_TIMEOUT)?),
+        };
+        if lock.is_some() {
+            epoch = superblock.epoch()?;
+        }
+        let (manifest, mut findings) = Manifest::load(io, dir, superblock.store)?;
+        if lock.is_none() && superblock.epoch()? != epoch {
+            continue;
+        }
+        drop(lock);
+        let unlisted = unlisted_packs(io, dir, &manifest)?;
+        // The same manifest twice: what is missing was not replaced but lost.
+        let settled = last == Some(manifest.generation);
+        last = Some(manifest.generation);
+        let opening = Opening { io, dir, superblock, known };
+        if let Some(files) = opening.files(&manifest, settled, &mut findings)? {
+            return Ok(Loaded { manifest, files, epoch, findings, unlisted });
+        }
+    }
+    Err(restless(dir))
+}
+
+/// Packs that a manifest does not list: a collection is at work or was killed, or they hold what
+/// only a manifest knew that is damaged or gone.
+pub(in crate::store) fn unlisted_packs(
+    io: &dyn Io,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Vec<PackId>> {
+    let packs = dir.join(PACKS_DIR);
+    let names = match io.list(&packs) {
+        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(|e| Error::io(format!("list {}", packs.display()), e))?,
+    };
+    let there = names.iter().filter_map(|name| PackId::from_file_name(name));
+    Ok(there.filter(|id| !manifest.packs.contains(id)).collect())
+}
+
+/// Whether a pack holds an operation that is not known, by its sequence and id.
+pub(in crate::store) fn holds_unknown(
+    io: &dyn Io,
+    dir: &Path,
+    id: PackId,
+    superblock: &Superblock,
+    is_known: &dyn Fn(u64, &ObjectId) -> bool,
+) -> bool {
+    let Ok(file) = io.open(&dir.join(PACKS_DIR).join(id.file_name()), Access::Read) else {
+        return false;
+    };
+    let Ok(pack) = Pack::open(&file, id, superblock.store) else { return false };
+    let cache = BlockCache::new(CACHE_BYTES);
+    pack.operations(&cache).any(|(sequence, id)| !is_known(sequence, &id))
+}
+
+pub(in crate::store) fn restless(dir: &Path) -> Error {
+    let message = format!("{}: files are replaced faster than they can be opened", dir.display());
+    Error::new(ErrorKind::Locked, message)
+}
+
+struct Opening<'a> {
+    io: &'a dyn Io,
+    dir: &'a Path,
+    superblock: &'a Superblock,
+    known: &'a Files,
+}
+
+impl Opening<'_> {
+    /// The files of a manifest, or `None` when one is missing and may have been replaced. What
+    /// cannot be opened is a finding.
+    fn files(
+        &self,
+        manifest: &Manifest,
+        settled: bool,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Option<Files>> {
+        let mut files = Files::default();
+        for (id, index) in &manifest.sealed {
+            let known = self.known.sealed.iter().find(|sealed| sealed.segment().id == *id);
+            if let Some(known) = known {
+                files.sealed.push(Arc::clone(known));
+                continue;
+            }
+            // Without its index a segment is read like an active one.
+            match self.file(&self.dir.join(JOURNAL_DIR).join(id.file_name()), settled) {
+                Ok(None) => return Ok(None),
+                Ok(Some(file)) => {
+                    match Sealed::open(Arc::new(SegmentFile { id: *id, file }), *index) {
+                        Ok(opened) => files.sealed.push(Arc::new(opened)),
+                        Err(error) if is_passing(&error) => return Err(error),
+                        Err(error) => findings.push(damage(id.file_name(), &error)),
+                    }
+                }
+                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) => findings.push(damage(id.file_name(), &error)),
+            }
+        }
+        for id in &manifest.packs {
+            if let Some(known) = self.known.packs.iter().find(|pack| pack.id() == *id) {
+                files.packs.push(Arc::clone(known));
+                continue;
+            }
+            match self.file(&self.dir.join(PACKS_DIR).join(id.file_name()), settled) {
+                Ok(None) => return Ok(None),
+                Ok(Some(file)) => match Pack::open(&file, *id, self.superblock.store) {
+                    Ok(opened) => files.packs.push(Arc::new(opened)),
+                    Err(error) if is_passing(&error) => return Err(error),
+                    Err(error) => findings.push(damage(id.file_name(), &error)),
+                },
+                Err(error) if is_passing(&error) => return Err(error),
+                Err(error) => findings.push(damage(id.file_name(), &error)),
+            }
+        }
+        Ok(Some(files))
+    }
+
+    fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {
+        match self.io.open(path, Access::Read) {
+            Ok(file) => Ok(Some(file)),
+            Err(source) if source.kind() == IoErrorKind::NotFound && !settled => Ok(None),
+            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
+        }
+    }
+}
+
+fn damage(place: String, error: &Error) -> Finding {
+    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+    Finding { kind: FindingKind::Damage, place, message: format!("{error}{cause}") }
+}

@@ -1,0 +1,21 @@
+//! Opening and reading: files become a view, and a view answers where every object lies.
+//!
+//! ```text
+//! manifest ── sealed segments and packs ──┐
+//!                                         ├── view ── cache ── objects, refs
+//! journal ── active segments, by scanning ┘
+//! ```
+//!
+//! Nothing here writes.
+
+pub(super) mod batch;
+pub(super) mod cache;
+pub(super) mod index;
+pub(super) mod inventory;
+pub(super) mod journal;
+pub(super) mod lease;
+pub(super) mod load;
+pub(super) mod operations;
+pub(super) mod refs;
+pub(super) mod scan;
+pub(super) mod view;

@@ -1,0 +1,507 @@
+//! Reads the records of one segment, from where the last reading ended.
+//!
+//! Only directories are read; payloads are skipped, since every object is verified against its id
+//! when it is read. That a batch is whole is attested by the next one, which repeats its trailer
+//! and was written after it had been synced. Only the last batch has nobody to attest it, so its
+//! trailer is verified.
+//!
+//! | what follows the last good record | means | is |
+//! |---|---|---|
+//! | zeros to the end | a clean end | the place of the next batch |
+//! | anything else, and no good record in it | a torn batch, never acknowledged | ignored |
+//! | anything else, then a good record | damage | a finding; reading goes on behind it |
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::object::{Kind, ObjectId, Operation, verify};
+use crate::store::format::codec;
+use crate::store::format::segment::{
+    ALIGNMENT, CHECKSUM_BYTES, Digest, HEADER_BYTES, Header, NEW_SEGMENT_BYTES, RECORD_MAGIC,
+    RecordType, SEGMENT_HEADER_BYTES, SegmentFile, Stored, decode_directory, trailer_checksum,
+};
+use crate::store::{Finding, FindingKind, Location};
+
+/// Read at once where records are small: more than most directories, little enough to be cheap.
+const WINDOW_BYTES: usize = 8 << 10;
+/// Read at once where everything is looked at.
+const SEARCH_BYTES: usize = 64 << 10;
+/// What a clean end is compared with.
+static ZEROS: [u8; SEARCH_BYTES] = [0; SEARCH_BYTES];
+
+/// How far a segment has been read.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Tail {
+    /// Where the next record belongs.
+    pub(in crate::store) offset: u64,
+    /// The sequence of the last good record; 0 when there is none.
+    pub(in crate::store) sequence: u64,
+    /// Where the last good record starts.
+    pub(in crate::store) last: u64,
+    /// The trailer of the last good record.
+    pub(in crate::store) trailer: Digest,
+    /// What follows.
+    pub(in crate::store) end: End,
+    /// Whether something before it is damaged. Nothing is appended then: what is behind damage is
+    /// found by searching, and must lie where the search found it.
+    pub(in crate::store) damaged: bool,
+}
+
+/// What follows the last good record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum End {
+    /// Not looked at.
+    Unknown,
+    /// Zeros to the end of the file, or nothing.
+    Clean,
+    /// Something that is no record.
+    Torn,
+    /// Nothing will: the last record is the index.
+    Index,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        let (offset, trailer) = (SEGMENT_HEADER_BYTES as u64, [0; CHECKSUM_BYTES]);
+        Self { offset, sequence: 0, last: offset, trailer, end: End::Unknown, damaged: false }
+    }
+}
+
+/// How much of what follows the last good record is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Depth {
+    /// The next record: what others have appended.
+    Next,
+    /// Everything: to tell a clean end from a torn batch, and that from damage.
+    Whole,
+    /// Everything, and every record to its last byte.
+    Bytes,
+}
+
+/// What a scan met.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Found {
+    pub(in crate::store) objects: Vec<(ObjectId, Location)>,
+    pub(in crate::store) operations: Vec<FoundOperation>,
+    pub(in crate::store) findings: Vec<Finding>,
+}
+
+/// An operation, and the batch it is in.
+#[derive(Debug)]
+pub(in crate::store) struct FoundOperation {
+    pub(in crate::store) id: ObjectId,
+    pub(in crate::store) operation: Operation,
+    pub(in crate::store) segment: Arc<SegmentFile>,
+    /// The sequence of its batch in the segment.
+    pub(in crate::store) batch: u64,
+}
+
+/// Reads on from `tail`, which is moved behind the last good record.
+pub(in crate::store) fn scan(
+    segment: &Arc<SegmentFile>,
+    tail: &mut Tail,
+    depth: Depth,
+    found: &mut Found,
+) -> Result<()> {
+    Scan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
+}
+
+/// The objects of the batch at `offset`, which must be whole, with their stored bytes.
+pub(in crate::store) fn read_batch(
+    segment: &Arc<SegmentFile>,
+    offset: u64,
+) -> Result<Vec<(ObjectId, Stored, Bytes)>> {
+    let mut window = Window::new(segment);
+    let damaged = || Error::corrupt(segment.place(offset), "a whole batch", "other bytes");
+    let Step::Record(batch) = read_record(segment, &mut window, offset, 0)? else {
+        return Err(damaged());
+    };
+    if !trailer_verifies(&mut window, &batch)? {
+        return Err(damaged());
+    }
+    let objects = batch.objects.into_iter().map(|(id, stored)| {
+        let bytes = window.slice(stored.offset, stored.stored_bytes as usize)?;
+        Ok((id, stored, Bytes::copy_from_slice(bytes.ok_or_else(damaged)?)))
+    });
+    objects.collect()
+}
+
+/// The objects of the batch behind the last good record, though its trailer does not verify; none
+/// when there is no such batch.
+pub(in crate::store) fn torn_batch(
+    segment: &Arc<SegmentFile>,
+    tail: &Tail,
+) -> Result<Vec<(ObjectId, Location)>> {
+    let mut window = Window::new(segment);
+    let Step::Record(batch) = read_record(segment, &mut window, tail.offset, tail.sequence)? else {
+        return Ok(Vec::new());
+    };
+    let located = |(id, stored)| (id, Location { segment: Arc::clone(segment), stored });
+    Ok(batch.objects.into_iter().map(located).collect())
+}
+
+struct Scan<'a> {
+    segment: &'a Arc<SegmentFile>,
+    window: Window<'a>,
+    tail: &'a mut Tail,
+    found: &'a mut Found,
+    /// The last record read, which nothing attests yet.
+    last: Option<Record>,
+    depth: Depth,
+}
+
+impl Scan<'_> {
+    fn run(mut self) -> Result<()> {
+        let mut suspect = None;
+        let mut damaged = false;
+        self.tail.end = End::Unknown;
+        loop {
+            let (at, sequence) = self.next();
+            match read_record(self.segment, &mut self.window, at, sequence)? {
+                Step::Record(record) => {
+                    self.follow(record, damaged)?;
+                    damaged = false;
+                }
+                Step::Nothing { search_from } if self.depth != Depth::Next => {
+                    match self.search(search_from, sequence)? {
+                        Search::Record(_) if suspect != Some(at) => {
+                            // Its owner may have written both records since the first was looked
+                            // at; then it is there now.
+                            suspect = Some(at);
+                            self.window.forget();
+                        }
+                        Search::Record(next) => {
+                            self.report_damage(at, next);
+                            self.verify_last()?;
+                            self.accept_last();
+                            self.tail.offset = next;
+                            damaged = true;
+                        }
+                        Search::Zeros if search_from == at => return self.finish(End::Clean),
+                        Search::Zeros | Search::Rubbish => return self.finish(End::Torn),
+                    }
+                }
+                Step::Nothing { .. } => return self.finish(End::Unknown),
+            }
+        }
+    }
+
+    /// Where the next record belongs, and the sequence of the one before.
+    fn next(&self) -> (u64, u64) {
+        match &self.last {
+            Some(record) => (record.end(), record.header.sequence),
+            None => (self.tail.offset, self.tail.sequence),
+        }
+    }
+
+    /// Takes a record; the one before is attested by it.
+    fn follow(&mut self, record: Record, after_damage: bool) -> Result<()> {
+        let (trailer, sequence) = match &self.last {
+            Some(last) => (last.trailer, last.header.sequence),
+            None => (self.tail.trailer, self.tail.sequence),
+        };
+        let linked = record.header.previous == trailer && record.header.sequence == sequence + 1;
+        if !linked && !after_damage {
+            self.report_damage(self.tail.last, record.offset);
+        }
+        self.verify_last()?;
+        self.accept_last();
+        self.last = Some(record);
+        Ok(())
+    }
+
+    /// Reads a record that is attested to its last byte, if that is asked for.
+    fn verify_last(&mut self) -> Result<()> {
+        if self.depth == Depth::Bytes
+            && let Some(record) = &self.last
+            && !trailer_verifies(&mut self.window, record)?
+        {
+            let (from, to) = (record.offset, record.end());
+            let message = format!("bytes of the batch up to {to} have changed");
+            self.report(from, message);
+        }
+        Ok(())
+    }
+
+    fn accept_last(&mut self) {
+        let Some(record) = self.last.take() else { return };
+        let end = record.end();
+        let Record { offset, header, objects, operations, trailer } = record;
+        *self.tail = Tail {
+            offset: end,
+            sequence: header.sequence,
+            last: offset,
+            trailer,
+            end: if header.record == RecordType::Index { End::Index } else { End::Unknown },
+            damaged: self.tail.damaged,
+        };
+        let segment = self.segment;
+        self.found.objects.extend(
+            objects
+                .into_iter()
+                .map(|(id, stored)| (id, Location { segment: Arc::clone(segment), stored })),
+        );
+        self.found.operations.extend(operations.into_iter().map(|(id, operation)| {
+            let batch = header.sequence;
+            FoundOperation { id, operation, segment: Arc::clone(segment), batch }
+        }));
+    }
+
+    /// Ends the scan: the last record counts if its trailer verifies.
+    fn finish(mut self, end: End) -> Result<()> {
+        let torn = match &self.last {
+            Some(record) if !trailer_verifies(&mut self.window, record)? => Some(record.offset),
+            _ => None,
+        };
+        if torn.is_none() {
+            self.accept_last();
+            if self.tail.end != End::Index {
+                self.tail.end = end;
+                self.check_length()?;
+            }
+        } else if end != End::Unknown {
+            self.tail.end = End::Torn;
+        }
+        if self.tail.end == End::Torn {
+            let place = self.segment.place(torn.unwrap_or(self.tail.offset));
+            let message = "a batch that was never acknowledged is not whole; it is ignored";
+            self.found.findings.push(Finding {
+                kind: FindingKind::TornTail,
+                place,
+                message: message.into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Reports a file that is shorter than any segment with a record ever was: what was cut off may
+    /// have ended exactly where a record does.
+    fn check_length(&mut self) -> Result<()> {
+        if self.depth != Depth::Next && self.tail.sequence > 0 {
+            let size = self.window.size()?;
+            if size < NEW_SEGMENT_BYTES as u64 {
+                let message = format!("cut here: a segment has at least {NEW_SEGMENT_BYTES} bytes");
+                self.report(size, message);
+            }
+        }
+        Ok(())
+    }
+
+    fn report_damage(&mut self, from: u64, next: u64) {
+        self.report(from, format!("damaged up to {next}, where a good record follows"));
+    }
+
+    fn report(&mut self, from: u64, message: String) {
+        self.tail.damaged = true;
+        self.found.findings.push(Finding {
+            kind: FindingKind::Damage,
+            place: self.segment.place(from),
+            message,
+        });
+    }
+
+    /// Looks for a good record of this segment from `from` on.
+    fn search(&mut self, from: u64, sequence: u64) -> Result<Search> {
+        let mut at = from;
+        let mut rubbish = false;
+        loop {
+            let Some(bytes) = self.window.some(at, SEARCH_BYTES)? else {
+                return Ok(if rubbish { Search::Rubbish } else { Search::Zeros });
+            };
+            rubbish |= !ZEROS.starts_with(bytes);
+            let len = bytes.len() as u64;
+            let candidates: Vec<u64> = if rubbish {
+                let places = (at..).step_by(ALIGNMENT).zip(bytes.chunks(ALIGNMENT));
+                places.filter(|(_, word)| **word == RECORD_MAGIC).map(|(place, _)| place).collect()
+            } else {
+                Vec::new()
+            };
+            for candidate in candidates {
+                if let Step::Record(record) =
+                    read_record(self.segment, &mut self.window, candidate, sequence)?
+                    && trailer_verifies(&mut self.window, &record)?
+                {
+                    return Ok(Search::Record(candidate));
+                }
+            }
+            at += len;
+        }
+    }
+}
+
+/// What lies behind the last good record.
+enum Search {
+    Record(u64),
+    Zeros,
+    Rubbish,
+}
+
+/// A record whose header and directory verify.
+#[derive(Debug)]
+struct Record {
+    offset: u64,
+    header: Header,
+    objects: Vec<(ObjectId, Stored)>,
+    operations: Vec<(ObjectId, Operation)>,
+    trailer: Digest,
+}
+
+impl Record {
+    fn end(&self) -> u64 {
+        self.offset + self.header.record_bytes()
+    }
+}
+
+enum Step {
+    Record(Record),
+    /// No good record; the next one can only lie at or behind this offset.
+    Nothing {
+        search_from: u64,
+    },
+}
+
+/// The record at `offset`, if there is a good one with a sequence above `after`.
+fn read_record(
+    segment: &SegmentFile,
+    window: &mut Window<'_>,
+    offset: u64,
+    after: u64,
+) -> Result<Step> {
+    let head = window.slice(offset, HEADER_BYTES)?.and_then(|head| head.first_chunk().copied());
+    let Some(head): Option<[u8; HEADER_BYTES]> = head else {
+        return Ok(Step::Nothing { search_from: offset });
+    };
+    let Some(header) = Header::decode(&head, segment.id).filter(|h| h.sequence > after) else {
+        // Zeros here may hide more behind them; anything else is not looked at twice.
+        return Ok(Step::Nothing { search_from: offset });
+    };
+    let end = offset + header.record_bytes();
+    if end > window.size()? {
+        return Ok(Step::Nothing { search_from: offset + ALIGNMENT as u64 });
+    }
+    // From here on the length is known, so the payload is not searched for records.
+    let beyond = Step::Nothing { search_from: end };
+    let mut objects = Vec::new();
+    if header.record == RecordType::Batch {
+        let len = usize::try_from(header.directory_bytes).unwrap_or(usize::MAX);
+        let Some(directory) = window.slice(offset + HEADER_BYTES as u64, len)? else {
+            return Ok(beyond);
+        };
+        let payload = offset + header.payload_offset();
+        let decoded = decode_directory(&head, directory, payload, header.payload_bytes);
+        let Some(decoded) = decoded else { return Ok(beyond) };
+        objects = decoded;
+    }
+    let Some(operations) = read_operations(window, &objects)? else { return Ok(beyond) };
+    let at = offset + header.trailer_offset();
+    let trailer = window.slice(at, CHECKSUM_BYTES)?.and_then(|bytes| bytes.try_into().ok());
+    let Some(trailer) = trailer else { return Ok(beyond) };
+    Ok(Step::Record(Record { offset, header, objects, operations, trailer }))
+}
+
+/// The operations among `objects`, or `None` when one of them does not verify.
+fn read_operations(
+    window: &mut Window<'_>,
+    objects: &[(ObjectId, Stored)],
+) -> Result<Option<Vec<(ObjectId, Operation)>>> {
+    let mut operations = Vec::new();
+    for (id, stored) in objects.iter().filter(|(_, stored)| stored.kind == Kind::Operation) {
+        let Some(bytes) = window.slice(stored.offset, stored.stored_bytes as usize)? else {
+            return Ok(None);
+        };
+        let bytes = Bytes::copy_from_slice(bytes);
+        let operation = codec::decode(stored.codec, bytes, stored.raw_bytes)
+            .ok()
+            .filter(|bytes| verify(Kind::Operation, bytes, id).is_ok())
+            .and_then(|bytes| Operation::decode(&bytes).ok());
+        match operation {
+            Some(operation) => operations.push((*id, operation)),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(operations))
+}
+
+fn trailer_verifies(window: &mut Window<'_>, record: &Record) -> Result<bool> {
+    let mut checksum = trailer_checksum();
+    let mut at = record.offset;
+    let end = record.offset + record.header.trailer_offset();
+    while at < end {
+        let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(SEARCH_BYTES);
+        let Some(bytes) = window.slice(at, want)? else { return Ok(false) };
+        checksum.update(bytes);
+        at += want as u64;
+    }
+    Ok(checksum.finish() == record.trailer)
+}
+
+/// Reads a file in pieces, and keeps the last piece.
+struct Window<'a> {
+    segment: &'a SegmentFile,
+    offset: u64,
+    buffer: Vec<u8>,
+    /// Bytes at the beginning of the buffer that are those of the file.
+    filled: usize,
+    size: Option<u64>,
+}
+
+impl<'a> Window<'a> {
+    fn new(segment: &'a SegmentFile) -> Self {
+        Self { segment, offset: 0, buffer: Vec::new(), filled: 0, size: None }
+    }
+
+    fn forget(&mut self) {
+        self.filled = 0;
+        self.size = None;
+    }
+
+    /// The size of the file.
+    fn size(&mut self) -> Result<u64> {
+        if let Some(size) = self.size {
+            return Ok(size);
+        }
+        let size = self.segment.file.size().map_err(|source| self.failed(0, source))?;
+        self.size = Some(size);
+        Ok(size)
+    }
+
+    /// `len` bytes at `offset`, or `None` when the file is shorter.
+    fn slice(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
+        if self.kept(offset, len).is_none() {
+            // A length from the file is believed only as far as the file reaches.
+            if len > WINDOW_BYTES && offset.saturating_add(len as u64) > self.size()? {
+                return Ok(None);
+            }
+            self.fill(offset, len.max(WINDOW_BYTES))?;
+        }
+        Ok(self.kept(offset, len))
+    }
+
+    /// Up to `len` bytes at `offset`, or `None` at the end of the file.
+    fn some(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
+        self.fill(offset, len)?;
+        Ok(self.buffer.get(..self.filled).filter(|bytes| !bytes.is_empty()))
+    }
+
+    fn kept(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.buffer.get(..self.filled)?.get(start..start.checked_add(len)?)
+    }
+
+    fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
+        if self.buffer.len() < len {
+            self.buffer = vec![0; len];
+        }
+        (self.offset, self.filled) = (offset, 0);
+        let room = self.buffer.get_mut(..len).unwrap_or_default();
+        let read = self.segment.file.read_at(room, offset);
+        self.filled = read.map_err(|source| self.failed(offset, source))?;
+        Ok(())
+    }
+
+    fn failed(&self, offset: u64, source: std::io::Error) -> Error {
+        Error::io(format!("read {}", self.segment.place(offset)), source)
+    }
+}

@@ -1,0 +1,311 @@
+//! What a store shows: where every object lies, the refs, and what was found to be wrong.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::index::Sealed;
+use super::refs::RefTable;
+use crate::error::{Error, Result};
+use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
+use crate::store::Finding;
+use crate::store::format::codec;
+use crate::store::format::id::SegmentId;
+use crate::store::format::segment::{Location, SegmentFile, Stored};
+use crate::store::pack::{BlockCache, Found as InPack, Gone, Pack, PackId};
+
+/// Where an object is read from.
+#[derive(Debug, Clone)]
+pub(in crate::store) enum Place {
+    /// A file that is still written to: read with a system call.
+    Active(Location),
+    /// A segment in memory.
+    Sealed(Arc<Sealed>, Stored),
+    /// A pack in memory: kind and ordinal.
+    Packed(Arc<Pack>, Kind, u32),
+}
+
+/// Files that never change and have an index of their own, oldest first.
+#[derive(Debug, Default, Clone)]
+pub(in crate::store) struct Files {
+    pub(in crate::store) sealed: Vec<Arc<Sealed>>,
+    pub(in crate::store) packs: Vec<Arc<Pack>>,
+}
+
+/// Everything visible to readers. Cheap to look at, changed only for moments.
+#[derive(Debug, Default)]
+pub(in crate::store) struct View {
+    /// Objects in active segments.
+    pub(in crate::store) active: HashMap<ObjectId, Location>,
+    /// Where else some of these lie: two writers may store the same before they see each other.
+    pub(in crate::store) copies: Vec<(ObjectId, Location)>,
+    /// Searched after the active segments.
+    pub(in crate::store) files: Arc<Files>,
+    /// The epoch of the store when these files were opened.
+    pub(in crate::store) epoch: u64,
+    /// Whether the newest state is not known, see [`Store::check_complete`](crate::store::Store).
+    pub(in crate::store) incomplete: bool,
+    pub(in crate::store) refs: Arc<RefTable>,
+    pub(in crate::store) findings: Vec<Finding>,
+}
+
+impl Files {
+    /// Where an object is read from. A pack that says it is gone outdoes older packs that have it
+    /// still.
+    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<Place> {
+        let sealed = self.sealed.iter().rev().find_map(|sealed| {
+            sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+        });
+        sealed.or_else(|| match self.packed(id)? {
+            (pack, InPack::Object { ordinal, kind }) => {
+                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            }
+            (_, InPack::Gone(..)) => None,
+        })
+    }
+
+    /// Every copy of an object, whatever packs say of it.
+    pub(in crate::store) fn places(&self, id: &ObjectId) -> impl Iterator<Item = Place> {
+        let sealed = self.sealed.iter().rev().filter_map(|sealed| {
+            sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+        });
+        sealed.chain(self.packs.iter().rev().filter_map(|pack| match pack.find(id)? {
+            InPack::Object { ordinal, kind } => {
+                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            }
+            InPack::Gone(..) => None,
+        }))
+    }
+
+    pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
+        self.sealed.iter().any(|sealed| sealed.find(id).is_some())
+            || matches!(self.packed(id), Some((_, InPack::Object { .. })))
+    }
+
+    /// Why an object that lies nowhere is not there any more, if that is known.
+    pub(in crate::store) fn gone(&self, id: &ObjectId) -> Option<Gone> {
+        match self.packed(id)? {
+            (_, InPack::Gone(why, _)) => Some(why),
+            (_, InPack::Object { .. }) => None,
+        }
+    }
+
+    /// The newest pack that knows an id, and what it knows.
+    fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, InPack)> {
+        self.packs.iter().rev().find_map(|pack| Some((pack, pack.find(id)?)))
+    }
+}
+
+impl View {
+    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<Place> {
+        match self.active.get(id) {
+            Some(location) => Some(Place::Active(location.clone())),
+            None => self.files.place(id),
+        }
+    }
+
+    /// Every copy of an object that is there, the one that is read first.
+    pub(in crate::store) fn places(&self, id: &ObjectId) -> Vec<Place> {
+        let copies = self.copies.iter().filter(|(copy, _)| copy == id).map(|(_, at)| at);
+        let active = self.active.get(id).into_iter().chain(copies);
+        active.cloned().map(Place::Active).chain(self.files.places(id)).collect()
+    }
+
+    pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
+        self.active.contains_key(id) || self.files.contains(id)
+    }
+
+    /// Up to `limit` objects whose ids start with `prefix`, in order.
+    pub(in crate::store) fn find(&self, prefix: &IdPrefix, limit: usize) -> Vec<(ObjectId, Kind)> {
+        let mut found = BTreeMap::new();
+        for sealed in &self.files.sealed {
+            found.extend(sealed.starting_with(prefix).take(limit));
+        }
+        for pack in &self.files.packs {
+            found.extend(pack.starting_with(prefix).filter_map(|(id, found)| match found {
+                InPack::Object { kind, .. } if self.files.contains(&id) => Some((id, kind)),
+                InPack::Object { .. } | InPack::Gone(..) => None,
+            }));
+        }
+        let active = self.active.iter().filter(|(id, _)| prefix.matches(id));
+        found.extend(active.map(|(id, location)| (*id, location.stored.kind)));
+        found.into_iter().take(limit).collect()
+    }
+
+    /// Adds what was found in active segments.
+    pub(in crate::store) fn add_active(&mut self, objects: Vec<(ObjectId, Location)>) {
+        self.active.reserve(objects.len());
+        for (id, location) in objects {
+            let segment = location.segment.id;
+            let before = self.active.insert(id, location);
+            self.copies.extend(
+                before.filter(|before| before.segment.id != segment).map(|before| (id, before)),
+            );
+        }
+    }
+
+    /// Takes out what lies in segments that are no longer read as active ones. What has a copy in
+    /// another one is read from there: whoever takes a segment away relies on that.
+    pub(in crate::store) fn release(
+        &mut self,
+        is_released: impl Fn(SegmentId) -> bool,
+    ) -> Vec<(ObjectId, Location)> {
+        let released = self.active.extract_if(|_, location| is_released(location.segment.id));
+        let released: Vec<_> = released.collect();
+        self.copies.retain(|(_, location)| !is_released(location.segment.id));
+        for (id, location) in std::mem::take(&mut self.copies) {
+            match self.active.entry(id) {
+                Entry::Vacant(entry) => {
+                    entry.insert(location);
+                }
+                Entry::Occupied(_) => self.copies.push((id, location)),
+            }
+        }
+        released
+    }
+
+    /// Notes what is wrong, once: files are looked at again and again.
+    pub(in crate::store) fn add_finding(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    pub(in crate::store) fn apply(&mut self, id: ObjectId, operation: &Operation) {
+        Arc::make_mut(&mut self.refs).apply(id, operation);
+    }
+}
+
+impl Place {
+    /// The object `id`, which lies here, verified.
+    pub(in crate::store) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
+        self.read_from(None, id, blocks)
+    }
+
+    /// The same, perhaps from a stretch that was read before.
+    pub(in crate::store) fn read_from(
+        &self,
+        stretch: Option<&Stretch>,
+        id: &ObjectId,
+        blocks: &BlockCache,
+    ) -> Result<Object> {
+        let (kind, bytes) = match self {
+            Self::Active(Location { segment, stored }) => {
+                let bytes = match stretch.and_then(|stretch| stretch.bytes(stored)) {
+                    Some(bytes) => bytes,
+                    None => active_bytes(segment, stored)?,
+                };
+                (stored.kind, unpack(segment, stored, bytes, id)?)
+            }
+            Self::Sealed(sealed, stored) => {
+                let bytes = sealed.bytes(stored).ok_or_else(|| short(sealed.segment(), stored))?;
+                (stored.kind, unpack(sealed.segment(), stored, bytes, id)?)
+            }
+            Self::Packed(pack, kind, ordinal) => (*kind, pack.read(*ordinal, blocks)?),
+        };
+        verify(kind, &bytes, id).map_err(|error| error.at(self.name()))?;
+        Ok(Object { kind, bytes })
+    }
+
+    /// File and offset, for errors.
+    fn name(&self) -> String {
+        match self {
+            Self::Active(location) => location.segment.place(location.stored.offset),
+            Self::Sealed(sealed, stored) => sealed.segment().place(stored.offset),
+            Self::Packed(pack, _, ordinal) => pack.place(*ordinal),
+        }
+    }
+
+    /// The file and the place in it: what is read in this order is read from front to back.
+    pub(in crate::store) fn position(&self) -> (FileId, u64) {
+        match self {
+            Self::Active(location) => {
+                (FileId::Segment(location.segment.id), location.stored.offset)
+            }
+            Self::Sealed(sealed, stored) => (FileId::Segment(sealed.segment().id), stored.offset),
+            Self::Packed(pack, _, ordinal) => (FileId::Pack(pack.id()), (*ordinal).into()),
+        }
+    }
+
+    /// The file and the part of it that is best read by one thread: a block is unpacked once.
+    pub(in crate::store) fn unit(&self) -> (FileId, u64) {
+        let (file, at) = self.position();
+        match self {
+            Self::Packed(pack, _, ordinal) => {
+                (file, pack.block_of(*ordinal).unwrap_or_default().into())
+            }
+            Self::Active(_) | Self::Sealed(..) => (file, at / UNIT_BYTES),
+        }
+    }
+}
+
+/// A part of a segment that may still grow, read at once.
+#[derive(Debug)]
+pub(in crate::store) struct Stretch {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Stretch {
+    /// The part with all of `places`, which are sorted and of one file, if at least half of it is
+    /// asked for. Nothing when it cannot be read: each place alone says why.
+    pub(in crate::store) fn read<'p>(
+        places: impl Iterator<Item = &'p Place> + Clone,
+    ) -> Option<Self> {
+        let active = places.filter_map(|place| match place {
+            Place::Active(location) => Some(location),
+            Place::Sealed(..) | Place::Packed(..) => None,
+        });
+        let end = |at: &Location| at.stored.offset + u64::from(at.stored.stored_bytes);
+        let (first, end) = (active.clone().next()?, active.clone().map(end).max()?);
+        let asked: u64 = active.map(|at| u64::from(at.stored.stored_bytes)).sum();
+        let (start, segment) = (first.stored.offset, &first.segment);
+        let len = end.checked_sub(start).filter(|len| *len <= 2 * asked)?;
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        let read = segment.file.read_at(&mut bytes, start).ok()?;
+        (read == bytes.len()).then(|| Self { start, bytes: bytes.into() })
+    }
+
+    fn bytes(&self, stored: &Stored) -> Option<Bytes> {
+        let start = usize::try_from(stored.offset.checked_sub(self.start)?).ok()?;
+        let end = start.checked_add(stored.stored_bytes as usize)?;
+        (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
+    }
+}
+
+/// A file that objects lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::store) enum FileId {
+    Segment(SegmentId),
+    Pack(PackId),
+}
+
+/// Bytes of a segment that are one unit of reading.
+const UNIT_BYTES: u64 = 128 << 10;
+
+fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -> Result<Bytes> {
+    codec::decode(stored.codec, bytes, stored.raw_bytes).map_err(|source| {
+        let what = format_args!("{} of {id}", stored.kind);
+        Error::corrupt(segment.place(stored.offset), what, "other bytes").with_source(source)
+    })
+}
+
+/// The stored bytes in a segment that may still grow.
+fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
+    // The size is not taken on trust: the batch lay wholly inside the file.
+    let mut bytes = vec![0; stored.stored_bytes as usize];
+    let read = segment
+        .file
+        .read_at(&mut bytes, stored.offset)
+        .map_err(|source| Error::io(format!("read {}", segment.place(stored.offset)), source))?;
+    if read < bytes.len() {
+        return Err(short(segment, stored));
+    }
+    Ok(bytes.into())
+}
+
+fn short(segment: &SegmentFile, stored: &Stored) -> Error {
+    Error::corrupt(segment.place(stored.offset), "an object", "the end")
+}

@@ -1,0 +1,499 @@
+//! Examination: every file of a store as it is on disk now, read to the last byte.
+//!
+//! Opening believes what a checksum or a later batch attests, and finds the rest when it is read. An
+//! examination believes nothing: every record and frame is hashed, every copy of every object is
+//! verified against its id, and every index is compared with what it is an index of. It takes no
+//! lock and writes nothing; files that a collection takes away meanwhile stay readable.
+
+use std::collections::{HashMap, HashSet};
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::object::{ObjectId, Operation};
+use crate::store::format::id::SegmentId;
+use crate::store::format::manifest::{self, Manifest};
+use crate::store::format::segment::{
+    Location, SEGMENT_HEADER_BYTES, SegmentFile, Stored, encode_segment_header,
+};
+use crate::store::format::superblock::Superblock;
+use crate::store::io::{Access, is_passing};
+use crate::store::pack::{BlockCache, Pack, PackId};
+use crate::store::read::index::Sealed;
+use crate::store::read::inventory::{Found as Listed, Inventory};
+use crate::store::read::load;
+use crate::store::read::operations::Operations;
+use crate::store::read::scan::{Depth, End, Found, Tail, scan};
+use crate::store::read::view::Place;
+use crate::store::replace::collect;
+use crate::store::write::untracked;
+use crate::store::{
+    Finding, FindingKind, HOOK_LOG, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, SUPERBLOCK_FILE, Store,
+    WORKSPACES_DIR,
+};
+
+/// Unpacked blocks that are kept while packs are read.
+const CACHE_BYTES: usize = 32 << 20;
+
+/// Objects of a segment that one thread takes at a time.
+const OBJECTS_PER_TASK: usize = 32;
+
+/// How much of a store is examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Thoroughness {
+    /// Structure and indexes; objects only as far as they are needed for that.
+    Quick,
+    /// Every byte.
+    #[default]
+    Full,
+}
+
+/// How far an examination has come: bytes of files that are done, and of all.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
+
+/// What a store holds, and what is wrong with it.
+#[derive(Debug)]
+pub struct Examination<'s> {
+    store: &'s Store,
+    /// Every object of every file that can be opened.
+    pub inventory: Inventory<'s>,
+    /// What is wrong with the files.
+    pub findings: Vec<Finding>,
+    /// Objects in these files of which no copy verifies. Complete only when every byte was read.
+    pub unreadable: HashSet<ObjectId>,
+    /// Bytes of the files, leftovers aside.
+    pub bytes: u64,
+    /// Operations that were committed and that the newest one does not follow, oldest first.
+    pub detached: Vec<Detached>,
+    epoch: u64,
+    pub(in crate::store) damaged: Damaged,
+}
+
+/// An operation that was committed and that the newest one does not follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Its id.
+    pub id: ObjectId,
+    /// What it says.
+    pub operation: Operation,
+    /// Whether no other detached one follows it.
+    pub is_head: bool,
+}
+
+/// Files that are not what they should be.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Damaged {
+    /// Packs that a manifest lists.
+    pub(in crate::store) packs: Vec<PackId>,
+    /// Packs that none lists and that hold operations newer than the refs.
+    pub(in crate::store) stray_packs: Vec<PackId>,
+    /// Packs that none lists, and that are whole.
+    pub(in crate::store) spare_packs: Vec<PackId>,
+    pub(in crate::store) segments: Vec<SegmentId>,
+    /// Segments that end in a batch that is not whole.
+    pub(in crate::store) torn: Vec<SegmentId>,
+    /// Generations of manifests.
+    pub(in crate::store) manifests: Vec<u64>,
+    /// Whether the newest manifest lists files with operations that its refs lack.
+    pub(in crate::store) lists_unknown: bool,
+}
+
+impl Store {
+    /// Examines every file, as it is on disk and whatever this handle has read of it before.
+    ///
+    /// Costs a read of the whole store and as much memory as its index; what it is doing is said
+    /// after each file.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`]: what is wrong with anything but the superblock is a finding.
+    pub fn examine(
+        &self,
+        thoroughness: Thoroughness,
+        progress: &mut Progress<'_>,
+    ) -> Result<Examination<'_>> {
+        let superblock = Superblock::open(&*self.io, &self.dir)?;
+        let (view, journal) = load::open(&*self.io, &self.dir, &superblock)?;
+        let view = view.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = Vec::new();
+        let mut bytes = 0;
+        for segment in &journal.segments {
+            let size = segment.file.file.size();
+            let size = size.map_err(|e| Error::io(segment.file.place(0), e))?;
+            segments.push((segment.file.id, size, false));
+            bytes += size;
+        }
+        let files = Arc::clone(&view.files);
+        bytes += files.sealed.iter().map(|sealed| sealed.file_bytes()).sum::<u64>();
+        bytes += files.packs.iter().map(|pack| pack.file_bytes()).sum::<u64>();
+        let mut examiner = Examiner {
+            store: self,
+            superblock: &superblock,
+            thoroughness,
+            blocks: BlockCache::new(CACHE_BYTES),
+            findings: view.findings,
+            bad: HashSet::new(),
+            damaged: Damaged::default(),
+            newest: (view.refs.sequence, view.refs.operation),
+            listed: (0, 0),
+            done: (0, bytes),
+            progress,
+        };
+        for segment in &journal.segments {
+            examiner.segment(&segment.file, None)?;
+        }
+        for sealed in &files.sealed {
+            examiner.segment(sealed.file(), Some(sealed))?;
+        }
+        for pack in &files.packs {
+            examiner.pack(pack)?;
+        }
+        examiner.other_files(&journal.segments)?;
+        let Examiner { mut findings, bad, mut damaged, listed: manifest, .. } = examiner;
+        let sealed_replaceable = vec![false; files.sealed.len()];
+        let listed =
+            Listed { files, refs: view.refs, active: view.active, segments, sealed_replaceable };
+        let inventory = Inventory::new(self, listed);
+        let unreadable = bad.into_iter().filter(|id| inventory.read_any(id).is_err()).collect();
+        let epoch = view.epoch;
+        let operations = Operations::read(&inventory, inventory.operations());
+        if let Some(finding) = unknown_to_manifest(&inventory, &operations, manifest) {
+            damaged.lists_unknown = true;
+            findings.push(finding);
+        }
+        let detached = detached(&operations, &inventory);
+        Ok(Examination {
+            store: self,
+            inventory,
+            findings,
+            unreadable,
+            bytes,
+            detached,
+            epoch,
+            damaged,
+        })
+    }
+}
+
+impl Examination<'_> {
+    /// Whether no collection has taken files away since it began: what is missing then is missing.
+    ///
+    /// # Errors
+    /// `Io` when the superblock cannot be read.
+    pub fn is_current(&self) -> Result<bool> {
+        Ok(self.store.superblock.epoch()? == self.epoch)
+    }
+}
+
+struct Examiner<'a, 'p> {
+    store: &'a Store,
+    superblock: &'a Superblock,
+    thoroughness: Thoroughness,
+    blocks: BlockCache,
+    findings: Vec<Finding>,
+    /// Objects of which a copy does not verify.
+    bad: HashSet<ObjectId>,
+    damaged: Damaged,
+    /// The newest operation that the refs know.
+    newest: (u64, Option<ObjectId>),
+    /// The generation of the newest manifest, and the sequence of its refs.
+    listed: (u64, u64),
+    /// Bytes examined, and bytes there are.
+    done: (u64, u64),
+    progress: &'p mut Progress<'p>,
+}
+
+impl Examiner<'_, '_> {
+    /// Reads a segment by its records; `sealed` is its index, if it has one that is in use.
+    fn segment(&mut self, file: &Arc<SegmentFile>, sealed: Option<&Sealed>) -> Result<()> {
+        let mut found = Found::default();
+        let mut tail = Tail::default();
+        let depth = match self.thoroughness {
+            Thoroughness::Quick => Depth::Whole,
+            Thoroughness::Full => Depth::Bytes,
+        };
+        scan(file, &mut tail, depth, &mut found)?;
+        self.segment_header(file, &tail)?;
+        if let Some(sealed) = sealed {
+            self.segment_index(sealed, &found.objects);
+            if tail.end != End::Index {
+                self.damage(file.place(tail.offset), "the segment does not end with its index");
+            }
+            // What a scan of a sealed segment takes for torn was acknowledged.
+            for finding in &mut found.findings {
+                finding.kind = FindingKind::Damage;
+            }
+        }
+        if sealed.is_none() && tail.end == End::Torn {
+            self.damaged.torn.push(file.id);
+        }
+        let is_damaged = found.findings.iter().any(|f| f.kind == FindingKind::Damage);
+        for finding in found.findings {
+            self.add(finding);
+        }
+        if self.thoroughness == Thoroughness::Full {
+            let bad = found.objects.par_iter().with_min_len(OBJECTS_PER_TASK).filter_map(
+                |(id, location)| {
+                    let place = Place::Active(location.clone());
+                    place.read(id, &self.blocks).err().map(|error| (*id, error))
+                },
+            );
+            let bad: Vec<_> = bad.collect();
+            self.bad_objects(&format!("journal/{}", file.id.file_name()), bad, is_damaged)?;
+        }
+        let place = format!("journal/{} ", file.id.file_name());
+        let damaged = |f: &Finding| f.kind == FindingKind::Damage && f.place.starts_with(&place);
+        if self.findings.iter().any(damaged) {
+            self.damaged.segments.push(file.id);
+        }
+        self.pass(file.file.size().unwrap_or_default());
+        Ok(())
+    }
+
+    fn segment_header(&mut self, file: &SegmentFile, tail: &Tail) -> Result<()> {
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        let read = file.file.read_at(&mut header, 0);
+        let read = read.map_err(|e| Error::io(format!("read {}", file.place(0)), e))?;
+        if header.get(..read) == Some(&*encode_segment_header(file.id, self.superblock.store)) {
+            return Ok(());
+        }
+        if tail.sequence > 0 {
+            self.damage(file.place(0), "the header is not that of this segment");
+        } else if tail.end == End::Clean {
+            self.leftover(file.place(0), "a segment that was never completed");
+        } else {
+            self.damage(file.place(0), "nothing in it is a segment");
+        }
+        Ok(())
+    }
+
+    /// Compares an index with what the directories say.
+    fn segment_index(&mut self, sealed: &Sealed, objects: &[(ObjectId, Location)]) {
+        let mut stored: HashMap<ObjectId, Vec<Stored>> = HashMap::new();
+        for (id, location) in objects {
+            stored.entry(*id).or_default().push(location.stored);
+        }
+        let place = sealed.segment().place(0);
+        for (id, places) in &stored {
+            if !sealed.find(id).is_some_and(|found| places.contains(&found)) {
+                self.damage(place.clone(), format!("the index does not lead to object {id}"));
+            }
+        }
+        let known = |at| sealed.entry(at).is_some_and(|(id, _)| stored.contains_key(&id));
+        let unknown = (0..sealed.len()).filter(|at| !known(*at)).count();
+        if unknown > 0 {
+            let message = format!("the index names {unknown} objects that are in no batch");
+            self.damage(place, message);
+        }
+    }
+
+    fn pack(&mut self, pack: &Pack) -> Result<()> {
+        let before = self.findings.len();
+        let place = format!("packs/{}", pack.id().file_name());
+        let stray = pack.misindexed();
+        if stray > 0 {
+            self.damage(
+                place.clone(),
+                format!("the index does not lead to {stray} of its objects"),
+            );
+        }
+        if self.thoroughness == Thoroughness::Full {
+            let damage = pack.verify_frames();
+            let is_damaged = !damage.is_empty();
+            self.findings.extend(damage);
+            let bad = pack.verify_objects(&self.blocks);
+            self.bad_objects(&place, bad, is_damaged)?;
+            self.operations_of(pack, &place);
+        }
+        if self.findings.len() > before {
+            self.damaged.packs.push(pack.id());
+        }
+        self.pass(pack.file_bytes());
+        Ok(())
+    }
+
+    /// Whether a pack holds operations that the refs do not know.
+    fn operations_of(&mut self, pack: &Pack, place: &str) -> bool {
+        let newest = pack.newest_operation(&self.blocks);
+        let Some((sequence, id)) = newest.filter(|(sequence, _)| *sequence > self.newest.0) else {
+            return false;
+        };
+        let message =
+            format!("holds operation {sequence} ({id}), but the newest known is {}", self.newest.0);
+        self.damage(place.to_owned(), message);
+        true
+    }
+
+    /// Notes copies that do not verify. They are the consequence of damage that was found before, or
+    /// each is a finding of its own.
+    fn bad_objects(
+        &mut self,
+        place: &str,
+        mut bad: Vec<(ObjectId, Error)>,
+        explained: bool,
+    ) -> Result<()> {
+        if let Some(at) = bad.iter().position(|(_, error)| is_passing(error)) {
+            return Err(bad.swap_remove(at).1);
+        }
+        if bad.is_empty() {
+            return Ok(());
+        }
+        if explained {
+            let message = match bad.len() {
+                1 => "one object in it does not verify".to_owned(),
+                count => format!("{count} objects in it do not verify"),
+            };
+            self.damage(place.to_owned() + " ", message);
+        } else {
+            for (_, error) in &bad {
+                self.damage(place.to_owned() + " ", error.to_string());
+            }
+        }
+        self.bad.extend(bad.into_iter().map(|(id, _)| id));
+        Ok(())
+    }
+
+    /// What is in the directories beside the files of the store.
+    fn other_files(&mut self, active: &[crate::store::read::journal::Segment]) -> Result<()> {
+        let (manifest, damage) =
+            Manifest::load(&*self.store.io, &self.store.dir, self.superblock.store)?;
+        for finding in damage {
+            self.damaged.manifests.extend(manifest::generation(&finding.place));
+        }
+        self.listed = (manifest.generation, manifest.refs.sequence);
+        for id in &manifest.packs {
+            let place = id.file_name();
+            if self.findings.iter().any(|f| f.place == place) {
+                self.damaged.packs.push(*id);
+            }
+        }
+        for (id, _) in &manifest.sealed {
+            let place = id.file_name();
+            if self.findings.iter().any(|f| f.place == place) {
+                self.damaged.segments.push(*id);
+            }
+        }
+        self.damaged.packs.sort_unstable();
+        self.damaged.packs.dedup();
+        self.damaged.segments.sort_unstable();
+        self.damaged.segments.dedup();
+        for name in self.list(PACKS_DIR)? {
+            match PackId::from_file_name(&name) {
+                Some(id) if manifest.packs.contains(&id) => {}
+                Some(id) => self.unlisted_pack(id),
+                None => self.stranger(format!("{PACKS_DIR}/{name}")),
+            }
+        }
+        let listed: HashSet<SegmentId> = manifest.sealed.iter().map(|(id, _)| *id).collect();
+        for name in self.list(JOURNAL_DIR)? {
+            let place = format!("{JOURNAL_DIR}/{name}");
+            match SegmentId::from_file_name(&name) {
+                Some(id) if manifest.retired.contains(&id) => {
+                    self.leftover(place, "a segment that a pack has replaced; 'gc' removes it");
+                }
+                Some(id) if listed.contains(&id) || active.iter().any(|s| s.file.id == id) => {}
+                // Made since the journal was read.
+                Some(_) => {}
+                None => self.stranger(place),
+            }
+        }
+        let known = [SUPERBLOCK_FILE, untracked::FILE_NAME, collect::COLLECTOR_FILE, HOOK_LOG];
+        let folders = [JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, WORKSPACES_DIR];
+        for name in self.list("")? {
+            let is_known = known.contains(&&*name) || folders.contains(&&*name);
+            if !is_known && manifest::generation(&name).is_none() {
+                self.stranger(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn unlisted_pack(&mut self, id: PackId) {
+        let place = format!("{PACKS_DIR}/{}", id.file_name());
+        let path = self.store.dir.join(&place);
+        let opened = self.store.io.open(&path, Access::Read);
+        let opened = opened.map_err(|e| Error::io(format!("open {}", path.display()), e));
+        match opened.and_then(|file| Pack::open(&file, id, self.superblock.store)) {
+            Ok(pack) if self.operations_of(&pack, &place) => self.damaged.stray_packs.push(id),
+            Ok(_) => {
+                self.damaged.spare_packs.push(id);
+                self.leftover(place, "a pack that no manifest lists; 'gc' removes it");
+            }
+            Err(_) => self.leftover(place, "no whole pack of this store, and in nobody's way"),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let dir =
+            if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
+        match self.store.io.list(&dir) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(list_error(&dir, source)),
+            Ok(mut names) => {
+                names.sort_unstable();
+                Ok(names)
+            }
+        }
+    }
+
+    fn damage(&mut self, place: String, message: impl Into<String>) {
+        self.add(Finding { kind: FindingKind::Damage, place, message: message.into() });
+    }
+
+    fn leftover(&mut self, place: String, message: impl Into<String>) {
+        self.add(Finding { kind: FindingKind::Leftover, place, message: message.into() });
+    }
+
+    fn stranger(&mut self, place: String) {
+        let message = match place.ends_with(".tmp") {
+            true => "left by a process that ended before it was done",
+            false => "not a file of the store",
+        };
+        self.leftover(place, message);
+    }
+
+    fn add(&mut self, finding: Finding) {
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    fn pass(&mut self, bytes: u64) {
+        self.done.0 = (self.done.0 + bytes).min(self.done.1);
+        (self.progress)(self.done.0, self.done.1);
+    }
+}
+
+/// Whether listed files hold operations that the refs of the manifest lack, by its generation and the
+/// sequence of its refs. Those of a line that diverged no manifest can include before it is joined.
+fn unknown_to_manifest(
+    inventory: &Inventory<'_>,
+    operations: &Operations,
+    (generation, listed): (u64, u64),
+) -> Option<Finding> {
+    let newest = inventory.refs().operation.map(|id| operations.newest_after(id));
+    let included = operations.followed_by(newest);
+    let ids = inventory.listed_operations().filter(|id| included.contains(id));
+    let sequences = ids.filter_map(|id| operations.get(&id)).map(|found| found.sequence);
+    let newest = sequences.max().filter(|newest| *newest > listed)?;
+    Some(Finding {
+        kind: FindingKind::Damage,
+        place: manifest::file_name(generation),
+        message: format!(
+            "it lists files with operations up to {newest}, and its refs end at {listed}"
+        ),
+    })
+}
+
+fn detached(operations: &Operations, inventory: &Inventory<'_>) -> Vec<Detached> {
+    let ids = operations.detached(inventory.refs().operation);
+    let heads: HashSet<ObjectId> = operations.heads(&ids).into_iter().collect();
+    let found = ids.into_iter().filter_map(|id| Some((id, operations.get(&id)?.clone())));
+    found.map(|(id, operation)| Detached { id, operation, is_head: heads.contains(&id) }).collect()
+}
+
+fn list_error(dir: &Path, source: std::io::Error) -> Error {
+    Error::io(format!("list {}", dir.display()), source)
+}

@@ -1,0 +1,144 @@
+//! Holes: objects that are lost for good and known to be, and what is kept because of them.
+//!
+//! What `repair` cannot bring back, and its caller gives up, is written down here: so a loss that is
+//! known is told from damage that is new. Nobody knows what a lost object led to, so what no ref led
+//! to when it was given up is written down as well, and no collection takes it away.
+//!
+//! The ref [`HOLES_REF`] holds a blob with one line for each object: `kept` or `lost`, a space, its
+//! kind, a space, and its id. Those that are kept come first, both in order of their ids. An object
+//! that is there again is no hole, whatever is written.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSource, RefValue};
+use crate::store::read::refs::RefTable;
+
+/// The ref that holds the holes.
+pub const HOLES_REF: &str = "refs/maintenance/holes";
+
+const KEPT: &str = "kept";
+const LOST: &str = "lost";
+
+/// Objects that are lost, and objects that may have belonged to them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holes {
+    /// What was lost when it was given up, and what it was.
+    pub lost: BTreeMap<ObjectId, Kind>,
+    /// What no ref led to then, and nothing else of the same; everything that these lead to is kept
+    /// with them.
+    pub kept: BTreeMap<ObjectId, Kind>,
+}
+
+impl Holes {
+    /// The holes of a store with these refs.
+    ///
+    /// # Errors
+    /// `NotFound` or `Corrupt`, naming the ref.
+    pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+        match refs.value(HOLES_REF) {
+            None => Ok(Self::default()),
+            Some(RefValue::Object(id)) => match source.read(id) {
+                Ok(Some(object)) if object.kind == Kind::Blob => Self::decode(&object.bytes),
+                // Not by `read_as`, which would look here for what to say.
+                Ok(_) => Err(Error::corrupt(id, "a blob", "nothing of the kind")),
+                Err(error) => Err(error),
+            }
+            .map_err(|error| error.at(HOLES_REF)),
+            Some(RefValue::Symbolic(_)) => {
+                Err(Error::corrupt(HOLES_REF, "a blob", "the name of another ref"))
+            }
+        }
+    }
+
+    /// Whether nothing is lost.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lost.is_empty()
+    }
+
+    /// Whether the object `id` was given up.
+    #[must_use]
+    pub fn is_lost(&self, id: &ObjectId) -> bool {
+        self.lost.contains_key(id)
+    }
+
+    /// The bytes of the blob.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        for (word, objects) in [(KEPT, &self.kept), (LOST, &self.lost)] {
+            for (id, kind) in objects {
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "{word} {kind} {id}");
+            }
+        }
+        text
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = || {
+            let expected = "lines of 'kept' or 'lost', a kind and an id, in order";
+            Error::corrupt("holes", expected, "other bytes")
+        };
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+        let mut holes = Self::default();
+        for line in text.lines() {
+            let mut words = line.splitn(3, ' ');
+            let (Some(word), Some(kind), Some(id)) = (words.next(), words.next(), words.next())
+            else {
+                return Err(damaged());
+            };
+            let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+            let kind = kind.ok_or_else(damaged)?;
+            let id = id.parse().map_err(|_| damaged())?;
+            match word {
+                KEPT => holes.kept.insert(id, kind),
+                LOST => holes.lost.insert(id, kind),
+                _ => return Err(damaged()),
+            };
+        }
+        if holes.encode() == text { Ok(holes) } else { Err(damaged()) }
+    }
+}
+
+/// The error about an object that is missing: that it was given up, if it was.
+pub(in crate::store) fn explain(
+    source: &dyn ObjectSource,
+    refs: &RefTable,
+    (kind, id): (Kind, &ObjectId),
+) -> Error {
+    match Holes::load(source, refs) {
+        Ok(holes) if holes.is_lost(id) => {
+            let message = format!("{kind} {id} is lost: 'repair --accept-loss' gave it up");
+            Error::new(ErrorKind::Corrupt, message)
+        }
+        // What is wrong with the holes is said when they are needed.
+        _ => Error::not_found(format!("{kind} {id} is not in the store")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_round_trip_and_only_what_was_written_is_read() {
+        let id = |text: &str| ObjectId::of(Kind::Node, text.as_bytes());
+        let holes = Holes {
+            lost: [(id("a"), Kind::Node), (id("b"), Kind::Commit)].into(),
+            kept: [(id("c"), Kind::Blob)].into(),
+        };
+        let text = holes.encode();
+        assert_eq!(Holes::decode(text.as_bytes()).unwrap(), holes);
+        assert_eq!(Holes::decode(b"").unwrap(), Holes::default());
+        let lines: Vec<&str> = text.lines().rev().collect();
+        let reversed = lines.join("\n") + "\n";
+        for wrong in
+            [text.trim_end(), &reversed, &text.to_uppercase(), &text.replace(' ', "  "), "x"]
+        {
+            assert!(Holes::decode(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! A store that lost its superblock: noticed, never built over, and given its superblock again.
+//!
+//! Without a superblock a directory is no store, and a new one could be made in it. That would end in
+//! loss when files of an older one are there: they belong to another store then, and a repair would
+//! put them aside. Every manifest and every segment says which store it is of, so the superblock can
+//! be made again from what they agree on.
+
+use std::path::Path;
+
+use super::quarantine;
+use super::remains::{file_of_store, names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::format::id::{SegmentId, StoreId};
+use crate::store::format::manifest::{self, Manifest};
+use crate::store::format::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
+use crate::store::format::superblock::{self, Superblock};
+use crate::store::io::{Access, Io};
+use crate::store::{JOURNAL_DIR, SUPERBLOCK_FILE, Store};
+
+/// Where a manifest and a segment say which store they are of.
+const ID_IN_MANIFEST: usize = 24;
+const ID_IN_SEGMENT: usize = 32;
+
+impl Store {
+    /// Whether there are files of a store in `dir`, and no superblock or a damaged one.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be looked at.
+    pub fn has_lost_superblock(io: &dyn Io, dir: &Path) -> Result<bool> {
+        match Superblock::open(io, dir) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                Ok(file_of_store(io, dir)?.is_some())
+            }
+            Err(error) if error.kind() == ErrorKind::Io => Err(error),
+            _ => Ok(false),
+        }
+    }
+
+    /// Makes the superblock of the store in `dir` again, from what its files say. A damaged one goes
+    /// into quarantine.
+    ///
+    /// # Errors
+    /// `Corrupt` when they do not say which store they are of, or are of several; `InvalidInput` when
+    /// there is a good superblock; `Io` when it cannot be made. Nothing is changed then.
+    pub fn remake_superblock(io: &dyn Io, dir: &Path) -> Result<()> {
+        let mut ids = stores_of_manifests(io, dir)?;
+        ids.extend(stores_of_segments(io, dir)?);
+        ids.sort_unstable_by_key(|id| id.0);
+        ids.dedup();
+        match *ids {
+            [id] => {
+                let path = dir.join(SUPERBLOCK_FILE);
+                if Self::has_lost_superblock(io, dir)? {
+                    quarantine::move_files(io, dir, &[path])?;
+                }
+                superblock::create(io, dir, id)
+            }
+            [] => {
+                Err(Error::corrupt(dir.display(), "files that say which store they are of", "none"))
+            }
+            _ => Err(Error::corrupt(dir.display(), "files of one store", "files of several")),
+        }
+    }
+}
+
+fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
+    let mut ids = Vec::new();
+    for name in names(io, dir)? {
+        let Some(generation) = manifest::generation(&name) else { continue };
+        let Some(bytes) = manifest::read(io, &dir.join(name))? else { continue };
+        let id = bytes.get(ID_IN_MANIFEST..).and_then(|rest| rest.first_chunk().copied());
+        let id = id.map(StoreId);
+        ids.extend(id.filter(|id| Manifest::decode(&bytes, *id, generation).is_some()));
+    }
+    Ok(ids)
+}
+
+fn stores_of_segments(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
+    let folder = dir.join(JOURNAL_DIR);
+    let mut ids = Vec::new();
+    for name in names(io, &folder)? {
+        let Some(segment) = SegmentId::from_file_name(&name) else { continue };
+        let path = folder.join(name);
+        let failed = |source| Error::io(format!("read {}", path.display()), source);
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        let file = io.open(&path, Access::Read).map_err(failed)?;
+        file.read_at(&mut header, 0).map_err(failed)?;
+        let id = header.get(ID_IN_SEGMENT..).and_then(|rest| rest.first_chunk().copied());
+        let id = id.map(StoreId);
+        ids.extend(id.filter(|id| encode_segment_header(segment, *id) == header));
+    }
+    Ok(ids)
+}

@@ -1,0 +1,10 @@
+//! Damage: seen by reading every byte, told, and mended from what verifies. Nothing is deleted.
+
+pub(super) mod examine;
+pub(super) mod known_losses;
+pub(super) mod lost_superblock;
+pub(super) mod mend;
+pub(super) mod quarantine;
+pub(super) mod remains;
+#[cfg(test)]
+mod salvaging;

@@ -1,0 +1,554 @@
+//! Replacing files by packs while others read and write.
+//!
+//! ```text
+//! lock what is idle ── inventory ── (mark, plan) ── write and verify the pack
+//!      ── what came meanwhile? ── announce, publish ── unlink
+//!         └──────── under the ref lock ─────────┘
+//! ```
+//!
+//! Only files that nobody appends to are replaced: packs, sealed segments, and idle segments, whose
+//! locks are held meanwhile. Objects in other segments are there to stay, and so is what they refer
+//! to. What was committed since the inventory may refer to something that is about to be dropped; so
+//! the caller is asked about it, the last time under the ref lock, which is held for as long as it
+//! takes to look at the few newest batches, and never over an fsync. After that, nobody can commit
+//! anything that relies on the files of before: the announcement in the superblock makes every
+//! writer look again.
+//!
+//! A crash at any moment leaves the files of before or those of after, and perhaps some that no
+//! manifest lists, which the next collection removes. Readers keep what they have opened.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::store::format::id::SegmentId;
+use crate::store::format::manifest::Manifest;
+use crate::store::io::{Access, IoFile};
+use crate::store::pack::{Gone, Item, PackDraft, PackId, Tier};
+use crate::store::read::inventory::{Found, Inventory};
+use crate::store::read::load::{holds_unknown, restless, unlisted_packs};
+use crate::store::read::operations::Operations;
+use crate::store::read::refs::RefTable;
+use crate::store::read::scan::Depth;
+use crate::store::write::ownership::Owned;
+use crate::store::write::publish::{Change, Published};
+use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
+
+/// The file whose lock keeps two collections apart.
+pub(in crate::store) const COLLECTOR_FILE: &str = "collector";
+
+/// Times that publishing begins again because something arrived that needs what was to be dropped,
+/// or others published a manifest.
+const MAX_ATTEMPTS: usize = 32;
+
+/// Objects that may be looked at while others wait for the ref lock: what a few turns bring.
+const FEW_ARRIVALS: usize = 64;
+
+/// Room that is left on the disk for commits.
+const SPARE_BYTES: u64 = 4 << 20;
+
+/// The right to replace files, and what there is to replace.
+#[derive(Debug)]
+pub struct Collection<'s> {
+    pub(in crate::store) store: &'s Store,
+    inventory: Inventory<'s>,
+    /// Idle and sealed segments, locked so that nobody takes them over.
+    _segments: Vec<Arc<dyn IoFile>>,
+    pub(in crate::store) collector: Arc<dyn IoFile>,
+}
+
+/// Files to be replaced by a pack.
+#[derive(Debug)]
+pub struct Replacement {
+    /// Numbers of the files, in [`Inventory::files`]; each must be replaceable.
+    pub files: Vec<usize>,
+    /// What stays of them, in the order in which it is stored.
+    pub items: Vec<Item>,
+    /// Ids to answer for that have no content any more.
+    pub gone: Vec<(ObjectId, Kind, Gone)>,
+    /// How the pack is stored.
+    pub tier: Tier,
+}
+
+/// What a replacement did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// Bytes of new packs.
+    pub written_bytes: u64,
+    /// Bytes of the files that went.
+    pub freed_bytes: u64,
+    /// Objects in the new packs.
+    pub objects: u64,
+}
+
+/// Asked about objects that were committed since the inventory: which of what would be dropped do
+/// they need after all?
+pub type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<Item>> + 'a;
+
+impl Store {
+    /// Begins a collection: at most one in a store at a time.
+    ///
+    /// # Errors
+    /// `Locked` while another one goes on, `Corrupt` when damage is known, and for a pack of which
+    /// the manifest should know, `Io` when the store cannot be written to.
+    pub fn collect(&self) -> Result<Collection<'_>> {
+        self.superblock.check_writable()?;
+        let collector = self.lock_collector()?;
+        self.refresh()?;
+        self.make_packs_dir()?;
+        self.check_trusted()?;
+        let idle = self.lock_idle_segments()?;
+        if self.complete_refs()?.is_none() {
+            // Only who holds the collector's lock takes files away.
+            self.check_collector(&*collector)?;
+            return Err(restless(&self.dir));
+        }
+        let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
+        let mut sealed_replaceable = Vec::new();
+        let files = Arc::clone(&read(&self.view).files);
+        for sealed in &files.sealed {
+            let locked = self.lock_sealed(sealed.segment().id)?;
+            sealed_replaceable.push(locked.is_some());
+            segments.extend(locked);
+        }
+        let found = {
+            let mut journal = lock(&self.journal);
+            journal.begin_arrivals();
+            let view = read(&self.view);
+            let mut active = Vec::new();
+            for segment in &journal.segments {
+                let id = segment.file.id;
+                let bytes = segment.file.file.size();
+                let bytes = bytes.map_err(|e| Error::io(segment.file.place(0), e))?;
+                active.push((id, bytes, idle.iter().any(|owned| owned.segment.id == id)));
+            }
+            let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
+            // Sealed meanwhile by another thread: not locked, so not replaceable.
+            sealed_replaceable.resize(files.sealed.len(), false);
+            let (active, segments) = (view.active.clone(), active);
+            Found { files, refs, active, segments, sealed_replaceable }
+        };
+        segments.extend(idle.into_iter().map(|owned| owned.file));
+        let inventory = Inventory::new(self, found);
+        let collection = Collection { store: self, inventory, _segments: segments, collector };
+        check_attached(&collection.inventory)?;
+        Ok(collection)
+    }
+
+    /// What there is now, to look at: takes no lock that lasts, writes nothing, and works while a
+    /// collection goes on. What may be replaced is what nobody held at this moment.
+    ///
+    /// # Errors
+    /// `Io` when the journal cannot be read.
+    pub fn inventory(&self) -> Result<Inventory<'_>> {
+        self.refresh()?;
+        let is_leased = self.is_leased();
+        let journal = lock(&self.journal);
+        let view = read(&self.view);
+        let mut segments = Vec::new();
+        for segment in &journal.segments {
+            let (id, bytes) = (segment.file.id, segment.file.file.size());
+            let bytes = bytes.map_err(|e| Error::io(segment.file.place(0), e))?;
+            let is_idle = if segment.owned { !is_leased } else { self.is_idle(id)? };
+            segments.push((id, bytes, is_idle && !segment.tail.damaged));
+        }
+        let sealed = view.files.sealed.iter().map(|sealed| self.is_idle(sealed.segment().id));
+        let sealed_replaceable = sealed.collect::<Result<_>>()?;
+        let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
+        let active = view.active.clone();
+        Ok(Inventory::new(self, Found { files, refs, active, segments, sealed_replaceable }))
+    }
+
+    /// Whether nobody holds a segment: its lock is taken and given back.
+    fn is_idle(&self, id: SegmentId) -> Result<bool> {
+        Ok(self.lock_sealed(id)?.is_some())
+    }
+
+    /// A copy of a store without packs may have lost the empty folder.
+    fn make_packs_dir(&self) -> Result<()> {
+        let packs = self.dir.join(PACKS_DIR);
+        match self.io.create_dir(&packs) {
+            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                Err(Error::io(format!("create {}", packs.display()), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the collector's lock; what was published under it before is durable then.
+    pub(in crate::store) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
+        let path = self.dir.join(COLLECTOR_FILE);
+        let failed = |source| Error::io(format!("lock {}", path.display()), source);
+        let file = match self.io.open(&path, Access::Write) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => match self.io.create(&path) {
+                Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
+                    self.io.open(&path, Access::Write)
+                }
+                created => created,
+            },
+            opened => opened,
+        };
+        let file = file.map_err(failed)?;
+        if file.lock(Duration::ZERO).map_err(failed)? {
+            self.check_collector(&*file)?;
+            // Whoever had it before may have died just after a manifest got its name. What that one
+            // replaced must not go before the name is durable.
+            let synced = self.io.sync_dir(&self.dir);
+            synced.map_err(|e| Error::io(format!("sync {}", self.dir.display()), e))?;
+            return Ok(file);
+        }
+        let message = format!("{}: another collection or repack goes on", self.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    /// Fails unless the lock of a collection still excludes others: whoever deletes its file lets
+    /// them in, and to them its pack is a leftover.
+    pub(in crate::store) fn check_collector(&self, file: &dyn IoFile) -> Result<()> {
+        let path = self.dir.join(COLLECTOR_FILE);
+        let failed = |source| Error::io(format!("look at {}", path.display()), source);
+        let locked = file.identity().map_err(failed)?;
+        match self.io.identity(&path) {
+            Ok(identity) if identity == locked => Ok(()),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => {
+                let message =
+                    format!("{} was removed or replaced since it was locked", path.display());
+                Err(Error::new(ErrorKind::Locked, message))
+            }
+        }
+    }
+
+    /// Refuses when what the store seems to hold may be less than what it does: whatever is not
+    /// seen would be thrown away.
+    fn check_trusted(&self) -> Result<()> {
+        let refuse = |place: &str, found: &str| {
+            let message = format!(
+                "{place}: {found}: nothing is removed from a damaged store, run 'turntree repair' first"
+            );
+            Err(Error::new(ErrorKind::Corrupt, message))
+        };
+        let findings = self.findings();
+        if let Some(damage) = findings.iter().find(|found| found.kind == FindingKind::Damage) {
+            return refuse(&damage.place, &damage.message);
+        }
+        let (manifest, _) = Manifest::load(&*self.io, &self.dir, self.superblock.store)?;
+        let known = read(&self.view).refs.sequence.max(manifest.refs.sequence);
+        for id in unlisted_packs(&*self.io, &self.dir, &manifest)? {
+            if holds_unknown(&*self.io, &self.dir, id, &self.superblock, &|at, _| at <= known) {
+                let place = format!("{PACKS_DIR}/{}", id.file_name());
+                return refuse(&place, "holds operations that no manifest knows");
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::store) fn remove(&self, path: &std::path::Path) -> Result<()> {
+        match self.io.remove(path) {
+            Err(source) if source.kind() != IoErrorKind::NotFound => {
+                Err(Error::io(format!("remove {}", path.display()), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks every segment that nobody writes to, this handle's own included unless a transaction
+    /// is open on it.
+    fn lock_idle_segments(&self) -> Result<Vec<Owned>> {
+        let mut writer = lock(&self.writer);
+        let mut idle = Vec::new();
+        if !self.is_leased()
+            && let Some(owned) = writer.owned.take()
+        {
+            if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
+                segment.owned = false;
+            }
+            idle.push(owned);
+        }
+        let others: Vec<_> = {
+            let journal = lock(&self.journal);
+            let others = journal.segments.iter().filter(|segment| !segment.owned);
+            others.map(|segment| Arc::clone(&segment.file)).collect()
+        };
+        for file in others {
+            if idle.iter().any(|owned| Arc::ptr_eq(&owned.segment, &file)) {
+                continue;
+            }
+            if let Some((owned, _)) = self.lock_idle(&file)? {
+                // What is damaged is for `repair`: nothing of it is thrown away.
+                let mut journal = lock(&self.journal);
+                if journal.segment(&file).is_some_and(|segment| !segment.tail.damaged) {
+                    idle.push(owned);
+                }
+            }
+        }
+        Ok(idle)
+    }
+
+    pub(in crate::store) fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
+        let path = self.dir.join(JOURNAL_DIR).join(id.file_name());
+        let failed = |source| Error::io(format!("lock {}", path.display()), source);
+        let file = match self.io.open(&path, Access::Read) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        Ok(file.lock(Duration::ZERO).map_err(failed)?.then_some(file))
+    }
+}
+
+impl<'s> Collection<'s> {
+    /// What there is.
+    #[must_use]
+    pub fn inventory(&self) -> &Inventory<'s> {
+        &self.inventory
+    }
+
+    /// Writes a pack with the items, verifies it, and lets it take the place of the files.
+    ///
+    /// Everything in the files that is not among the items is dropped, unless `arrived` wants it.
+    /// Needs as much disk as the pack; one more for what `arrived` wants. The inventory is that of
+    /// before: for the next replacement, begin a new collection.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a file that may not be replaced, `Corrupt` when an item does not verify,
+    /// `Io` when the disk refuses or has no room for the pack. In all cases the store is as it was.
+    pub fn replace(
+        &self,
+        replacement: &Replacement,
+        arrived: &mut Arrived<'_>,
+    ) -> Result<Replaced> {
+        let store = self.store;
+        let mut replaced = Replaced::default();
+        for number in &replacement.files {
+            let file = self.inventory.files().get(*number);
+            let Some(file) = file.filter(|file| file.replaceable) else {
+                return Err(Error::invalid(format!("file {number} is in use")));
+            };
+            replaced.freed_bytes += file.bytes;
+        }
+        self.remove_unlisted()?;
+        self.check_room(replacement)?;
+        let mut packs = Vec::new();
+        if !replacement.items.is_empty() || !replacement.gone.is_empty() {
+            packs.push(self.write(replacement, &replacement.items, &mut replaced)?);
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let needed = arrived(&store.arrivals()?)?;
+            if !needed.is_empty() {
+                packs.push(self.write(replacement, &needed, &mut replaced)?);
+            }
+            let mut change = Replacing {
+                collection: self,
+                replacement,
+                packs: &packs,
+                arrived,
+                needed: Vec::new(),
+            };
+            match store.publish(&mut change)? {
+                Published::Done | Published::Unchanged => {
+                    self.remove_replaced(replacement)?;
+                    return Ok(replaced);
+                }
+                Published::Withheld => {
+                    let needed = change.needed;
+                    packs.push(self.write(replacement, &needed, &mut replaced)?);
+                }
+                Published::Stale => {
+                    // Announced, and then others were faster.
+                    store.check_collector(&*self.collector)?;
+                    store.reload()?;
+                }
+            }
+        }
+        let message = format!("{}: too much is committed at once", store.dir.display());
+        Err(Error::new(ErrorKind::Locked, message))
+    }
+
+    fn check_room(&self, replacement: &Replacement) -> Result<()> {
+        let inventory = &self.inventory;
+        let entry = |item: &Item| inventory.find(&item.id).and_then(|at| inventory.entry(at));
+        let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
+        let (need, dir) = (bytes.sum::<u64>() + SPARE_BYTES, &self.store.dir);
+        let free = self.store.io.free_bytes(dir);
+        let free = free.map_err(|e| Error::io(format!("look at {}", dir.display()), e))?;
+        if need <= free {
+            return Ok(());
+        }
+        let place = dir.display();
+        let message =
+            format!("{place}: a new pack needs up to {need} bytes of disk, {free} are free");
+        Err(Error::new(ErrorKind::Io, message))
+    }
+
+    /// Writes a pack with some items; the first one also answers for what is gone.
+    fn write(
+        &self,
+        replacement: &Replacement,
+        items: &[Item],
+        replaced: &mut Replaced,
+    ) -> Result<PackId> {
+        let store = self.store;
+        let first = std::ptr::eq(items, &raw const *replacement.items);
+        let draft = PackDraft {
+            store: store.superblock.store,
+            salt: lock(&store.writer).new_salt(),
+            tier: replacement.tier,
+            items,
+            gone: if first { &replacement.gone } else { &[] },
+            source: &Newest { inventory: &self.inventory, store },
+        };
+        let written = draft.write(&*store.io, &store.dir.join(PACKS_DIR))?;
+        replaced.written_bytes += written.bytes;
+        replaced.objects += items.len() as u64;
+        Ok(written.id)
+    }
+
+    /// Takes the replaced files out of a manifest and puts the packs in.
+    fn change(
+        &self,
+        manifest: &mut Manifest,
+        replacement: &Replacement,
+        packs: &[PackId],
+    ) -> Result<()> {
+        let names: HashSet<&str> = replacement
+            .files
+            .iter()
+            .filter_map(|n| self.inventory.files().get(*n))
+            .map(|f| &*f.name)
+            .collect();
+        let segment = |id: SegmentId| names.contains(&*format!("{JOURNAL_DIR}/{}", id.file_name()));
+        let journal = self.store.dir.join(JOURNAL_DIR);
+        let present = self.store.io.list(&journal);
+        let present = present.map_err(|e| Error::io(format!("list {}", journal.display()), e))?;
+        manifest.retired.retain(|id| present.contains(&id.file_name()));
+        let replaced = present.iter().filter_map(|name| SegmentId::from_file_name(name));
+        manifest.retired.extend(replaced.filter(|id| segment(*id)));
+        manifest.retired.sort_unstable();
+        manifest.retired.dedup();
+        manifest.sealed.retain(|(id, _)| !segment(*id));
+        manifest.packs.retain(|id| !names.contains(&*format!("{PACKS_DIR}/{}", id.file_name())));
+        for pack in packs {
+            if !manifest.packs.contains(pack) {
+                manifest.packs.push(*pack);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees the new pack, and takes the names of the replaced files away.
+    fn remove_replaced(&self, replacement: &Replacement) -> Result<()> {
+        let store = self.store;
+        store.reload()?;
+        let kept = Arc::clone(&read(&store.view).files);
+        for number in &replacement.files {
+            let Some(file) = self.inventory.files().get(*number) else { continue };
+            // A pack with the same content has the same name.
+            let same = |id: PackId| file.name == format!("{PACKS_DIR}/{}", id.file_name());
+            if !kept.packs.iter().any(|pack| same(pack.id())) {
+                store.remove(&store.dir.join(&file.name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files that leave the list for packs.
+struct Replacing<'c, 'a, 'f> {
+    collection: &'c Collection<'a>,
+    replacement: &'c Replacement,
+    packs: &'c [PackId],
+    arrived: &'c mut Arrived<'f>,
+    /// What would be dropped and is needed by what arrived.
+    needed: Vec<Item>,
+}
+
+impl Replacing<'_, '_, '_> {
+    /// Looks at what was committed since the last time, and says how much that was.
+    fn look(&mut self) -> Result<usize> {
+        let ids = self.collection.store.arrivals()?;
+        self.needed = (self.arrived)(&ids)?;
+        Ok(ids.len())
+    }
+}
+
+impl Change for Replacing<'_, '_, '_> {
+    fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
+        self.collection.change(manifest, self.replacement, self.packs)?;
+        Ok(true)
+    }
+
+    /// Most of what came while the pack was written is looked at before anybody has to wait.
+    fn look_ahead(&mut self) -> Result<bool> {
+        for _ in 0..MAX_ATTEMPTS {
+            let arrived = self.look()?;
+            if !self.needed.is_empty() || arrived <= FEW_ARRIVALS {
+                break;
+            }
+        }
+        Ok(self.needed.is_empty())
+    }
+
+    fn may_hold(&mut self) -> Result<bool> {
+        self.look()?;
+        Ok(self.needed.is_empty())
+    }
+
+    fn collector(&self) -> Option<&dyn IoFile> {
+        Some(&*self.collection.collector)
+    }
+}
+
+/// Refuses when operations were committed that the refs do not follow: what they hold would pass for
+/// garbage.
+fn check_attached(inventory: &Inventory<'_>) -> Result<()> {
+    let operations = Operations::read(inventory, inventory.operations());
+    let detached = operations.detached(inventory.refs().operation);
+    match detached.first().and_then(|id| operations.get(id)) {
+        None => Ok(()),
+        Some(first) => {
+            let (count, sequence) = (detached.len(), first.sequence);
+            let message = format!(
+                "operation {sequence}: {count} operations from here on were committed, and the newest \
+                 one does not follow them: nothing is removed from a damaged store, run 'turntree \
+                 repair' first"
+            );
+            Err(Error::new(ErrorKind::Corrupt, message))
+        }
+    }
+}
+
+impl Drop for Collection<'_> {
+    fn drop(&mut self) {
+        lock(&self.store.journal).end_arrivals();
+    }
+}
+
+impl Store {
+    /// Ids of objects that were committed since the last time, or since the inventory.
+    fn arrivals(&self) -> Result<Vec<ObjectId>> {
+        let mut journal = lock(&self.journal);
+        journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+        Ok(journal.take_arrivals())
+    }
+}
+
+/// Objects as of the inventory, without a copy of each in the store's cache; and later ones.
+struct Newest<'a> {
+    inventory: &'a Inventory<'a>,
+    store: &'a Store,
+}
+
+impl ObjectSource for Newest<'_> {
+    fn read(&self, id: &ObjectId) -> Result<Option<crate::object::Object>> {
+        match self.inventory.read(id)? {
+            Some(object) => Ok(Some(object)),
+            None => self.store.read(id),
+        }
+    }
+
+    fn contains(&self, id: &ObjectId) -> Result<bool> {
+        Ok(self.inventory.contains(id)? || self.store.contains(id)?)
+    }
+}

@@ -1,0 +1,161 @@
+//! Leftovers: files in a store that nothing refers to any more, and may still hold what was removed.
+//!
+//! A collection that was killed leaves packs that were never published and segments that packs have
+//! replaced; any publication leaves the manifest of before; and what was set aside as damaged lies in
+//! a folder of its own. None of this is read, and all of it may go while the collector's lock is held.
+//! So may what captures of directories keep, which names files: without it the next one reads them.
+
+use std::collections::HashSet;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::store::format::id::SegmentId;
+use crate::store::format::manifest::{self, Manifest};
+use crate::store::format::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
+use crate::store::io::Access;
+use crate::store::pack::{Pack, PackId};
+use crate::store::{
+    Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, StoredFile,
+    WORKSPACES_DIR,
+};
+
+const TEMPORARY: &str = ".tmp";
+
+impl Collection<'_> {
+    /// The leftovers, by their paths in the store, sorted. Manifests of before are among them when
+    /// `matters` says so of their refs.
+    ///
+    /// # Errors
+    /// `Io` when a folder or a manifest cannot be read.
+    pub fn leftovers(&self, matters: &dyn Fn(&RefTable) -> bool) -> Result<Vec<String>> {
+        let store = self.store;
+        let (newest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
+        let packs: HashSet<String> = newest.packs.iter().map(|id| id.file_name()).collect();
+        let retired: HashSet<String> = newest.retired.iter().map(|id| id.file_name()).collect();
+        let mut found = Vec::new();
+        for name in self.names("")? {
+            let old = manifest::generation(&name).filter(|at| *at < newest.generation);
+            let unwanted = match old {
+                Some(generation) => self.refs_of(generation)?.is_some_and(|refs| matters(&refs)),
+                None => name.ends_with(TEMPORARY),
+            };
+            found.extend(unwanted.then_some(name));
+        }
+        for name in self.names(PACKS_DIR)? {
+            let unlisted = PackId::from_file_name(&name).is_some() && !packs.contains(&name);
+            let leftover = unlisted || name.ends_with(TEMPORARY);
+            found.extend(leftover.then(|| format!("{PACKS_DIR}/{name}")));
+        }
+        for name in self.names(JOURNAL_DIR)? {
+            let replaced = SegmentId::from_file_name(&name).is_some() && retired.contains(&name);
+            let leftover = replaced || name.ends_with(TEMPORARY);
+            found.extend(leftover.then(|| format!("{JOURNAL_DIR}/{name}")));
+        }
+        for folder in [QUARANTINE_DIR, WORKSPACES_DIR] {
+            let all = self.names(folder)?.into_iter();
+            found.extend(all.map(|name| format!("{folder}/{name}")));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// Removes what killed processes have left and nobody can use any more: packs that were never
+    /// published, segments that were replaced, and files that never got their names.
+    ///
+    /// # Errors
+    /// `Io`, naming the file that cannot be removed.
+    pub fn remove_unlisted(&self) -> Result<()> {
+        let store = self.store;
+        let (newest, _) = Manifest::load(&*store.io, &store.dir, store.superblock.store)?;
+        let listed: HashSet<String> = newest.packs.iter().map(|id| id.file_name()).collect();
+        let (packs, others) = (self.names(PACKS_DIR)?, self.names("")?);
+        // Only the holder of the collector's lock makes packs: if it still excludes others, what was
+        // there just now is not a pack that somebody else is about to publish.
+        store.check_collector(&*self.collector)?;
+        for name in packs.iter().filter(|name| !listed.contains(*name)) {
+            let path = self.folder(PACKS_DIR).join(name);
+            if name.ends_with(TEMPORARY) || self.is_own_pack(&path, name)? {
+                store.remove(&path)?;
+            }
+        }
+        for segment in &newest.retired {
+            store.remove(&self.folder(JOURNAL_DIR).join(segment.file_name()))?;
+        }
+        for name in others {
+            let Some(stem) = name.strip_suffix(TEMPORARY) else { continue };
+            let generation = stem.split('.').next().and_then(manifest::generation);
+            // Others publish manifests too; one of a later generation may be about to get its name.
+            let is_late = generation.is_some_and(|at| at <= newest.generation);
+            if is_late || stem.starts_with(SUPERBLOCK_FILE) {
+                store.remove(&store.dir.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the leftovers and every manifest of before, and says how many files went.
+    ///
+    /// # Errors
+    /// `Io`, naming the file that cannot be removed.
+    pub fn remove_leftovers(&self) -> Result<usize> {
+        let store = self.store;
+        let leftovers = self.leftovers(&|_| true)?;
+        store.check_collector(&*self.collector)?;
+        for name in &leftovers {
+            store.remove(&store.dir.join(name))?;
+        }
+        for folder in ["", PACKS_DIR, JOURNAL_DIR] {
+            let path = self.folder(folder);
+            let synced = store.io.sync_dir(&path);
+            synced.map_err(|e| Error::io(format!("sync {}", path.display()), e))?;
+        }
+        Ok(leftovers.len())
+    }
+
+    /// Whether a segment holds nothing: whoever made it died, or has not written to it yet.
+    ///
+    /// # Errors
+    /// `Io` when it cannot be read.
+    pub fn is_blank(&self, file: &StoredFile) -> Result<bool> {
+        let path = self.store.dir.join(&file.name);
+        let failed = |source| Error::io(format!("read {}", path.display()), source);
+        if file.tier.is_some() || file.objects > 0 || file.bytes > NEW_SEGMENT_BYTES as u64 {
+            return Ok(false);
+        }
+        let mut bytes = vec![0; NEW_SEGMENT_BYTES];
+        let opened = self.store.io.open(&path, Access::Read).map_err(failed)?;
+        opened.read_at(&mut bytes, 0).map_err(failed)?;
+        let behind_header = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
+        Ok(behind_header.iter().all(|byte| *byte == 0))
+    }
+
+    /// The refs in a manifest of before; nothing when it is gone or no valid one.
+    fn refs_of(&self, generation: u64) -> Result<Option<RefTable>> {
+        let store = self.store;
+        let path = store.dir.join(manifest::file_name(generation));
+        let bytes = manifest::read(&*store.io, &path)?;
+        let decode = |bytes: Vec<u8>| Manifest::decode(&bytes, store.superblock.store, generation);
+        Ok(bytes.and_then(decode).map(|manifest| manifest.refs))
+    }
+
+    /// Whether a file is a whole pack of this store. What somebody else has put there is not.
+    fn is_own_pack(&self, path: &Path, name: &str) -> Result<bool> {
+        let Some(id) = PackId::from_file_name(name) else { return Ok(false) };
+        let file = self.store.io.open(path, Access::Read);
+        let file = file.map_err(|e| Error::io(format!("open {}", path.display()), e))?;
+        Ok(Pack::open(&file, id, self.store.superblock.store).is_ok())
+    }
+
+    fn names(&self, folder: &str) -> Result<Vec<String>> {
+        let path = self.folder(folder);
+        match self.store.io.list(&path) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
+            listed => listed.map_err(|e| Error::io(format!("list {}", path.display()), e)),
+        }
+    }
+
+    fn folder(&self, folder: &str) -> PathBuf {
+        if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) }
+    }
+}

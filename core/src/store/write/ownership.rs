@@ -1,0 +1,307 @@
+//! Which segment a writer writes to: an idle one that it takes over, or a new one.
+//!
+//! A segment is owned by whoever holds the lock of its file, and the lock dies with the process.
+//! Only a segment that ends cleanly is taken over: behind a torn batch nothing is ever written, so
+//! that a reader can tell a torn batch, which has nothing behind it, from damage.
+
+use std::io::ErrorKind as IoErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::object::Checksum;
+use crate::store::format::id::SegmentId;
+use crate::store::format::segment::{
+    NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, encode_segment_header,
+};
+use crate::store::io::{Access, IoFile};
+use crate::store::read::journal::{Journal, Segment, Undurable};
+use crate::store::read::scan::{Depth, End, Found, Tail, scan};
+use crate::store::{Durability, Store, lock};
+
+/// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
+/// of the file nor its extents, and its fsync needs no journal of the file system.
+pub(in crate::store) const RESERVE_MIN_BYTES: u64 = NEW_SEGMENT_BYTES as u64;
+pub(in crate::store) const RESERVE_MAX_BYTES: u64 = 4 << 20;
+
+/// A segment with more than this is sealed: opening a store reads the directories of what is not.
+pub(in crate::store) const SEAL_BYTES: u64 = 8 << 20;
+
+/// Idle segments that are left for others to take over; the rest is sealed. As many as writers that
+/// commonly work at once, so that their coming and going makes no new files.
+const MAX_IDLE_SEGMENTS: usize = 8;
+
+/// Segment ids that are tried; a taken one means that the caller's seed is not random.
+const MAX_ATTEMPTS: u64 = 64;
+
+/// What is written behind the last record of a segment whose sync failed.
+const FAILED_MARK: [u8; 8] = *b"failed\0\0";
+
+const SEGMENT_ID_CONTEXT: &str = "turntree v1 segment id";
+
+/// A segment that this handle writes to.
+#[derive(Debug)]
+pub(in crate::store) struct Owned {
+    pub(in crate::store) segment: Arc<SegmentFile>,
+    /// Open to write, and locked.
+    pub(in crate::store) file: Arc<dyn IoFile>,
+    /// Bytes of the file: everything behind the last record is zeros.
+    pub(in crate::store) reserved: u64,
+}
+
+/// Segment ids that nobody can guess who does not know the seed.
+#[derive(Debug)]
+pub(in crate::store) struct SegmentIds {
+    seed: [u8; 16],
+    next: u64,
+}
+
+impl SegmentIds {
+    pub(in crate::store) fn new(seed: [u8; 16]) -> Self {
+        Self { seed, next: 0 }
+    }
+
+    pub(in crate::store) fn next(&mut self) -> SegmentId {
+        let mut checksum = Checksum::new(SEGMENT_ID_CONTEXT);
+        let digest = checksum.update(&self.seed).update(&self.next.to_le_bytes()).finish();
+        self.next += 1;
+        SegmentId(*digest.first_chunk().unwrap_or(&self.seed))
+    }
+}
+
+impl Store {
+    /// A segment to write to. Seals what has become too large or too many on the way.
+    pub(in crate::store) fn acquire(&self, ids: &mut SegmentIds) -> Result<Owned> {
+        let candidates: Vec<Arc<SegmentFile>> = {
+            let mut journal = lock(&self.journal);
+            journal.catch_up(&*self.io, &self.view, Depth::Next)?;
+            let open = journal.segments.iter().filter(|segment| !segment.closed && !segment.owned);
+            open.map(|segment| Arc::clone(&segment.file)).collect()
+        };
+        let mut taken = None;
+        let mut left = candidates.len();
+        // One lock at a time: whoever else looks for a segment meanwhile finds the others idle.
+        for file in &candidates {
+            if taken.is_some() && left <= MAX_IDLE_SEGMENTS {
+                break;
+            }
+            left -= 1;
+            let Some((owned, true)) = self.lock_idle(file)? else { continue };
+            if taken.is_none() && !self.is_full(&owned) {
+                taken = Some(self.take_over(owned)?);
+            } else {
+                // Sealing only saves others some reading; whoever comes next tries again.
+                let _ = self.take_over(owned).and_then(|owned| self.seal(owned));
+            }
+        }
+        match taken {
+            Some(owned) => Ok(owned),
+            None => self.create_segment(ids),
+        }
+    }
+
+    fn is_full(&self, owned: &Owned) -> bool {
+        let mut journal = lock(&self.journal);
+        let tail = journal.segment(&owned.segment).map(|segment| segment.tail);
+        tail.is_none_or(|tail| tail.offset >= SEAL_BYTES || tail.end == End::Index)
+    }
+
+    /// Makes a record durable where it lies, in `file`; notes the success or the failure.
+    pub(in crate::store) fn sync(&self, record: &Undurable, file: &dyn IoFile) -> Result<()> {
+        let synced = match self.durability {
+            Durability::Full => file.sync_data(),
+            Durability::None => Ok(()),
+        };
+        let mut journal = lock(&self.journal);
+        match synced {
+            Ok(()) => {
+                journal.mark_durable(record);
+                Ok(())
+            }
+            Err(source) => {
+                self.give_up(&mut journal, &record.segment);
+                Err(Error::io(format!("sync {}", record.segment.place(record.offset)), source))
+            }
+        }
+    }
+
+    /// Keeps everybody from writing behind a record that a failed sync may have lost.
+    fn give_up(&self, journal: &mut Journal, file: &Arc<SegmentFile>) {
+        let path = journal.path(file.id);
+        let Some(segment) = journal.segment(file) else { return };
+        segment.failed = true;
+        // A live owner gets the error too, and does this itself.
+        let opened = self.io.open(&path, Access::Write);
+        let idle = opened
+            .ok()
+            .filter(|file| segment.owned || file.lock(Duration::ZERO).is_ok_and(|locked| locked));
+        if let Some(file) = idle {
+            // Any rubbish closes a segment for good. If it cannot be written, the next writer
+            // finds a clean end, and at worst damage is reported where a lost record lay.
+            let _ = file.write_at(&FAILED_MARK, segment.tail.offset);
+            segment.closed = true;
+        }
+        segment.owned = false;
+    }
+
+    /// The segment, locked and read to its end, unless somebody owns it; and whether anything may be
+    /// appended to it: not to one that is damaged or ends in rubbish.
+    pub(in crate::store) fn lock_idle(
+        &self,
+        file: &Arc<SegmentFile>,
+    ) -> Result<Option<(Owned, bool)>> {
+        let mut journal = lock(&self.journal);
+        let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
+        let Some(segment) = journal.segment(file) else { return Ok(None) };
+        let mut found = Found::default();
+        let mut scanned = Ok(());
+        if segment.tail.end != End::Index {
+            // The last owner may have died in the middle of a batch.
+            scanned = scan(&segment.file, &mut segment.tail, Depth::Whole, &mut found);
+        }
+        let ended = matches!(segment.tail.end, End::Clean | End::Index);
+        let usable = ended && !segment.tail.damaged;
+        segment.closed |= !usable && scanned.is_ok();
+        // Also after an error: the tail is behind what was found, so nobody reads it again.
+        journal.apply(&self.view, found);
+        scanned.map(|()| Some((owned, usable)))
+    }
+
+    /// The segment, locked, unless somebody owns it or it is no longer in the journal.
+    fn try_lock(&self, journal: &Journal, segment: &Arc<SegmentFile>) -> Result<Option<Owned>> {
+        let path = journal.path(segment.id);
+        let failed = |source| Error::io(format!("take over {}", path.display()), source);
+        let file = match self.io.open(&path, Access::Write) {
+            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        if !file.lock(Duration::ZERO).map_err(failed)? {
+            return Ok(None);
+        }
+        // It may have been collected between opening and locking.
+        match self.io.identity(&path) {
+            Ok(identity) if identity == file.identity().map_err(failed)? => {}
+            Ok(_) => return Ok(None),
+            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(failed(source)),
+        }
+        // Without a whole header and all its zeros its creation was never completed, or it is damaged.
+        let expected = encode_segment_header(segment.id, self.superblock.store);
+        let mut header = [0; SEGMENT_HEADER_BYTES];
+        let read = file.read_at(&mut header, 0).map_err(failed)?;
+        let reserved = file.size().map_err(failed)?;
+        if header.get(..read) != Some(&*expected) || reserved < NEW_SEGMENT_BYTES as u64 {
+            return Ok(None);
+        }
+        Ok(Some(Owned { segment: Arc::clone(segment), file, reserved }))
+    }
+
+    /// Fails when a segment has lost its name: nobody else would find what is written to it, and it
+    /// would end with this process.
+    pub(in crate::store) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
+        let path = journal.path(owned.segment.id);
+        let failed = |source| Error::io(format!("look at {}", path.display()), source);
+        let identity = owned.file.identity().map_err(failed)?;
+        match self.io.identity(&path) {
+            Ok(named) if named == identity => Ok(()),
+            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
+            _ => {
+                let message = "was removed or replaced since it was opened";
+                Err(Error::not_found(format!("{} {message}", path.display())))
+            }
+        }
+    }
+
+    /// Makes what the last owner wrote durable before anything follows it: then a segment never
+    /// holds more than one record that a crash can take.
+    fn take_over(&self, owned: Owned) -> Result<Owned> {
+        let (last, dir) = {
+            let mut journal = lock(&self.journal);
+            let dir = journal.dir().to_owned();
+            let Some(segment) = journal.segment(&owned.segment) else {
+                return Err(Error::not_found(owned.segment.place(0)));
+            };
+            segment.owned = true;
+            (segment.last_record(), dir)
+        };
+        self.sync(&last, &*owned.file)?;
+        if last.sequence == 0 {
+            // Whoever made it may have died before its name was durable.
+            self.sync_names(&dir)?;
+        }
+        Ok(owned)
+    }
+
+    /// Makes a new segment, durable with its name.
+    fn create_segment(&self, ids: &mut SegmentIds) -> Result<Owned> {
+        let dir = lock(&self.journal).dir().to_owned();
+        match self.io.create_dir(&dir) {
+            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
+                return Err(Error::io(format!("create {}", dir.display()), source));
+            }
+            _ => {}
+        }
+        for _ in 0..MAX_ATTEMPTS {
+            let id = ids.next();
+            let path = dir.join(id.file_name());
+            let failed = |source| Error::io(format!("create {}", path.display()), source);
+            let file = match self.io.create(&path) {
+                Err(source) if source.kind() == IoErrorKind::AlreadyExists => continue,
+                created => created.map_err(failed)?,
+            };
+            // Somebody may look at the new file, and lock it for a moment.
+            if !file.lock(self.lock_timeout).map_err(failed)? {
+                continue;
+            }
+            // A handle of its own to read: the lock ends with the owner, not with the last reader.
+            let opened = self.prepare(&dir, id, &*file).and_then(|()| {
+                let file = self.io.open(&path, Access::Read).map_err(failed)?;
+                Ok(Arc::new(SegmentFile { id, file }))
+            });
+            let segment = match opened {
+                Ok(segment) => segment,
+                Err(error) => {
+                    // An empty file is harmless, and the disk may be full: keep it clean.
+                    let _ = self.io.remove(&path);
+                    return Err(error);
+                }
+            };
+            lock(&self.journal).add(Segment {
+                file: Arc::clone(&segment),
+                tail: Tail::default(),
+                synced: 0,
+                owned: true,
+                closed: false,
+                failed: false,
+            });
+            return Ok(Owned { segment, file, reserved: RESERVE_MIN_BYTES });
+        }
+        Err(Error::invalid("every new segment id is taken: the writer's seed is not random"))
+    }
+
+    fn prepare(&self, dir: &Path, id: SegmentId, file: &dyn IoFile) -> Result<()> {
+        let mut bytes = encode_segment_header(id, self.superblock.store);
+        bytes.resize(NEW_SEGMENT_BYTES, 0);
+        let path = dir.join(id.file_name());
+        let failed = |source| Error::io(format!("create {}", path.display()), source);
+        file.write_at(&bytes, 0).map_err(failed)?;
+        match self.durability {
+            Durability::Full => file.sync_data().map_err(failed)?,
+            Durability::None => {}
+        }
+        self.sync_names(dir)
+    }
+
+    /// Makes the names of the journal durable, and that of the superblock: whoever made the store
+    /// may have died just before it was.
+    fn sync_names(&self, journal: &Path) -> Result<()> {
+        for dir in [journal, &self.dir] {
+            if self.durability == Durability::Full {
+                let synced = self.io.sync_dir(dir);
+                synced.map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! Sealing: a segment that is full, or one idle segment too many, gets an index and is mapped.
+//!
+//! Everything happens in an order that a crash may end anywhere: the index is a record like any
+//! other; the manifest that names it is a new file; and a segment with an index that no manifest
+//! names is read like any other, until somebody seals it again.
+
+use std::sync::Arc;
+
+use super::ownership::Owned;
+use super::publish::{Change, Published};
+use crate::error::{Error, Result};
+use crate::store::format::id::SegmentId;
+use crate::store::format::manifest::Manifest;
+use crate::store::read::index::{Sealed, build};
+use crate::store::read::journal::Undurable;
+use crate::store::read::refs::RefTable;
+use crate::store::read::scan::{Depth, End, Found, Tail, scan};
+use crate::store::{Store, lock, write};
+
+impl Store {
+    /// Seals a segment this handle owns, and gives it up, also when it cannot be sealed.
+    ///
+    /// It stays as it is when this handle does not know the newest state, and when it ends in an
+    /// operation that never took effect. Its lock ends here, unless a transaction is open that may have
+    /// put objects into it to which no ref leads yet.
+    pub(in crate::store) fn seal(&self, owned: Owned) -> Result<()> {
+        let sealing = self.try_seal(&owned);
+        if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
+            segment.owned = false;
+        }
+        let Some(index) = sealing? else { return Ok(()) };
+        let sealed = Arc::new(Sealed::open(Arc::clone(&owned.segment), index)?);
+        {
+            let mut journal = lock(&self.journal);
+            let mut view = write(&self.view);
+            let files = Arc::make_mut(&mut view.files);
+            // Another thread may have read the new manifest in between.
+            if !files.sealed.iter().any(|known| known.segment().id == owned.segment.id) {
+                files.sealed.push(sealed);
+            }
+            view.release(|id| id == owned.segment.id);
+            journal.seal(&owned.segment);
+        }
+        self.keep_locked(owned);
+        Ok(())
+    }
+
+    /// Writes the index and publishes it; `None` when the segment is not sealed afterwards.
+    fn try_seal(&self, owned: &Owned) -> Result<Option<u64>> {
+        // Nothing may follow an operation that did not take effect, not even an index. Only a complete
+        // view knows that.
+        if self.complete_refs()?.is_none() || !lock(&self.journal).is_usable(&owned.segment) {
+            return Ok(None);
+        }
+        let index = self.write_index(owned)?;
+        let mut sealing = Sealing { segment: owned.segment.id, index, is_retired: false };
+        let published = self.publish(&mut sealing)?;
+        let is_listed = matches!(published, Published::Done | Published::Unchanged);
+        Ok((is_listed && !sealing.is_retired).then_some(index))
+    }
+
+    /// Appends the index, unless it is there, and returns its offset.
+    fn write_index(&self, owned: &Owned) -> Result<u64> {
+        let mut found = Found::default();
+        let mut tail = Tail::default();
+        scan(&owned.segment, &mut tail, Depth::Next, &mut found)?;
+        if tail.end != End::Index {
+            let record = build(found.objects).finish(
+                owned.segment.id,
+                tail.sequence + 1,
+                tail.trailer,
+                tail.offset,
+            );
+            let failed =
+                |source| Error::io(format!("write {}", owned.segment.place(tail.offset)), source);
+            owned.file.write_at(&record.bytes, tail.offset).map_err(failed)?;
+            tail = Tail { last: tail.offset, sequence: tail.sequence + 1, ..tail };
+        }
+        let Tail { last: offset, sequence, .. } = tail;
+        let segment = Arc::clone(&owned.segment);
+        self.sync(&Undurable { segment, offset, sequence }, &*owned.file)?;
+        Ok(offset)
+    }
+}
+
+/// A segment that goes on the list, with the offset of its index.
+struct Sealing {
+    segment: SegmentId,
+    index: u64,
+    /// Packs have replaced it.
+    is_retired: bool,
+}
+
+impl Change for Sealing {
+    fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
+        self.is_retired = manifest.retired.contains(&self.segment);
+        if self.is_retired || manifest.sealed.iter().any(|(id, _)| *id == self.segment) {
+            return Ok(false);
+        }
+        manifest.sealed.push((self.segment, self.index));
+        Ok(true)
+    }
+}

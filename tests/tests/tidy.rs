@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const FENCES: &[(&str, &str)] = &[
     ("blake3", "object/id.rs"),
     ("ciborium_ll", "object/codec.rs"),
-    ("zstd", "store/codec.rs"),
+    ("zstd", "store/format/codec.rs"),
     ("rusqlite", "exchange/sqlite/"),
     ("memmap2", "store/io.rs"),
     ("ignore", "workspace/rules.rs"),

@@ -21,7 +21,7 @@ pub fn arrows(files: &BTreeMap<String, String>) -> Arrows {
     let parsed = files.iter().map(|(path, text)| (module_of(path), File::parse(path, text)));
     let mut krate = Crate { files: parsed.collect() };
     let tests = krate.files.iter().flat_map(|(module, file)| {
-        file.tests.iter().map(|name| [module.as_slice(), &[name.clone()]].concat())
+        file.tests.iter().map(|name| [module.as_slice(), std::slice::from_ref(name)].concat())
     });
     let tests: Vec<Path> = tests.collect();
     krate.files.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));

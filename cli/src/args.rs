@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::env::CompleteEnv;
 
 use crate::commands;
+use crate::complete::VARIABLE;
 use crate::error::{Answer, Result};
 use crate::global::Global;
 use crate::invocation::Invocation;
@@ -268,6 +270,13 @@ pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let template = help_template(&command);
     command.help_template(template)
+}
+
+/// Answers the shell and ends the process, when the shell asked.
+pub(crate) fn answer_shell() {
+    if std::env::var_os(VARIABLE).is_some() {
+        CompleteEnv::with_factory(command).var(VARIABLE).complete();
+    }
 }
 
 fn help_template(command: &clap::Command) -> String {

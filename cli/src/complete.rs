@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap_complete::engine::CompletionCandidate;
-use clap_complete::env::CompleteEnv;
 use turntree::context::open_conflicts;
 use turntree::local::open_repository;
 use turntree::object::ObjectId;
 use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
 use turntree_exchange::lessons::{Lesson, Lessons};
 
-use crate::args::command;
 use crate::global::STORE;
 use crate::invocation::{act, user_or_nearest};
 
@@ -20,13 +18,6 @@ pub(crate) const VARIABLE: &str = "COMPLETE";
 
 /// Turns that are offered.
 const MAX_TURNS: usize = 100;
-
-/// Answers the shell and ends the process, when the shell asked.
-pub(crate) fn answer_shell() {
-    if std::env::var_os(VARIABLE).is_some() {
-        CompleteEnv::with_factory(command).var(VARIABLE).complete();
-    }
-}
 
 /// Names of branches, the short ones too in HEAD's session, of tags, and of the newest turns of HEAD.
 /// Nothing when there is no store to look into.

@@ -58,7 +58,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches;
 use turntree::Error;
 
-use crate::args::{Cli, command};
+use crate::args::{Cli, answer_shell, command};
 use crate::commands::hook::Hook;
 use crate::error::{Exit, Failure};
 use crate::invocation::Invocation;
@@ -66,7 +66,7 @@ use crate::invocation::Invocation;
 /// Runs the program with the arguments and environment of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    complete::answer_shell();
+    answer_shell();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let parsed = command()
         .try_get_matches_from(&arguments)

@@ -18,6 +18,7 @@
 //! | [`client`] | a client whose events run hooks |
 //! | [`talk`] | servers that are talked to in lines |
 //! | [`schema`] | JSON against a schema |
+//! | [`sources`] | which file of a crate uses which, by its text |
 //! | [`desk`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
@@ -39,6 +40,7 @@ mod sandbox;
 pub mod schedule;
 pub mod schema;
 pub mod sim;
+pub mod sources;
 pub mod talk;
 pub mod tangle;
 mod transcripts;

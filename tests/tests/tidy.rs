@@ -1,33 +1,48 @@
-//! The house rules: layers, crates with one user, sizes, first lines, links.
+//! The house rules: layers, no circles, crates with one user, sizes, first lines, links.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What each layer of the library may use, besides itself and `error`.
-const LAYERS: &[(&str, &[&str])] = &[
+use turntree_tests::sources::{Arrows, arrows, circle};
+
+/// What each layer of the engine may use, besides itself and `error`.
+const LAYERS: Table = &[
     ("object", &[]),
     ("tree", &["object"]),
     ("context", &["object", "tree"]),
     ("store", &["object"]),
     ("repo", &["object", "tree", "context", "store"]),
     ("maintenance", &["object", "tree", "context", "store", "repo"]),
-    ("exchange", &["object", "tree", "context", "store", "repo"]),
-    ("workspace", &["object", "tree", "context", "store", "repo", "exchange"]),
-    ("agents", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
-    ("git", &["object", "tree", "context", "store", "repo", "exchange", "workspace"]),
+    ("workspace", &["object", "tree", "context", "store", "repo"]),
+    ("transfer", &["object", "tree", "context", "store", "repo"]),
+    ("local", &["object", "context", "store", "repo", "workspace"]),
 ];
 
-/// Crates that shape a format or need care, and the one file or folder that uses each.
-const FENCES: &[(&str, &str)] = &[
-    ("blake3", "object/id.rs"),
-    ("ciborium_ll", "object/codec.rs"),
-    ("zstd", "store/format/codec.rs"),
-    ("rusqlite", "exchange/sqlite/"),
-    ("memmap2", "store/io.rs"),
-    ("ignore", "workspace/rules.rs"),
-    ("imara_diff", "context/merge/align.rs"),
-    ("gix", "git/"),
-    ("gix_pack", "git/pack.rs"),
+/// What each room of the exchange may use, besides itself.
+const ROOMS: Table = &[
+    ("text", &[]),
+    ("model", &["text"]),
+    ("import", &["text", "model"]),
+    ("formats", &["text", "model", "import"]),
+    ("insight", &["text", "model", "import", "formats"]),
+    ("render", &["text", "model", "import", "formats", "insight"]),
+    ("git", &["text", "model", "import", "formats", "insight", "render"]),
+    ("agents", &["text", "model", "import", "formats", "insight", "render"]),
+];
+
+type Table = &'static [(&'static str, &'static [&'static str])];
+
+/// Crates that shape a format or need care, and the files or folders that use each.
+const FENCES: &[(&str, &[&str])] = &[
+    ("blake3", &["core/src/object/id.rs"]),
+    ("ciborium_ll", &["core/src/object/codec.rs"]),
+    ("zstd", &["core/src/store/format/codec.rs", "exchange/src/text/zstd.rs"]),
+    ("rusqlite", &["exchange/src/text/sqlite/"]),
+    ("memmap2", &["core/src/store/io.rs"]),
+    ("ignore", &["core/src/workspace/rules.rs"]),
+    ("imara_diff", &["core/src/context/merge/align.rs"]),
+    ("gix", &["exchange/src/git/"]),
+    ("gix_pack", &["exchange/src/git/pack.rs"]),
 ];
 
 const MAX_LINES: usize = 700;
@@ -66,8 +81,22 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// What a file uses of the library itself: the words after `crate::`.
-fn used_layers(code: &str) -> Vec<String> {
+/// Which files of a crate use which, by their paths below `folder`.
+fn arrows_in(folder: &str) -> Arrows {
+    let inner = |path: String| path[folder.len() + 1..].to_owned();
+    arrows(&files(folder, "rs").into_iter().map(|(path, text)| (inner(path), text)).collect())
+}
+
+/// Whether code has a path that begins with the name of this crate.
+fn uses_crate(code: &str, name: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let name = format!("{name}::");
+    let mut places = code.match_indices(&name).map(|(at, _)| &code[..at]);
+    places.any(|before| !before.trim_end_matches("::").ends_with(is_name))
+}
+
+/// What a file names of its crate, tests included: the words after `crate::`.
+fn words_of_crate(code: &str) -> Vec<String> {
     let word = |rest: &str| {
         rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
     };
@@ -76,35 +105,64 @@ fn used_layers(code: &str) -> Vec<String> {
 
 #[test]
 fn arrows_between_layers_never_point_back() {
-    for (path, text) in files("core/src", "rs") {
-        let inner = path.strip_prefix("core/src/").unwrap();
-        let Some((layer, _)) = inner.split_once('/') else { continue };
-        let (_, allowed) = LAYERS.iter().find(|(name, _)| *name == layer).expect(layer);
-        for used in used_layers(&code(&text)) {
-            let is_layer = LAYERS.iter().any(|(name, _)| *name == used);
+    for (folder, table) in [("core/src", LAYERS), ("exchange/src", ROOMS)] {
+        let check = |path: &str, used: &str| {
+            let inner = path.strip_prefix(folder).unwrap().trim_start_matches('/');
+            let Some((layer, _)) = inner.split_once('/') else { return };
+            let (_, allowed) = table.iter().find(|(name, _)| *name == layer).expect(layer);
+            let is_layer = table.iter().any(|(name, _)| *name == used);
             assert!(
-                !is_layer || used == layer || allowed.contains(&used.as_str()),
+                !is_layer || used == layer || allowed.contains(&used),
                 "{path} uses {used}: {layer} may use {allowed:?}"
             );
+        };
+        for (path, used) in arrows_in(folder) {
+            used.iter().for_each(|used| {
+                check(&format!("{folder}/{path}"), used.split('/').next().unwrap());
+            });
+        }
+        for (path, text) in files(folder, "rs") {
+            words_of_crate(&code(&text)).iter().for_each(|used| check(&path, used));
         }
     }
 }
 
 #[test]
+fn no_circle_of_files_but_parent_and_child() {
+    for folder in ["core/src", "exchange/src", "cli/src"] {
+        let arrows = arrows_in(folder);
+        assert!(arrows.values().any(|used| !used.is_empty()), "{folder} has no arrows");
+        let circle = circle(&arrows).map(|files| files.join(" -> "));
+        assert_eq!(circle, None, "files of {folder} use each other");
+    }
+}
+
+#[test]
+fn the_engine_knows_nothing_of_the_exchange() {
+    for (path, text) in files("core", "rs") {
+        assert!(!code(&text).contains("turntree_exchange"), "{path} uses the exchange");
+    }
+}
+
+#[test]
 fn crates_that_shape_a_format_have_one_user() {
-    for (path, text) in files("core/src", "rs") {
-        let code = code(&text);
-        for (name, user) in FENCES {
-            let uses = code.contains(&format!("{name}::"));
-            let is_user = path.ends_with(user) || path.starts_with(&format!("core/src/{user}"));
-            assert!(!uses || is_user, "{path} uses {name}, which belongs to {user}");
+    for folder in ["core/src", "exchange/src", "cli/src"] {
+        for (path, text) in files(folder, "rs") {
+            let code = code(&text);
+            for (name, users) in FENCES {
+                let is_user = users.iter().any(|user| path.starts_with(user));
+                assert!(
+                    is_user || !uses_crate(&code, name),
+                    "{path} uses {name}, which belongs to {users:?}"
+                );
+            }
         }
     }
 }
 
 #[test]
 fn every_file_says_its_job_first_and_stays_small() {
-    for folder in ["core", "cli", "tests", "benches", "fuzz"] {
+    for folder in ["core", "exchange", "cli", "tests", "benches", "fuzz"] {
         for (path, text) in files(folder, "rs") {
             let first = text.lines().next().unwrap_or_default();
             assert!(
@@ -120,7 +178,7 @@ fn every_file_says_its_job_first_and_stays_small() {
 
 #[test]
 fn tests_try_the_same_in_every_run() {
-    for folder in ["core", "cli", "tests", "benches", "fuzz"] {
+    for folder in ["core", "exchange", "cli", "tests", "benches", "fuzz"] {
         for (path, text) in files(folder, "rs") {
             let is_the_place = path == "tests/properties/src/lib.rs";
             let own_way = [concat!("proptest", "! {"), concat!("proptest", "_config(")];
@@ -139,7 +197,7 @@ fn tests_try_the_same_in_every_run() {
 #[test]
 fn nothing_is_left_for_later() {
     let marks = ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME")];
-    for folder in ["core", "cli", "benches", "fuzz"] {
+    for folder in ["core", "exchange", "cli", "benches", "fuzz"] {
         for (path, text) in files(folder, "rs") {
             for mark in marks {
                 assert!(!text.contains(mark), "{path} has {mark}");
@@ -151,12 +209,14 @@ fn nothing_is_left_for_later() {
 #[test]
 fn the_map_names_every_folder_of_the_library() {
     let map = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    for path in files("core/src", "rs").keys() {
-        let folder = Path::new(path).parent().unwrap().to_string_lossy().into_owned();
-        assert!(
-            folder == "core/src" || map.contains(&format!("`{folder}`")),
-            "{folder} is missing"
-        );
+    for source in ["core/src", "exchange/src"] {
+        for path in files(source, "rs").keys() {
+            let folder = Path::new(path).parent().unwrap().to_string_lossy().into_owned();
+            assert!(
+                folder == source || map.contains(&format!("`{folder}`")),
+                "{folder} is missing"
+            );
+        }
     }
 }
 

@@ -182,7 +182,7 @@ impl Store {
             return Ok(Verdict::Refused(Published::Withheld));
         }
         let linked = match change.collector() {
-            Some(_) => self.link_announced(&prepared)?,
+            Some(_) => self.link_announced(prepared)?,
             None => prepared.link(io)?,
         };
         Ok(if linked { Verdict::Linked } else { Verdict::Overtaken })

@@ -561,5 +561,6 @@ fn sub_agents_and_compactions_of_copilot_are_told_apart() {
 fn results_of_commands_of_cline_are_shown() {
     let record = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
         "content": [{"query": "ls", "result": "a.txt", "success": true}]}]});
-    assert_eq!(view("cline-sdk", record.to_string().as_bytes()).summary(), "a.txt");
+    let sent = r#"[{"query":"ls","result":"a.txt","success":true}]"#;
+    assert_eq!(view("cline-sdk", record.to_string().as_bytes()).summary(), sent);
 }

@@ -17,10 +17,10 @@ def first_script(client):
     """Writes, lists and removes, with two calls at once among them."""
     return [
         Answer("I write.", [client.write("work.txt", "one\ntwo\n")]),
-        Answer("", [client.write("keep.txt", "keep\n"), client.write("deep/inner.txt", "ü\n")]),
+        Answer("", [client.write("keep.txt", "keep\n"), client.write(client.deep, "ü\n")]),
         Answer("I look.", [client.shell("ls")]),
         Answer("", [client.shell("rm keep.txt work.txt")]),
-        Answer("", [client.shell("echo made > made.txt; cat deep/inner.txt")]),
+        Answer("", [client.shell(f"echo made > made.txt; cat {client.deep}")]),
         Answer("First done."),
     ]
 

@@ -21,6 +21,7 @@ class Client:
     forks = False
     rewinds = False
     compacts = False
+    helps = False
     before_compaction = []
     model_key = "nothing-to-keep"
 
@@ -318,7 +319,7 @@ class Pi(Client):
 
 class CopilotCli(Client):
     export = ("openai", Chat())
-    compacts = True
+    compacts = helps = True
     deep = "inner.txt"  # Its tool makes no folders.
     moment = re.compile(r"^<current_datetime>[^<]*</current_datetime>\s*")
     around_summary = re.compile(r"^Some of the conversation history has .*<summary>\n(.*)\n</summary>$", re.DOTALL)
@@ -328,6 +329,11 @@ class CopilotCli(Client):
 
     def shell(self, command):
         return Call("bash", {"command": command, "description": "run it"})
+
+    def helper(self, prompt):
+        """A call of a sub-agent that works in the session of its caller."""
+        wanted = {"description": "help", "agent_type": "general-purpose", "name": "helper"}
+        return Call("task", {**wanted, "prompt": prompt})
 
     def say(self, prompt, session=None):
         resume = [f"--resume={session}"] if session else []

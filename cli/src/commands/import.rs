@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use turntree::agents::session_name;
+use turntree::agents::{session_name, working_directory};
 use turntree::exchange::formats::codesign::import_designs;
 use turntree::exchange::formats::{FORMATS, named};
 use turntree::exchange::{
@@ -81,7 +81,9 @@ impl Import {
         }
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
-        let report = exchange::import(&repo, Progress::new(input, &name, total), &options)
+        let directory = working_directory(&self.file);
+        let input = Progress::new(input, &name, total);
+        let report = exchange::import_from(&repo, input, &options, directory.as_deref())
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

@@ -10,11 +10,12 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use rayon::prelude::*;
 
+use super::beside::working_directory;
 use super::find::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{HEAD_BYTES, ImportOptions, ImportReport, import};
+use crate::exchange::{HEAD_BYTES, ImportOptions, ImportReport, import_from};
 use crate::repo::{BranchName, Repository, Stamp};
 use crate::workspace::{Mark, Seen};
 
@@ -205,10 +206,11 @@ fn adopt_one(
         stamp: source.options.stamp.clone(),
         switch,
     };
+    let directory = working_directory(&found.path);
     let attempt = || {
         let failure = Failure::default();
         let input = input(found, source, &failure)?;
-        let imported = import(repo, input, &import_options);
+        let imported = import_from(repo, input, &import_options, directory.as_deref());
         imported.map_err(|error| failure.take().unwrap_or(error))
     };
     for _ in 1..ATTEMPTS {

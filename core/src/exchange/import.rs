@@ -120,6 +120,20 @@ pub fn import(
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
+    import_from(repo, input, options, None)
+}
+
+/// As [`import`], for a transcript whose working directory is known from somewhere else. It counts for
+/// formats that do not say it themselves.
+///
+/// # Errors
+/// Those of [`import`].
+pub fn import_from(
+    repo: &Repository,
+    input: impl BufRead,
+    options: &ImportOptions,
+    directory: Option<&str>,
+) -> Result<ImportReport> {
     let (head, input) = unpacked(Box::new(input))?;
     if head.is_empty() {
         return Err(Error::invalid("the file is empty: expected a transcript"));
@@ -157,6 +171,9 @@ pub fn import(
     };
     let branch = joint.branch.clone();
     let mut run = Run::begin(repo, staging, format, &joint, options.stamp.clone())?;
+    if let Some(directory) = directory {
+        run.parser.worked_in(directory);
+    }
     let ahead = run.catch_up(repo, joint)?;
     for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;

@@ -58,7 +58,7 @@ pub use follow::{
 };
 pub(crate) use fork::{forked_from, is_named};
 pub use format::{Format, Lineage, Told};
-pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import};
+pub use import::{ImportNote, ImportOptions, ImportReport, ImportedBranch, import, import_from};
 pub use intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use offload::{OffloadOptions, Replacement, Tail, offload};
 pub use picture::{Picture, PictureContent};

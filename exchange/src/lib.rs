@@ -33,7 +33,7 @@ pub mod render;
 mod text;
 
 pub use formats::MESSAGE_FORMATS;
-pub use formats::any::{follow, import};
+pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
 pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};
 pub use formats::state::apply_state;

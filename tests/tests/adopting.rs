@@ -215,6 +215,43 @@ fn a_session_of_gemini_that_writes_messages_again_has_each_once() {
 }
 
 #[test]
+fn a_session_of_cline_is_called_after_its_folder_and_has_the_paths_of_its_workspace() {
+    let home = Home::new();
+    let edit = json!({"type": "tool_use", "id": "1", "name": "editor",
+        "input": {"path": "/p/src/a", "new_text": "A"}});
+    let edited =
+        json!({"type": "tool_result", "tool_use_id": "1", "content": "{\"success\":true}"});
+    let ran = json!({"type": "tool_result", "tool_use_id": "2",
+        "content": [{"query": "ls", "result": "needle\n", "success": true}]});
+    let said = |role: &str, block: &Value| json!({"role": role, "content": [block]});
+    let write = |at: &str, name: &str, messages: &[Value]| {
+        let document = json!({"version": 1, "updated_at": at, "sessionId": "17_a",
+            "messages": messages});
+        let path = format!(".cline/data/sessions/17_a/{name}.messages.json");
+        home.write(&path, document.to_string().as_bytes());
+        document.to_string()
+    };
+    home.write(".cline/data/sessions/17_a/17_a.json", br#"{"session_id": "17_a", "cwd": "/p"}"#);
+    let messages = [said("assistant", &edit), said("user", &edited), said("user", &ran)];
+    write("one", "17_a", &messages[..2]);
+    write("one", "agent_b", &messages[..2]);
+    home.adopt();
+    let whole = write("two", "17_a", &messages);
+    home.adopt();
+    // What was written first in the file is another moment; the session is one branch all the same.
+    assert_eq!(home.text("17_a"), whole);
+    let repo = &home.sandbox.repo;
+    let branches: Vec<_> = repo.refs().values.keys().map(ToString::to_string).collect();
+    let mains = branches.iter().filter(|name| name.contains("/main")).count();
+    assert_eq!(mains, 2, "{branches:?}");
+    for session in ["17_a", "17_a-agent_b"] {
+        let head = repo.resolve(session).unwrap().commit;
+        let files = repo.context(&head).unwrap().map(repo.store(), "files").unwrap();
+        assert!(files.get(repo.store(), b"src/a").unwrap().is_some(), "{session}");
+    }
+}
+
+#[test]
 fn what_others_were_forked_from_comes_before_them() {
     let line = |id: &str, session: &str, kind: &str| {
         let message = json!({"role": kind, "id": format!("m-{id}"), "content": id});

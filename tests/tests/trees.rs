@@ -314,6 +314,30 @@ fn a_fork_begins_where_it_was_forked() {
 }
 
 #[test]
+fn a_sub_agent_that_begins_with_the_conversation_of_its_caller_has_it() {
+    let line = |id: &str, kind: &str, text: &str, is_of_agent: bool| {
+        let message = json!({"role": kind, "id": format!("m-{id}"), "content": text});
+        json!({"type": kind, "uuid": id, "sessionId": "base", "requestSessionId": "base",
+            "isSidechain": is_of_agent, "agentId": is_of_agent.then_some("a1"), "message": message})
+    };
+    let base = [("1", "user"), ("2", "assistant"), ("3", "user"), ("4", "assistant")];
+    let base = base.map(|(id, kind)| line(id, kind, &format!("said {id}"), false));
+    let called = json!({"type": "fork-context-ref", "agentId": "a1", "parentSessionId": "base",
+        "parentLastUuid": "3", "contextLength": 3});
+    let mut own = [line("5", "assistant", "I begin", true), line("6", "user", "you are it", true)];
+    own[1]["parentUuid"] = "5".into();
+    let fork = joined(&[std::slice::from_ref(&called), &own[..]].concat());
+    let sandbox = Sandbox::new();
+    let alone = sandbox.import("alone-agent-a1", fork.as_bytes()).unwrap();
+    assert_eq!(alone.notes.len(), 1, "the caller is not here: {:?}", alone.notes);
+    sandbox.import("base", joined(&base).as_bytes()).unwrap();
+    sandbox.import("base-agent-a1", fork.as_bytes()).unwrap();
+    let tip = commit(&sandbox, "base-agent-a1");
+    assert_eq!(said(&sandbox, &tip), ["said 1", "said 2", "said 3", "I begin", "you are it"]);
+    assert_eq!(sandbox.source(&tip), fork.as_bytes());
+}
+
+#[test]
 fn a_fork_of_a_session_that_is_not_here_is_read_by_itself() {
     let sandbox = Sandbox::new();
     let mut fork = rewound().fork("f", &["one", "workc1", "workc2", "workr1", "work", "good"]);
@@ -561,5 +585,6 @@ fn sub_agents_and_compactions_of_copilot_are_told_apart() {
 fn results_of_commands_of_cline_are_shown() {
     let record = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
         "content": [{"query": "ls", "result": "a.txt", "success": true}]}]});
-    assert_eq!(view("cline-sdk", record.to_string().as_bytes()).summary(), "a.txt");
+    let sent = r#"[{"query":"ls","result":"a.txt","success":true}]"#;
+    assert_eq!(view("cline-sdk", record.to_string().as_bytes()).summary(), sent);
 }

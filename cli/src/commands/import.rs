@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use turntree::ErrorKind;
-use turntree_exchange::agents::session_name;
+use turntree_exchange::agents::{session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::{FORMATS, named};
 use turntree_exchange::{Format, Gathered, HEAD_BYTES, ImportOptions, detect, read_head};
@@ -70,7 +70,9 @@ impl Import {
         }
         let repo = run.open_or_create()?;
         let options = self.options(format)?;
-        let report = turntree_exchange::import(&repo, Progress::new(input, &name, total), &options)
+        let directory = working_directory(&self.file);
+        let input = Progress::new(input, &name, total);
+        let report = turntree_exchange::import_from(&repo, input, &options, directory.as_deref())
             .map_err(|error| error.at(&name))
             .hint(ErrorKind::InvalidInput, FORMATS_HINT)
             .hint(ErrorKind::Conflict, CONFLICT_HINT)?;

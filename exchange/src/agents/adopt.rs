@@ -13,10 +13,11 @@ use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::{BranchName, Repository, Stamp};
 use turntree::workspace::{Mark, Seen};
 
+use super::beside::working_directory;
 use super::found::FoundSession;
 use super::lineage;
 use super::opencode::{self, Databases, Failure};
-use crate::formats::any::import;
+use crate::formats::any::import_from;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 
 /// How often a session is tried when other processes are faster.
@@ -206,10 +207,11 @@ fn adopt_one(
         stamp: source.options.stamp.clone(),
         switch,
     };
+    let directory = working_directory(&found.path);
     let attempt = || {
         let failure = Failure::default();
         let input = input(found, source, &failure)?;
-        let imported = import(repo, input, &import_options);
+        let imported = import_from(repo, input, &import_options, directory.as_deref());
         imported.map_err(|error| failure.take().unwrap_or(error))
     };
     for _ in 1..ATTEMPTS {

@@ -13,11 +13,12 @@
 //! | Copilot CLI | `$COPILOT_HOME/session-state`, else `~/.copilot/session-state` |
 //! | opencode | `opencode/opencode*.db` in the XDG data directory and `$OPENCODE_DB`, and before version 1.2 `opencode/storage`, one file a message and part |
 //! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
-//! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `~/.cline/data/tasks` |
+//! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `tasks` and `sessions` in `$CLINE_DATA_DIR`, else in `~/.cline/data` |
 //!
 //! What a file is follows from its content, as in an import, so a place may hold anything.
 
 mod adopt;
+mod beside;
 mod find;
 mod found;
 pub mod hook;
@@ -27,6 +28,7 @@ mod opencode;
 mod places;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
+pub use beside::working_directory;
 pub use find::{Found, Odd, find};
 pub use found::FoundSession;
 pub use name::session_name;

@@ -24,7 +24,11 @@ pub fn session_name(path: &Path) -> String {
         _ if is_common => parent,
         ("subagents", session) if !session.is_empty() => format!("{session}-{stem}"),
         (session, "chats") => format!("{session}-{stem}"),
-        _ => stem,
+        (session, above) => match stem.strip_suffix(".messages") {
+            Some(plain) if above == "sessions" && plain != session => format!("{session}-{plain}"),
+            Some(plain) => plain.to_owned(),
+            None => stem,
+        },
     };
     let safe = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
     let name: String = name.chars().take(MAX_CHARS).map(safe).collect();
@@ -58,6 +62,9 @@ mod tests {
             ("/h/.copilot/session-state/a9-1/events.jsonl", "a9-1"),
             ("/h/tasks/17000/api_conversation_history.json", "17000"),
             ("/p/3f2a/subagents/agent-a1.jsonl", "3f2a-agent-a1"),
+            ("/c/sessions/17_a/17_a.messages.json", "17_a"),
+            ("/c/sessions/17_a/agent_2_b.messages.json", "17_a-agent_2_b"),
+            ("17_a.messages.json", "17_a"),
             ("/g/chats/session-2026-05.json", "session-2026-05"),
             ("/g/chats/d5c7/0la501.jsonl", "d5c7-0la501"),
         ] {

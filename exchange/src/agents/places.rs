@@ -44,7 +44,9 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
         };
         found.extend(EDITORS.map(tasks));
     }
-    found.push(("cline", home.join(".cline/data/tasks")));
+    let cline = below("CLINE_DATA_DIR", ".cline/data");
+    found.push(("cline", cline.join("tasks")));
+    found.push(("cline-sdk", cline.join("sessions")));
     // A relative one lies in the folder of opencode, where it is called as all are.
     let database = directory("OPENCODE_DB").filter(|path| path.is_absolute());
     found.extend(database.map(|path| ("opencode", path)));

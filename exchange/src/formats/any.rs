@@ -26,6 +26,20 @@ pub fn import(
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
+    import_from(repo, input, options, None)
+}
+
+/// Imports as [`import`] does a transcript whose working directory is known from somewhere else. It
+/// counts for formats that do not say it themselves.
+///
+/// # Errors
+/// Those of [`import`].
+pub fn import_from(
+    repo: &Repository,
+    input: impl BufRead,
+    options: &ImportOptions,
+    directory: Option<&str>,
+) -> Result<ImportReport> {
     let (head, input) = unpacked(Box::new(input))?;
     if head.is_empty() {
         return Err(Error::invalid("the file is empty: expected a transcript"));
@@ -41,7 +55,7 @@ pub fn import(
     if format.whole.is_some() {
         return import_document(repo, format, input, options);
     }
-    import_transcript(repo, format, input, options)
+    import_transcript(repo, format, input, options, directory)
 }
 
 /// Takes in what is new in a transcript; `None` when there is nothing in it yet.

@@ -48,6 +48,9 @@ pub(super) const FORMAT: Format = Format {
     is_rewritten: false,
 };
 
+/// The line of a sub-agent that begins with the conversation of its caller, up to a line of that.
+const CALLER: &str = "fork-context-ref";
+
 /// Lines that say nothing about the conversation.
 const QUIET: &[&str] = &[
     "agent-color",
@@ -105,12 +108,20 @@ const CONTINUATIONS: &[&str] = &[
 const CAVEAT: &str = "<local-command-caveat>";
 
 fn recognise(shape: &Shape<'_>) -> bool {
-    let identified = ["uuid", "sessionId", "leafUuid", "messageId"].iter().any(|id| shape.has(id));
+    let ids = ["uuid", "sessionId", "leafUuid", "messageId", "parentLastUuid"];
+    let identified = ids.iter().any(|id| shape.has(id));
     !shape.is_array && shape.has("type") && identified
 }
 
 /// What session a line was copied from: answers keep the session in which they were asked for.
 fn origin(line: &Value) -> Told {
+    if text_at(line, "/type") == Some(CALLER) {
+        let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
+        return named.map_or(Told::Nothing, |(session, record)| Told::Behind {
+            session: session.to_owned(),
+            record: record.to_owned(),
+        });
+    }
     let asked_in = text_at(line, "/requestSessionId");
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
         Some(session) => Told::From { session: session.to_owned(), pieces: None },
@@ -168,6 +179,9 @@ struct ClaudeCode {
     after_caveat: bool,
     /// The main agent has spoken in this file.
     has_main: bool,
+    /// The sub-agent that goes on with the conversation of its caller in this file.
+    #[serde(default)]
+    goes_on: Option<String>,
 }
 
 impl Parser for ClaudeCode {
@@ -215,7 +229,8 @@ impl ClaudeCode {
                 }
             }
             "attachment" => {
-                if attachment(line, events) && !is(line, "isSidechain") {
+                let agent = self.agent_of(line);
+                if attachment(&agent, line, events) && agent == MAIN_AGENT {
                     self.links.message();
                 }
             }
@@ -225,6 +240,7 @@ impl ClaudeCode {
                 self.kept = kept_after(line);
             }
             "system" => {}
+            CALLER => self.goes_on = text_at(line, "/agentId").map(str::to_owned),
             quiet if QUIET.contains(&quiet) => {}
             other => events.push(Event::Unread { kind: json::plain(other).to_owned() }),
         }
@@ -239,7 +255,13 @@ impl ClaudeCode {
         ] {
             self.session.fact(key, text_at(line, path), events);
         }
-        self.conversation(&agent_of(line), line, events);
+        self.conversation(&self.agent_of(line), line, events);
+    }
+
+    fn agent_of(&self, line: &Value) -> String {
+        let id = text_at(line, "/agentId");
+        let goes_on = self.goes_on.is_some() && self.goes_on.as_deref() == id;
+        if goes_on { MAIN_AGENT.to_owned() } else { agent_of(line) }
     }
 
     /// A line of the conversation of `agent`, and what it did to files and todo lists.
@@ -365,17 +387,16 @@ fn kept_after(boundary: &Value) -> Vec<String> {
 }
 
 /// What the program adds to the conversation by itself. Returns whether it is a message.
-fn attachment(line: &Value, events: &mut Vec<Event>) -> bool {
-    let agent = agent_of(line);
+fn attachment(agent: &str, line: &Value, events: &mut Vec<Event>) -> bool {
     if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
         let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();
         let content = Content::Own(Bytes::from(parts.join("\n\n")));
-        events.push(Event::SystemPrompt { agent: agent.clone(), content });
+        events.push(Event::SystemPrompt { agent: agent.to_owned(), content });
     }
     let is_message = line.get("rendered").is_some_and(Value::is_array);
     if is_message {
         let time = line.get("timestamp").and_then(json::time);
-        events.push(Event::Message(view(line).event(&agent, Content::Piece, time, None)));
+        events.push(Event::Message(view(line).event(agent, Content::Piece, time, None)));
     }
     is_message
 }

@@ -1,7 +1,9 @@
 //! Sessions of the Cline SDK: one document with the messages of an agent.
 //!
 //! Messages are those of the Anthropic interface. A file that is attached to a prompt is told whole,
-//! and followed through the edits of the `editor` tool.
+//! and followed through the edits of the `editor` tool. Where the session worked stands in a file
+//! beside it. What is sent otherwise than it is written here is read as it is sent: a prompt without
+//! the mark of its mode, and a result that is a list of commands and what they said as its JSON.
 
 use std::io::BufRead;
 
@@ -14,6 +16,7 @@ use super::files::Change;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
 use crate::model::format::Format;
+use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
@@ -27,7 +30,7 @@ pub(super) const FORMAT: Format = Format {
     recognise,
     cut,
     parser: || Box::new(ClineSdk::default()),
-    view: chat::view,
+    view,
     asides: &["system_prompt"],
     whole: None,
     archive: None,
@@ -54,10 +57,17 @@ struct ClineSdk {
     session: Session,
     conversations: Conversations,
     editor: Editor,
+    /// Where it worked, until that is told.
+    directory: Option<String>,
 }
 
 impl Parser for ClineSdk {
+    fn worked_in(&mut self, directory: &str) {
+        self.directory = Some(directory.to_owned());
+    }
+
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>) {
+        self.session.fact("cwd", self.directory.take().as_deref(), events);
         for (path, value) in fields(piece) {
             let key = match path {
                 "sessionId" => "session_id",
@@ -88,7 +98,7 @@ impl ClineSdk {
             time: chat::time(message),
             model: chat::model(message),
         };
-        self.conversations.push(&chat::view(message), facts, events);
+        self.conversations.push(&view(message), facts, events);
         let blocks = message.get("content").and_then(Value::as_array);
         for block in blocks.into_iter().flatten() {
             self.block(block, events);
@@ -118,6 +128,34 @@ impl ClineSdk {
     }
 }
 
+fn view(message: &Value) -> MessageView {
+    let mut view = chat::view(message);
+    if let Some(prompt) = without_mode(&view.text) {
+        view.text = prompt.to_owned();
+    }
+    let blocks = message.get("content").and_then(Value::as_array).into_iter().flatten();
+    let results = blocks.filter(|block| text_at(block, "/type") == Some("tool_result"));
+    for (result, block) in view.tool_results.iter_mut().zip(results) {
+        let list = block.get("content").filter(|content| is_of_commands(content));
+        if let Some(list) = list {
+            result.text = list.to_string();
+        }
+    }
+    view
+}
+
+/// A prompt without the mark that says in which mode the person was: the client leaves it out, too.
+fn without_mode(text: &str) -> Option<&str> {
+    let (_, rest) = text.strip_prefix("<user_input mode=\"")?.split_once("\">")?;
+    rest.strip_suffix("</user_input>")
+}
+
+/// Whether a content is a list of what was asked for and what came of it.
+fn is_of_commands(content: &Value) -> bool {
+    let is_one = |item: &Value| item.get("query").is_some() && item.get("type").is_none();
+    content.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_one))
+}
+
 /// The change that a call of the `editor` tool asks for, and the file.
 fn change_of(input: &Value) -> Option<(String, Change)> {
     let text = |path| text_at(input, path).map(str::to_owned);
@@ -139,8 +177,11 @@ fn has_succeeded(result: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::testing::{events_of, outline};
     use super::*;
+    use turntree::context::Role;
 
     #[test]
     fn prompts_steps_attached_files_and_the_system_prompt_are_told() {
@@ -166,5 +207,39 @@ mod tests {
             "prompt main: be\ngood",
         ];
         assert_eq!(outline(&events_of(&FORMAT, file)), expected);
+    }
+
+    #[test]
+    fn prompts_and_results_of_commands_read_as_they_are_sent() {
+        let prompt = json!({"role": "user", "content": [
+            {"type": "text", "text": "<user_input mode=\"act\">Do <b>it</b>.</user_input>"}]});
+        assert_eq!(view(&prompt).text, "Do <b>it</b>.");
+        let ran =
+            json!([{"query": "ls; false", "result": "a\nb\n", "error": "1", "success": false}]);
+        let results = json!({"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "1", "content": "whole"},
+            {"type": "tool_result", "tool_use_id": "2", "content": ran},
+            {"type": "tool_result", "tool_use_id": "3", "content": [{"type": "text", "text": "t"}]}]});
+        let view = view(&results);
+        let texts: Vec<_> = view.tool_results.iter().map(|result| result.text.as_str()).collect();
+        let list = r#"[{"query":"ls; false","result":"a\nb\n","error":"1","success":false}]"#;
+        assert_eq!((view.role, texts), (Role::Tool, vec!["whole", list, "t"]));
+    }
+
+    #[test]
+    fn files_lie_where_the_session_worked() {
+        let mut parser = ClineSdk::default();
+        parser.worked_in("/p");
+        let file = br#"{"sessionId": "s", "messages": [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "editor",
+             "input": {"path": "/p/a", "new_text": "A"}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
+             "content": "{\"success\":true}"}]}]}"#;
+        let mut events = Vec::new();
+        for piece in cut(Box::new(&file[..])) {
+            parser.piece(&piece.unwrap(), &mut events);
+        }
+        let told = outline(&events);
+        assert_eq!((told[0].as_str(), told.last().unwrap().as_str()), ("cwd=/p", "file a: A"));
     }
 }

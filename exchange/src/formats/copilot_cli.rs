@@ -42,6 +42,8 @@ const GROUPS: &[&str] = &[
     "abort",
     "assistant",
     "hook",
+    // How a summary was asked for.
+    "model",
     "permission",
     "session",
     "skill",
@@ -235,6 +237,7 @@ mod tests {
             complete("1", true),
             complete("3", true),
             event("hook.end", &json!({})),
+            event("model.messages_snapshot", &json!({"messages": [{"role": "user"}]})),
             event("novel.event", &json!({})),
         ];
         assert_eq!(

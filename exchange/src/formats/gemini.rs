@@ -206,12 +206,18 @@ impl Gemini {
             let model = text_at(message, "/model");
             summary.push(view(message).event(MAIN_AGENT, content.clone(), time, model));
             order.push(key(message));
-            self.answer(message);
         }
         order.extend_from_slice(kept_keys);
         self.order = order;
         let places = self.order.iter().enumerate().filter(|(_, key)| !key.is_empty());
         self.places = places.map(|(at, key)| (key.clone(), at)).collect();
+        // Of what is gone no result is there. A step may come again before its results do.
+        let before = std::mem::take(&mut self.answered);
+        for (at, (message, _)) in messages.iter().enumerate() {
+            self.answer(message);
+            let calls = view(message).tool_calls.into_iter().map(|call| call.id);
+            self.answered.extend(calls.filter(|id| at >= first_kept && before.contains(id)));
+        }
         let keep = kept.start as u64..kept.end as u64;
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
     }
@@ -500,6 +506,28 @@ mod tests {
         let compacted =
             "compact main [main User prompt 1; main Assistant [write_file]; main Tool done] 3..4";
         assert_eq!(after, [compacted], "{told:?}");
+    }
+
+    #[test]
+    fn a_step_that_was_compressed_before_its_results_came_gets_them() {
+        let summary = json!({"id": "8", "type": "user", "content": "In short."});
+        let list = [summary, read_again("9")];
+        let lines = [
+            prompt("1"),
+            step("2"),
+            json!({"$set": {"messages": list}}),
+            response("10"),
+            json!({"$set": {"messages": [list[0], list[1], response("10")]}}),
+            prompt("11"),
+        ];
+        let told = outline_of(&lines);
+        let expected = [
+            "compact main [main User In short.; main Assistant [write_file]] 0..0",
+            "main Tool done",
+            "turn",
+            "main User prompt 11",
+        ];
+        assert_eq!(told[5..], expected, "{told:?}");
     }
 
     #[test]

@@ -2,12 +2,15 @@
 //!
 //! A message of the model has the calls of its step and their results in `toolCalls`. From version 0.61
 //! on the results come once more as a message of the user, and after a resume the calls stand among the
-//! parts, as the model is sent them.
+//! parts, as the model is sent them. A resume repeats each result, and a compression puts both into one
+//! message: a call has one result here, as every interface wants it.
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::view::MessageView;
+use crate::model::view::{MessageView, ToolResult};
 use crate::text::json::text_at;
 
 pub(super) fn calls(message: &Value) -> impl Iterator<Item = &Value> {
@@ -37,6 +40,7 @@ pub(super) fn view(message: &Value) -> MessageView {
     });
     view.id = text_at(message, "/id").map(str::to_owned);
     add_parts(&mut view, message.get("content").unwrap_or(&Value::Null));
+    drop_repeated(&mut view.tool_results);
     if calls(message).next().is_some() {
         // The same calls, as the model is sent them.
         view.tool_calls.clear();
@@ -55,7 +59,9 @@ pub(super) fn view(message: &Value) -> MessageView {
         let is_error = matches!(text_at(call, "/status"), Some("error" | "cancelled"));
         if let Some(result) = call.get("result").filter(|result| !result.is_null()) {
             let mut inner = MessageView::new(Role::Tool);
-            add_parts(&mut inner, result);
+            for part in own_parts(result, text_at(call, "/id").unwrap_or_default()) {
+                add_parts(&mut inner, part);
+            }
             for result in std::mem::take(&mut inner.tool_results) {
                 inner.add_text(&result.text);
             }
@@ -64,6 +70,22 @@ pub(super) fn view(message: &Value) -> MessageView {
         }
     }
     view
+}
+
+/// The parts of a result that answer the call `id`; all of it if none says so. After a resume each call
+/// may have the results of the whole step.
+fn own_parts<'v>(result: &'v Value, id: &str) -> Vec<&'v Value> {
+    let parts = result.as_array().map(Vec::as_slice).unwrap_or_default().iter();
+    let own: Vec<_> =
+        parts.filter(|part| text_at(part, "/functionResponse/id") == Some(id)).collect();
+    if own.is_empty() { vec![result] } else { own }
+}
+
+/// Leaves out results that say the same of the same call as one before them.
+fn drop_repeated(results: &mut Vec<ToolResult>) {
+    let mut said = HashSet::new();
+    results
+        .retain(|it| it.call_id.is_empty() || said.insert((it.call_id.clone(), it.text.clone())));
 }
 
 /// Adds parts as the interface of Gemini has them: text, a part, or a list of parts.
@@ -102,4 +124,36 @@ fn add_response(view: &mut MessageView, response: &Value) {
         other => Value::String(other.to_string()),
     };
     view.add_result(response.get("id"), &text, error.is_some());
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn response(id: &str, output: &str) -> Value {
+        json!({"functionResponse": {"id": id, "name": "ls", "response": {"output": output}}})
+    }
+
+    #[test]
+    fn a_call_has_its_own_result_where_a_resume_wrote_those_of_the_step_at_each() {
+        let all = [response("a", "one"), response("b", "two")];
+        let call = |id: &str, result: &[Value]| json!({"id": id, "name": "ls", "result": result});
+        let calls = [call("a", &all), call("b", &all), call("c", &all[..1])];
+        let view = view(&json!({"id": "1", "type": "gemini", "toolCalls": calls}));
+        let results: Vec<_> = view.tool_results.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(results, ["one", "two", "one"]);
+    }
+
+    #[test]
+    fn a_result_that_a_resume_repeated_and_a_compression_joined_is_one() {
+        let parts = [("a", "one"), ("b", "two"), ("a", "one"), ("b", "more"), ("", "x"), ("", "x")];
+        let parts: Vec<_> = parts.iter().map(|(id, output)| response(id, output)).collect();
+        let view = view(&json!({"id": "1", "type": "user", "content": parts}));
+        let results: Vec<_> =
+            view.tool_results.iter().map(|it| (it.call_id.as_str(), it.text.as_str())).collect();
+        assert_eq!(results, [("a", "one"), ("b", "two"), ("b", "more"), ("", "x"), ("", "x")]);
+        assert_eq!(view.role, Role::Tool);
+    }
 }

@@ -105,6 +105,14 @@ impl Forking {
                 self.origin = Some(origin);
                 self.begin(change, None)
             }
+            Told::Behind { session, record } => {
+                self.origin = Origin::find(change, &session, self.lineage)?;
+                let at = self.origin.as_mut().and_then(|origin| {
+                    origin.to = origin.pieces.get(&record).copied();
+                    origin.to
+                });
+                self.begin(change, at.is_none().then_some(session))
+            }
         }
     }
 
@@ -200,7 +208,7 @@ pub(crate) fn forked_from(format: &Format, input: impl BufRead) -> Result<Option
         match record.as_ref().map_or(Told::Nothing, lineage.origin) {
             Told::Nothing if bytes < MAX_HELD_BYTES => {}
             Told::Nothing | Told::Here => return Ok(None),
-            Told::From { session, .. } => return Ok(Some(session)),
+            Told::From { session, .. } | Told::Behind { session, .. } => return Ok(Some(session)),
         }
     }
     Ok(None)

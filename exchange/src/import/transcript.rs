@@ -42,7 +42,8 @@ const META: &str = "meta";
 /// Most notes an import reports one by one.
 const MAX_NOTES: usize = 1000;
 
-/// Imports the transcript in `input`, which is not compressed any more.
+/// Imports the transcript in `input`, which is not compressed any more. `directory` is where the session
+/// worked, for formats that do not say it themselves.
 ///
 /// # Errors
 /// As for [`import`](crate::import).
@@ -51,6 +52,7 @@ pub(crate) fn import_transcript(
     format: &'static Format,
     input: Box<dyn BufRead + '_>,
     options: &ImportOptions,
+    directory: Option<&str>,
 ) -> Result<ImportReport> {
     let mut input_bytes = 0;
     let mut between = Between::default();
@@ -75,6 +77,9 @@ pub(crate) fn import_transcript(
     };
     let branch = joint.branch.clone();
     let mut run = Run::begin(repo, staging, format, &joint, options.stamp.clone())?;
+    if let Some(directory) = directory {
+        run.parser.worked_in(directory);
+    }
     let ahead = run.catch_up(repo, joint)?;
     for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;

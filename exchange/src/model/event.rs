@@ -175,6 +175,12 @@ pub trait Parser {
         Ok(())
     }
 
+    /// The session worked in `directory`, says something else than its transcript. Called before any
+    /// piece.
+    fn worked_in(&mut self, directory: &str) {
+        let _ = directory;
+    }
+
     /// The file has ended.
     fn finish(&mut self, events: &mut Vec<Event>) {
         let _ = events;

@@ -71,6 +71,13 @@ pub enum Told {
         /// Pieces of its file that come before this one, for a file that has no copies of them.
         pieces: Option<u64>,
     },
+    /// From another session as it was behind one of its records, of which this file has no copies.
+    Behind {
+        /// As of [`Told::From`].
+        session: String,
+        /// The id of that record.
+        record: String,
+    },
 }
 
 /// The parser of a document that is read as a whole: it says nothing piece by piece.

@@ -33,12 +33,12 @@ def source(client, session, name, deadline):
     return f"{len(given)} bytes instead of {len(kept)}, the same up to byte {same}"
 
 
-def context(client, request, name):
-    """The exported context is what was sent, and the answer to it."""
+def context(client, request, name, agent="main"):
+    """The exported context of an agent is what was sent, and the answer to it."""
     sent = client.as_recorded([*request.parts, ("assistant", "text", request.answer.text)])
     sent = without_reminders(sent)
     form, dialect = client.export
-    exported = json.loads(client.place.turntree("export", name, "--format", form))
+    exported = json.loads(client.place.turntree("export", name, "--format", form, "--agent", agent))
     has = without_reminders(client.as_exported(dialect.parts(exported)))
     if sent == has:
         return None
@@ -46,6 +46,12 @@ def context(client, request, name):
         if what != "equal":
             return f"part {at} of {len(sent)}: sent {brief(sent[at:to])}, exported {brief(has[other:end])}"
     return None
+
+
+def helpers(place, name):
+    """The agents of a session beside the main one."""
+    whole = json.loads(place.turntree("export", name, "--format", "json"))
+    return [agent for agent in whole["agents"] if agent != "main"]
 
 
 def brief(parts):

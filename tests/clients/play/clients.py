@@ -4,6 +4,7 @@ import json
 import re
 from itertools import groupby
 
+from acp import Agent
 from place import Failed
 from wire import Answer, Anthropic, Call, Chat
 
@@ -15,10 +16,12 @@ class Client:
     """What all clients have. `hooks` is their name for `turntree hook install`, if they have hooks."""
 
     hooks = None
+    deep = "deep/inner.txt"
     export = ("anthropic", Anthropic())
     forks = False
     rewinds = False
     compacts = False
+    helps = False
     before_compaction = []
     model_key = "nothing-to-keep"
 
@@ -186,8 +189,14 @@ class GeminiCli(Client):
             raise Failed(f"gemini: exit code {ran.code}, {ran.err.strip()[-300:]}")
         return found[1]
 
+    @property
+    def before_compaction(self):
+        """It compresses in the middle of a prompt, once it knows how long the request was. `/compress`
+        is a prompt to it when nobody is there."""
+        return [Answer("", [self.shell("ls")], tokens=A_LONG_ONE.tokens), Answer("Listed.")]
+
     def compact(self, session):
-        return self.say("/compress", session)
+        return self.say("List the files.", session)
 
     def transcript(self, session):
         found = sorted(self.place.home.rglob(f"session-*{session[:8]}*.json*"))
@@ -196,16 +205,18 @@ class GeminiCli(Client):
         return found[0]  # Each resume leaves a file beside it that says nothing.
 
     def as_recorded(self, parts):
-        """After a resume the client sends each result twice, and a session context that is new."""
-        parts, kept = self.as_exported(parts), []
-        for is_result, group in groupby(parts, lambda part: part[1] == "result"):
-            run = list(group)
-            half = len(run) // 2
-            kept += run[:half] if is_result and run[:half] == run[half:] else run
+        """After a resume the client sends each result twice."""
+        kept = []
+        for is_result, run in runs_of_results(self.as_exported(parts)):
+            is_twice = is_result and run[::2] == run[1::2]
+            kept += run[::2] if is_twice else run
         return kept
 
     def as_exported(self, parts):
-        return [part for part in parts if not part[2].startswith("<session_context>")]
+        """Results of one step come in the order in which they were done, and are written in either.
+        The session context is made anew by each resume."""
+        parts = [part for part in parts if not part[2].startswith("<session_context>")]
+        return [part for _, run in runs_of_results(parts) for part in run]
 
 
 class OpenCode(Client):
@@ -306,6 +317,106 @@ class Pi(Client):
         return [(role, kind, self.around_summary.sub(r"\1", value)) for role, kind, value in parts]
 
 
+class CopilotCli(Client):
+    export = ("openai", Chat())
+    compacts = helps = True
+    deep = "inner.txt"  # Its tool makes no folders.
+    moment = re.compile(r"^<current_datetime>[^<]*</current_datetime>\s*")
+    around_summary = re.compile(r"^Some of the conversation history has .*<summary>\n(.*)\n</summary>$", re.DOTALL)
+
+    def write(self, name, text):
+        return Call("create", {"path": self.in_work(name), "file_text": text})
+
+    def shell(self, command):
+        return Call("bash", {"command": command, "description": "run it"})
+
+    def helper(self, prompt):
+        """A call of a sub-agent that works in the session of its caller."""
+        wanted = {"description": "help", "agent_type": "general-purpose", "name": "helper"}
+        return Call("task", {**wanted, "prompt": prompt})
+
+    def say(self, prompt, session=None):
+        resume = [f"--resume={session}"] if session else []
+        ran = self.place.run(
+            ["copilot", "-p", prompt, "--allow-all-tools", "--allow-all-paths", *resume],
+            COPILOT_OFFLINE="true",
+            COPILOT_PROVIDER_BASE_URL=f"{self.url}/v1",
+            COPILOT_PROVIDER_API_KEY=self.model_key,
+            COPILOT_MODEL="gpt-4.1",
+        )
+        found = re.search(r"--resume=(\S+)", ran.text() + ran.err)
+        if not found:
+            raise Failed(f"copilot: exit code {ran.code}, {ran.err.strip()[-300:]}")
+        return found[1]
+
+    def compact(self, session):
+        return self.say("/compact", session)
+
+    def transcript(self, session):
+        return self.place.home / ".copilot" / "session-state" / session / "events.jsonl"
+
+    def stored_as(self, session):
+        return session
+
+    def as_recorded(self, parts):
+        """Neither the moment before a prompt nor the text around a summary is taken over."""
+        parts = [(role, kind, self.moment.sub("", value)) for role, kind, value in parts]
+        return [(role, kind, self.around_summary.sub(r"\1", value)) for role, kind, value in parts]
+
+
+class ClineCli(Client):
+    provider, model = "anthropic", "claude-sonnet-4-6"
+
+    def prepare(self):
+        settings = {"provider": self.provider, "model": self.model, "baseUrl": f"{self.url}/v1"}
+        settings["apiKey"] = self.model_key
+        chosen = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        known = {"version": 1, "lastUsedProvider": self.provider, "modes": {}}
+        known["providers"] = {self.provider: chosen}
+        self.setting(".cline/data/settings/providers.json", json.dumps(known))
+
+    def write(self, name, text):
+        return Call("editor", {"path": self.in_work(name), "new_text": text})
+
+    def shell(self, command):
+        return Call("run_commands", {"commands": [command]})
+
+    def say(self, prompt, session=None):
+        if session:
+            return self.go_on(prompt, session)
+        flags = ["--json", "-P", self.provider, "-m", self.model, "-c", self.place.work]
+        ran = self.place.run(["cline", *flags, prompt])
+        sessions = list(self.sessions().glob("*"))
+        if ran.code or len(sessions) != 1:
+            raise Failed(f"cline: exit code {ran.code}, {ran.err.strip()[-300:]}")
+        return sessions[0].name
+
+    def go_on(self, prompt, session):
+        """Its command line resumes in a window only; headless it does so for an editor."""
+        settings = {"CLINE_API_KEY": self.model_key, "CLINE_PROVIDER": self.provider}
+        settings["CLINE_MODEL"] = self.model
+        with Agent(self.place, ["cline", "--acp", "--auto-approve", "true"], **settings) as agent:
+            agent.call("session/load", sessionId=session, cwd=str(self.place.work), mcpServers=[])
+            said = [{"type": "text", "text": prompt}]
+            agent.call("session/prompt", sessionId=session, prompt=said)
+        return session
+
+    def sessions(self):
+        return self.place.home / ".cline" / "data" / "sessions"
+
+    def transcript(self, session):
+        return self.sessions() / session / f"{session}.messages.json"
+
+    def stored_as(self, session):
+        return session
+
+
+def runs_of_results(parts):
+    """The parts cut where results begin and end, the results of each run sorted."""
+    for is_result, group in groupby(parts, lambda part: part[1] == "result"):
+        yield is_result, sorted(group) if is_result else list(group)
+
+
 def json_lines(text):
     """The JSON objects among the lines of a client's output."""
     for line in text.splitlines():
@@ -319,4 +430,6 @@ CLIENTS = {
     "gemini-cli": GeminiCli,
     "opencode": OpenCode,
     "pi": Pi,
+    "copilot-cli": CopilotCli,
+    "cline-cli": ClineCli,
 }

@@ -11,16 +11,17 @@ DRIFT = (Failed, LookupError, TypeError, ValueError, OSError)
 
 FIRST, SECOND, THIRD = "Write the files.", "Go on with the files.", "Try something else."
 AGAIN, FORKED, LATER = "Try it in another way.", "Go on as a fork.", "Go on after the summary."
+HELPED = "Let a helper do it."
 
 
 def first_script(client):
     """Writes, lists and removes, with two calls at once among them."""
     return [
         Answer("I write.", [client.write("work.txt", "one\ntwo\n")]),
-        Answer("", [client.write("keep.txt", "keep\n"), client.write("deep/inner.txt", "ü\n")]),
+        Answer("", [client.write("keep.txt", "keep\n"), client.write(client.deep, "ü\n")]),
         Answer("I look.", [client.shell("ls")]),
         Answer("", [client.shell("rm keep.txt work.txt")]),
-        Answer("", [client.shell("echo made > made.txt; cat deep/inner.txt")]),
+        Answer("", [client.shell(f"echo made > made.txt; cat {client.deep}")]),
         Answer("First done."),
     ]
 
@@ -73,6 +74,18 @@ class Play:
         self.answers["source"] = self.answers.get("source") or reason
         return name
 
+    def helped(self, session):
+        """A sub-agent has its own conversation, and the main one has only its answer."""
+        begun = self.client.helper("Help with it.")
+        script = [Answer("I ask.", [begun]), *short_script(self.client, "helped.txt"), Answer("All done.")]
+        self.said(script, self.client.say, HELPED, session)
+        name = self.kept(session)
+        helpers = checks.helpers(self.place, name)
+        if len(helpers) != 1:
+            return f"the session has the sub-agents {helpers}"
+        own = checks.context(self.client, self.stand_in.requests[-2], name, helpers[0])
+        return own or checks.context(self.client, self.last(), name)
+
     def context_of(self, session):
         return checks.context(self.client, self.last(), self.kept(session))
 
@@ -94,6 +107,8 @@ class Play:
             self.ask("rewind", lambda: self.rewound(session))
         if client.forks:
             self.ask("fork", lambda: self.forked(session))
+        if client.helps:
+            self.ask("sub-agent", lambda: self.helped(session))
         if client.compacts:
             self.ask("compaction", lambda: self.compacted(session))
         self.ask("rollback", lambda: checks.rollback(client, self.requests, name, "rm keep.txt"))

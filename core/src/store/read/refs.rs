@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn an_operation_joins_no_more_than_can_be_read_again() {
         let ids = |count| {
-            (0..count).map(|n: usize| ObjectId::of(Kind::Operation, &(n as u64).to_le_bytes()))
+            (0..count).map(|n: usize| ObjectId::of(Kind::Operation, n.to_string().as_bytes()))
         };
         let joining = |count| OperationDraft { joins: ids(count).collect(), ..draft(Vec::new()) };
         let table = RefTable { operation: ids(1).next(), sequence: 3, ..RefTable::default() };

@@ -16,7 +16,7 @@ const MAX_LINES: usize = 64;
 /// Most fields that an error names.
 const MAX_SHOWN_FIELDS: usize = 8;
 
-/// The format of a file that begins with `head`, of which [`HEAD_BYTES`] are enough;
+/// The format of a file that begins with `head`, of which [`HEAD_BYTES`](crate::HEAD_BYTES) are enough;
 /// [`read_head`](crate::read_head) reads them.
 ///
 /// # Errors

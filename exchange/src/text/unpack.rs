@@ -17,7 +17,7 @@ pub(crate) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 const MAX_RATIO: u64 = 500;
 const MIN_ALLOWED_BYTES: u64 = 64 << 20;
 
-/// The beginning of a transcript, as much as [`detect`](crate::formats::detect) looks at; unpacked, if it is
+/// The beginning of a transcript, as much as [`detect`](crate::detect) looks at; unpacked, if it is
 /// compressed with zstd.
 ///
 /// # Errors

@@ -30,7 +30,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
         ],
     ),
     (
-        "Go back and move out",
+        "Undo and export",
         &[
             "rollback", "restore", "undo", "redo", "op", "reads", "export", "events", "bundle",
             "git",
@@ -38,8 +38,8 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ),
     ("Lessons and long outputs", &["lesson", "offload", "vfs"]),
     ("For agents and programs", &["hook", "mcp", "serve"]),
-    ("Keep it small", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
-    ("Keep it sound", &["fsck", "repair", "redact"]),
+    ("Retention and size", &["pin", "unpin", "pins", "retention", "gc", "repack"]),
+    ("Integrity", &["fsck", "repair", "redact"]),
     (
         "Plumbing, for scripts",
         &["hash-object", "cat-object", "ls-tree", "rev-parse", "show-ref", "update-ref"],
@@ -60,7 +60,7 @@ Revisions:
 
 Exit codes:
    0  done                        4  stored bytes are damaged
-   1  the answer is no            5  another process holds what is needed
+   1  negative result             5  another process holds what is needed
    2  wrong arguments or input    6  not found, or dropped by retention
    3  lost a race: try again     70  the system refused, or an internal error
 

@@ -14,7 +14,7 @@ pub(crate) const STORE: &str = "TURNTREE_STORE";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// Use this store, the directory itself
+    /// Path of the store directory
     #[arg(long, global = true, value_name = "DIR", env = STORE, hide_env_values = true, value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
     /// Look at the store as it was after this operation, see 'turntree op log'

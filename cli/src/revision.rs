@@ -35,7 +35,7 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
             [] => Err(failure),
             [(id, _)] => Ok(*id),
             _ => {
-                let several = format!("'{name}': several ids begin so");
+                let several = format!("'{name}' is ambiguous: several ids begin with it");
                 Err(Error::new(ErrorKind::Ambiguous, several).into())
             }
         },

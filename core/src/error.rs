@@ -77,6 +77,13 @@ impl Error {
         Self::new(ErrorKind::Corrupt, format!("{place}: expected {expected}, found {found}"))
     }
 
+    /// [`ErrorKind::Corrupt`]: bytes at `place` that are not what was expected, where what was found
+    /// instead has no short name.
+    #[must_use]
+    pub fn malformed(place: impl fmt::Display, expected: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Corrupt, format!("{place}: expected {expected}"))
+    }
+
     /// [`ErrorKind::InvalidInput`].
     #[must_use]
     pub fn invalid(message: impl Into<String>) -> Self {

@@ -34,7 +34,7 @@ const FIRST_ABORT_CODE: i32 = 128;
 
 const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
 
-/// Find the first bad turn, by halves
+/// Find the first bad turn by binary search
 ///
 /// The turns between a good and a bad one on the line of the bad one are asked about, until one is known
 /// to be the first bad one. What is known is kept in refs/bisect of the session: every answer is an
@@ -328,7 +328,7 @@ impl Trial<'_> {
 
 /// The search in a session.
 fn going_on(repo: &Repository, session: &str) -> Result<Search> {
-    let missing = || Error::not_found(format!("no bisect goes on in session {session}"));
+    let missing = || Error::not_found(format!("no bisect in progress in session {session}"));
     repo.bisect(session)?.ok_or_else(missing).hint(ErrorKind::NotFound, NOT_STARTED)
 }
 

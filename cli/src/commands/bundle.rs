@@ -30,7 +30,7 @@ use crate::{clock, json};
 /// Most characters of a name that somebody else has chosen.
 const NAME_CHARS: usize = 100;
 
-/// Pack sessions into one file that verifies, and take such files in
+/// Create, verify and import single-file bundles
 ///
 /// A bundle holds the branches of a session, with the tags and pins on them, every turn behind them,
 /// and the operations that made them so; its first lines are text. With --not it leaves out what

@@ -9,7 +9,7 @@ use crate::complete::VARIABLE;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 
-/// Print what a shell needs to complete commands and names
+/// Print the completion script of a shell
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree completions bash >> ~/.bashrc

@@ -50,7 +50,7 @@ const STRATEGIES: [Strategy; 2] = [
     },
 ];
 
-/// Show the main job on one screen
+/// Run a self-contained demo
 ///
 /// Imports a transcript, shows its log, forks two strategies, compares them, restores a turn, and
 /// measures all of it against one full copy a turn. Without TRANSCRIPT it brings a session of its

@@ -17,7 +17,7 @@ use crate::invocation::{Invocation, input_name, open_file, read_input};
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Rebuild the state that a log of events leads to
+/// Rebuild a state from a SwarmSDK event log
 ///
 /// Nothing is stored: 'turntree import' makes every moment of a log a snapshot.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ struct Reconstruct {
     /// A snapshot that the log goes on from
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     base: Option<PathBuf>,
-    /// Do as SwarmSDK does, where it is wrong
+    /// Reproduce SwarmSDK's known bugs
     #[arg(long, value_enum)]
     compat: Option<Compat>,
 }

@@ -33,7 +33,7 @@ use crate::json;
 use crate::render::size;
 use crate::revision::resolve;
 
-/// Write a session out again
+/// Export a session
 ///
 /// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
 /// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place

@@ -16,7 +16,7 @@ use crate::progress::Meter;
 use crate::render::{count, size};
 use crate::{clock, json};
 
-/// Check that nothing is damaged or lost
+/// Verify every file and object of the store
 ///
 /// Reads every byte of the store, verifies every object by its hash, and follows everything that
 /// must be there. Others may read and write meanwhile. Ends with 1 when something is damaged or

@@ -17,7 +17,7 @@ pub(super) const LOG_FILE: &str = "maintenance.log";
 
 const LOCKED: &str = "wait until it is done: only one at a time changes what is there";
 
-/// Let turns expire, and free what nothing leads to
+/// Expire turns by policy and delete unreachable objects
 ///
 /// Turns expire as the policies of 'turntree retention' say; their commits stay. Whatever a branch,
 /// tag, pin, HEAD, recent operation or open change leads to stays as it is. Others may read and write

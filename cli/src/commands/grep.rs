@@ -32,7 +32,7 @@ const BLOBS_A_WORD: u64 = 1000;
 /// Warnings about damage that are shown.
 const MAX_WARNINGS: usize = 10;
 
-/// Search everything that ever was in a session
+/// Search the whole history of sessions
 ///
 /// Each entry in which a line matches is named with the turn in which it appeared first, and, if it is
 /// gone, the last that had it. Messages are searched as people see them: text, thoughts, calls and

@@ -19,7 +19,7 @@ use crate::render::lessons::write_list;
 use crate::revision::resolve;
 use crate::{clock, json};
 
-/// Keep what an agent learned, and tell it before a coming call
+/// Record lessons, and show the best before the next call
 ///
 /// A lesson belongs to its session: branches that are forked off take it along, 'turntree merge BRANCH
 /// --only lessons' carries it on, and no other session sees it. None is ever deleted, only deprecated.

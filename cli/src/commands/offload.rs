@@ -15,7 +15,7 @@ use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
 
-/// Store a long text, and print the short one that stands for it
+/// Store a long text, and print a short stand-in with its URI
 ///
 /// What is printed names the URI of the whole, which 'turntree vfs get' reads back byte for byte. A text
 /// that is short enough comes out as it went in, and is not stored. Lengths are counted as JavaScript
@@ -54,7 +54,7 @@ impl Offload {
         let content = read_input(&self.file)?;
         let text = std::str::from_utf8(&content).map_err(|error| {
             let (name, at) = (input_name(&self.file), error.valid_up_to());
-            Error::invalid(format!("{name}: expected UTF-8, found something else at byte {at}"))
+            Error::invalid(format!("{name}: not UTF-8 at byte {at}"))
         })?;
         let uri = VfsUri::of(&content);
         let Some(shown) = self.replacement(text, &uri) else {

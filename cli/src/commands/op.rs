@@ -17,7 +17,7 @@ use crate::{clock, json};
 /// Characters of a reason on a line.
 const REASON_WIDTH: usize = 60;
 
-/// Show what changed branches, tags, pins, policies and HEAD, and who did it
+/// Show operations: what changed branches, tags, pins, policies and HEAD, and who did it
 ///
 /// Every command that changes a ref is one operation. 'turntree undo' takes one back, and --at-op shows
 /// the store as it was after one.

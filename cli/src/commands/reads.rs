@@ -16,7 +16,7 @@ use crate::output::{NAME, REMOVED};
 use crate::render::{count, harmless};
 use crate::revision::resolve;
 
-/// Check what agents have read against the files of today
+/// Check recorded reads against the current files
 ///
 /// A snapshot records the SHA-256 of every file that an agent has read, where the framework tells it.
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::gc::collect_or_plan;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 
-/// Store everything in fewer and smaller files
+/// Rewrite the store into fewer, smaller packs
 ///
 /// Nothing that anything leads to goes: what changes is how it is stored. Others may read and write
 /// meanwhile, and a snapshot waits for nothing. What is in a better tier already stays there.

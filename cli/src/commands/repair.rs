@@ -19,7 +19,7 @@ use crate::render::{ID_DIGITS, count};
 const SUPERBLOCK: &str = "superblock";
 const REMADE: &str = "remade";
 
-/// Bring back what verifies, and say what is lost
+/// Recover what verifies, and report what is lost
 ///
 /// What verifies of a damaged file goes into a new pack, and the file into the folder quarantine of
 /// the store: nothing is deleted. Refs that lead to something that is lost stay as they are, unless

@@ -36,7 +36,7 @@ pub(crate) struct RestoreFor {
     /// Write what goes on to this file, as JSON
     #[arg(short, long, value_name = "FILE", requires = "configuration", value_hint = clap::ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Do as SwarmSDK does, where it is wrong
+    /// Reproduce SwarmSDK's known bugs
     #[arg(long, value_enum, requires = "configuration")]
     compat: Option<Compat>,
 }

@@ -18,7 +18,7 @@ use crate::output::{NAME, Output, warn};
 use crate::quantity::{duration, parse_duration, parse_size, size};
 use crate::{clock, json};
 
-/// Say what is kept of a session
+/// Show or set the retention policy of a session
 ///
 /// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
 /// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and what an

@@ -18,7 +18,7 @@ use crate::output::{NAME, REMOVED, STRONG};
 use crate::render::harmless;
 use crate::revision::resolve;
 
-/// Say whether an agent goes in circles
+/// Detect loops: repeated calls without progress
 ///
 /// Looks at the last turns of a branch: the same call again and again, files that are what they were
 /// some turns ago, a file that swings between contents, one tool that works on one file in ever other

@@ -49,7 +49,7 @@ pub(crate) struct Undo {
     options: Options,
 }
 
-/// Make again what was undone
+/// Redo the last undone operation
 ///
 /// Takes back the newest undo of yours that is in force.
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::revision::object;
 
-/// Set or delete a ref, if it still holds what it held
+/// Set or delete a ref (compare-and-swap)
 ///
 /// NAME is a full name, as show-ref prints it. With OLD, nothing changes unless the ref holds it;
 /// 64 zeros mean that it must not exist. Losing the race ends with 3.

@@ -26,7 +26,7 @@ use crate::revision::resolve;
 /// Most times that an eviction is planned again because others stored something meanwhile.
 const MAX_ATTEMPTS: usize = 20;
 
-/// Read and store payloads by their URI, and let go of those that nothing cites
+/// Store, read and evict offloaded payloads
 ///
 /// A payload is found in the pool, where 'offload' and 'vfs put' store it, or in any snapshot that
 /// carries it. All forms of a URI are understood: context://vfs/vfs_<hash>.txt, the name of the file

@@ -110,9 +110,9 @@ impl ServerHandler for Server {
     ) -> Result<ListResourcesResult, ErrorData> {
         let offset = match request.and_then(|request| request.cursor) {
             None => 0,
-            Some(cursor) => cursor.parse().map_err(|_| {
-                ErrorData::invalid_params("this cursor is none that was given out", None)
-            })?,
+            Some(cursor) => {
+                cursor.parse().map_err(|_| ErrorData::invalid_params("invalid cursor", None))?
+            }
         };
         let listed = self.apart(move |service| service.resources(offset)).await?;
         let (resources, next) = listed.map_err(|failure| refused(&failure))?;

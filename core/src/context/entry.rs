@@ -121,7 +121,7 @@ impl MessageEntry {
     /// # Errors
     /// `Corrupt` when the item is not a message.
     pub fn from_item(item: &Item) -> Result<Self> {
-        let damaged = || Error::corrupt(item.link.id, "an entry of a conversation", "another one");
+        let damaged = || Error::malformed(item.link.id, "an entry of a conversation");
         let (code, rest) = item.meta.split_first().ok_or_else(damaged)?;
         let role = Role::ALL.into_iter().find(|role| *role as u8 == *code).ok_or_else(damaged)?;
         let rest = std::str::from_utf8(rest).map_err(|_| damaged())?;
@@ -209,7 +209,7 @@ impl FileEntry {
             Some((mode, u64::from_le_bytes(size.try_into().ok()?)))
         });
         let (mode, size) =
-            parsed.ok_or_else(|| Error::corrupt(item.link.id, "an entry of files", "another"))?;
+            parsed.ok_or_else(|| Error::malformed(item.link.id, "an entry of files"))?;
         Ok(Self { blob: item.link.id, mode, size })
     }
 }
@@ -259,7 +259,7 @@ impl SourceEntry {
     pub fn from_item(item: &Item) -> Result<Self> {
         let kinds = [SourceKind::Record, SourceKind::Glue, SourceKind::Damaged];
         let kind = item.meta.first().and_then(|code| kinds.into_iter().find(|k| *k as u8 == *code));
-        let kind = kind.ok_or_else(|| Error::corrupt(item.link.id, "a source entry", "another"))?;
+        let kind = kind.ok_or_else(|| Error::malformed(item.link.id, "a source entry"))?;
         Ok(Self { blob: item.link.id, kind, suffix: item.meta.slice(1..) })
     }
 }

@@ -329,7 +329,7 @@ fn section_item(section: Section) -> Item {
 fn section_of(item: &Item) -> Result<Section> {
     let shapes = [Shape::Blob, Shape::List, Shape::Map];
     let [code] = item.meta[..] else {
-        return Err(Error::corrupt(item.link.id, "a section", "another entry"));
+        return Err(Error::malformed(item.link.id, "a section"));
     };
     let shape = shapes.into_iter().find(|shape| *shape as u8 == code);
     let shape =

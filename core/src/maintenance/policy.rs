@@ -125,7 +125,7 @@ impl Policy {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "retention policy";
         // The cause would quote bytes that may be anything.
-        let not_json = |_| Error::corrupt(WHAT, "a policy in JSON", "something else");
+        let not_json = |_| Error::malformed(WHAT, "a policy in JSON");
         let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
         if version > VERSION {
             let message =
@@ -137,7 +137,7 @@ impl Policy {
         let policy = Self { keep_last, keep_within: keep_within_micros, thin, budget_bytes };
         policy.check().map_err(|found| Error::corrupt(WHAT, "numbers from 1 on", found))?;
         if policy.encode()? != bytes {
-            return Err(Error::corrupt(WHAT, "the bytes that would be written", "other ones"));
+            return Err(Error::malformed(WHAT, "the bytes that would be written"));
         }
         Ok(policy)
     }

@@ -189,6 +189,12 @@ impl<'a> Reader<'a> {
         self.expected(self.offset, expected, found)
     }
 
+    /// As [`Reader::refuse`], where what was found instead has no short name.
+    #[must_use]
+    pub fn malformed(&self, expected: &str) -> Error {
+        Error::malformed(format_args!("{} at byte {}", self.what, self.offset), expected)
+    }
+
     /// One head: major type and argument, refused unless it is the shortest form.
     fn head(&mut self, wanted: &str) -> Result<(u8, u64)> {
         let at = self.offset;

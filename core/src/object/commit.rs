@@ -167,7 +167,7 @@ impl Commit {
             time: read_time(&mut reader)?,
             trigger: {
                 let name = reader.text()?;
-                name.parse().map_err(|_| reader.refuse("a known trigger", "another"))?
+                name.parse().map_err(|_| reader.malformed("a known trigger"))?
             },
             message: reader.text()?.to_owned(),
             metadata: read_metadata(&mut reader)?,
@@ -195,7 +195,7 @@ fn read_metadata(reader: &mut Reader<'_>) -> Result<BTreeMap<String, String>> {
     for _ in 0..items / 2 {
         let (name, value) = (reader.text()?, reader.text()?);
         if metadata.last_key_value().is_some_and(|(last, _): (&String, _)| last.as_str() >= name) {
-            return Err(reader.refuse("names in rising order", "another order"));
+            return Err(reader.malformed("names in rising order"));
         }
         metadata.insert(name.to_owned(), value.to_owned());
     }

@@ -354,7 +354,7 @@ impl Transaction<'_> {
     /// `NotFound` when none goes on.
     pub fn end_bisect(&mut self, session: &str) -> Result<()> {
         if self.repo().bisect(session)?.is_none() {
-            return Err(Error::not_found(format!("no bisect goes on in session {session}")));
+            return Err(Error::not_found(format!("no bisect in progress in session {session}")));
         }
         self.replace_refs(&prefix(session), &BTreeMap::new());
         Ok(())
@@ -412,8 +412,7 @@ fn encode(notes: &[BisectNote]) -> String {
 }
 
 fn decode(bytes: &[u8]) -> Result<Vec<BisectNote>> {
-    let damaged =
-        || Error::corrupt("log of a bisect", "lines as 'good commit <id>'", "other bytes");
+    let damaged = || Error::malformed("log of a bisect", "lines as 'good commit <id>'");
     let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
     let note = |line: &str| {
         let (verdict, rest) = line.split_once(' ')?;

@@ -72,8 +72,7 @@ impl Grafts {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged =
-            || Error::corrupt("grafts", "lines of two ids in rising order", "other bytes");
+        let damaged = || Error::malformed("grafts", "lines of two ids in rising order");
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut grafts = BTreeMap::new();
         for line in text.lines() {

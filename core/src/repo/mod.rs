@@ -196,7 +196,7 @@ impl Repository {
             Some(RefValue::Symbolic(full)) => BranchName::from_full(full),
             Some(RefValue::Object(_)) => None,
         };
-        branch.ok_or_else(|| Error::corrupt("HEAD", "the name of a branch", "something else"))
+        branch.ok_or_else(|| Error::malformed("HEAD", "the name of a branch"))
     }
 
     /// The newest commit of a branch, if the branch is there.

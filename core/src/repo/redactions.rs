@@ -84,8 +84,7 @@ impl Redactions {
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
-        let damaged =
-            || Error::corrupt("redactions", "lines of two ids in rising order", "other bytes");
+        let damaged = || Error::malformed("redactions", "lines of two ids in rising order");
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut redactions = BTreeMap::new();
         for line in text.lines() {

@@ -180,7 +180,10 @@ impl<'r> Resolver<'r> {
                 let list: Vec<String> =
                     commits.iter().take(MAX_CANDIDATES).map(|(id, _)| id.short(16)).collect();
                 let list = list.join(", ");
-                Err(Error::new(ErrorKind::Ambiguous, format!("several ids begin so: {list}")))
+                Err(Error::new(
+                    ErrorKind::Ambiguous,
+                    format!("'{text}' is ambiguous: it matches {list}"),
+                ))
             }
         }
     }

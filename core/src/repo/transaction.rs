@@ -330,7 +330,7 @@ impl<'r> Transaction<'r> {
     /// be written: nothing has changed.
     pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
         if self.repo.past.is_some() {
-            return Err(Error::invalid("the past can be looked at and not changed"));
+            return Err(Error::invalid("cannot write with --at-op: that state is read-only"));
         }
         let draft = OperationDraft {
             time_micros: stamp.time.micros,

@@ -210,7 +210,7 @@ impl WatchState {
     /// would not write.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "what was observed of usage";
-        let not_json = |_| Error::corrupt(WHAT, "levels in JSON", "something else");
+        let not_json = |_| Error::malformed(WHAT, "levels in JSON");
         let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
         if version > VERSION {
             let message =

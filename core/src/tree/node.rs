@@ -98,7 +98,7 @@ impl Root {
         if self.shape == Shape::List || rises {
             return Ok(());
         }
-        Err(reader.refuse("keys that rise from level to level", "others"))
+        Err(reader.malformed("keys that rise from level to level"))
     }
 }
 
@@ -175,7 +175,7 @@ pub(super) fn check_node(
     let in_range = run.first().is_some_and(|entry| entry.key.as_ref() > floor)
         && run.last().is_some_and(|entry| entry.key == parent.key);
     if shape == Shape::Map && !in_range {
-        return Err(Error::corrupt(id, "the keys that its parent names", "others"));
+        return Err(Error::malformed(id, "keys within the range of the parent entry"));
     }
     Ok(run)
 }

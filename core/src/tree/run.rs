@@ -87,7 +87,7 @@ fn read_kinds(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
         return Ok(());
     }
     if codes.len() != run.len() || all_blobs {
-        return Err(reader.refuse("a kind for each entry, or none for blobs", "others"));
+        return Err(reader.malformed("a kind for each entry, or none for blobs"));
     }
     for (entry, code) in run.iter_mut().zip(codes) {
         entry.item.link.kind = Kind::from_code(*code)
@@ -114,7 +114,7 @@ fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Resu
         let repeats = reader.uint_up_to(rest.len() as u64)?;
         let meta = reader.bytes()?;
         if repeats == 0 || previous == Some(meta) || meta.len() > MAX_META_BYTES {
-            return Err(reader.refuse("a meta within its limit, unlike its neighbour", "another"));
+            return Err(reader.malformed("a meta within its limit, unlike its neighbour"));
         }
         let (group, tail) = rest.split_at_mut(usize::try_from(repeats).unwrap_or(0));
         for entry in group {
@@ -123,7 +123,7 @@ fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Resu
         (rest, previous) = (tail, Some(meta));
     }
     if fields % 2 == 1 || !rest.is_empty() {
-        return Err(reader.refuse("a meta for each entry", "others"));
+        return Err(reader.malformed("a meta for each entry"));
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
         // The first byte past the shared part must be over its predecessor's: then the key rises,
         // and no longer part could have been shared.
         if rest.first() <= previous.get(shared) || shared + rest.len() > MAX_KEY_BYTES {
-            return Err(reader.refuse("a key within its limit, over the one before", "another"));
+            return Err(reader.malformed("a key within its limit, over the one before"));
         }
         previous.truncate(shared);
         previous.extend_from_slice(rest);
@@ -173,5 +173,5 @@ pub(super) fn check_boundaries(
     if first == expected && (!closed || !run.is_empty()) {
         return Ok(());
     }
-    Err(reader.refuse("a run that the boundary rule cuts", "another"))
+    Err(reader.malformed("a run that the boundary rule cuts"))
 }

@@ -112,7 +112,9 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
         EntryKind::Link => folder.remove(&part).map_err(failed)?,
         EntryKind::Folder | EntryKind::Special => {
             let part = part.display();
-            return Err(Error::invalid(format!("{part} is in the way, and no restore made it")));
+            return Err(Error::invalid(format!(
+                "{part} is a directory or special file, not a temporary file of turntree: remove it"
+            )));
         }
     }
     Ok(part)

@@ -84,7 +84,7 @@ impl<'a> Checker<'a> {
         }
         let line = line_of(self.bytes, key_start);
         Err(Error::invalid(format!(
-            "{place}, line {line}: a key holds half of a character: expected both halves of the pair"
+            "{place}, line {line}: key contains an unpaired surrogate: expected both halves of the pair"
         )))
     }
 
@@ -142,7 +142,7 @@ pub(super) fn text_of(bytes: &Bytes) -> Result<Text<'_>> {
     Text::new(bytes).ok_or_else(|| {
         let at = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
         let line = line_of(bytes, at);
-        Error::invalid(format!("line {line}, byte {at}: expected UTF-8, found something else"))
+        Error::invalid(format!("line {line}, byte {at}: expected UTF-8"))
     })
 }
 

@@ -202,7 +202,7 @@ fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<Str
                 }
                 let found = Resolver::new(repo).branch(name).map_err(|_| {
                     Error::not_found(format!(
-                        "'{name}' is neither a branch nor a tag: git needs a name to hold on to"
+                        "'{name}' is neither a branch nor a tag: only branches and tags can be exported"
                     ))
                 })?;
                 let tip = repo.tip(&found).ok_or_else(|| {

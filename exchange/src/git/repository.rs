@@ -185,12 +185,12 @@ fn check_mark(dir: &Path, mut mark: &File, with_source: bool) -> Result<()> {
     let shown = dir.display();
     match (text.strip_prefix(MARK_TEXT), with_source) {
         (Some(WITH_SOURCE), true) | (Some(WITHOUT_SOURCE), false) => Ok(()),
-        (Some(WITH_SOURCE), false) => {
-            Err(Error::invalid(format!("{shown} was exported with --source: it goes on so")))
-        }
-        (Some(WITHOUT_SOURCE), true) => {
-            Err(Error::invalid(format!("{shown} was exported without --source: it goes on so")))
-        }
+        (Some(WITH_SOURCE), false) => Err(Error::invalid(format!(
+            "{shown} was first exported with --source: pass --source again"
+        ))),
+        (Some(WITHOUT_SOURCE), true) => Err(Error::invalid(format!(
+            "{shown} was first exported without --source: leave it out"
+        ))),
         _ => {
             let message = format!("{}: expected a mark of 'git export'", path.display());
             Err(Error::invalid(message))

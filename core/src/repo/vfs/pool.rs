@@ -440,7 +440,7 @@ pub(super) fn root_of(value: Option<&RefValue>) -> Option<ObjectId> {
 fn uri_of(key: &[u8], item: &Item) -> Result<VfsUri> {
     let text = std::str::from_utf8(key).ok();
     let uri = text.and_then(|text| text.parse().ok());
-    uri.ok_or_else(|| Error::corrupt(item.link.id, "the URI of a payload", "another key"))
+    uri.ok_or_else(|| Error::malformed(item.link.id, "the URI of a payload"))
 }
 
 fn tombstone(source: &dyn ObjectSource, key: &[u8], item: &Item) -> Result<Tombstone> {

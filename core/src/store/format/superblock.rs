@@ -195,7 +195,7 @@ fn encode(store: StoreId) -> Vec<u8> {
 /// The store's id, and the read-only feature bits that are set; this build knows none.
 fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
     if !bytes.starts_with(&MAGIC) {
-        return Err(Error::corrupt("byte 0", "the magic of a superblock", "other bytes"));
+        return Err(Error::malformed("byte 0", "the magic of a superblock"));
     }
     let version = word::<4>(bytes, AT_VERSION).map(u32::from_le_bytes);
     if version.is_some_and(|version| version > FORMAT_VERSION) {
@@ -204,7 +204,7 @@ fn decode(bytes: &[u8; BYTES]) -> Result<(StoreId, u64)> {
     }
     let (content, checksum) = bytes.split_at(AT_CHECKSUM);
     if Checksum::new(CONTEXT).update(content).finish() != *checksum {
-        return Err(Error::corrupt("byte 64", "the checksum of the superblock", "another one"));
+        return Err(Error::malformed("byte 64", "the checksum of the superblock"));
     }
     for (at, known, what) in [
         (AT_VERSION, FORMAT_VERSION, "format version"),

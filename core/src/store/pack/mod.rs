@@ -216,22 +216,21 @@ impl Pack {
         let map = map(&**file, id)?;
         let footer = Footer::decode(&map).filter(|(_, found)| *found == id);
         let Some((footer, _)) = footer else {
-            return Err(Error::corrupt(place(), "the footer of that pack", "other bytes"));
+            return Err(Error::malformed(place(), "the footer of that pack"));
         };
         let header = PackHeader::decode(&map).filter(|(_, checksum)| *checksum == footer.header);
         let agree = |header: &PackHeader| (header.salt, header.ids) == (footer.salt, footer.ids);
         let Some((header, _)) = header.filter(|(header, _)| agree(header)) else {
-            return Err(Error::corrupt(place(), "the header of that pack", "other bytes"));
+            return Err(Error::malformed(place(), "the header of that pack"));
         };
         if header.store != store {
             return Err(Error::corrupt(place(), "a pack of this store", "one of another store"));
         }
         let ids = PackIds::read(&map, &footer.ids);
-        let ids =
-            ids.ok_or_else(|| Error::corrupt(place(), "the ids of that pack", "other bytes"))?;
+        let ids = ids.ok_or_else(|| Error::malformed(place(), "the ids of that pack"))?;
         let Some(table) = read_table(&map, &footer) else {
             let place = format!("{} at {}", place(), footer.table_offset);
-            return Err(Error::corrupt(place, "a table of blocks", "other bytes"));
+            return Err(Error::malformed(place, "a table of blocks"));
         };
         let table = table.into_iter().map(Some).collect();
         let file_bytes = map.len() as u64;

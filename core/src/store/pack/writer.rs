@@ -77,7 +77,7 @@ impl PackDraft<'_> {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
                 if pack.find(&item.id) != Some(Found::Object { ordinal, kind: item.kind }) {
-                    return Err(Error::corrupt(id.file_name(), item.id, "another object"));
+                    return Err(Error::malformed(id.file_name(), item.id));
                 }
                 verify(item.kind, &open.read(ordinal, &cache)?, &item.id)
             })

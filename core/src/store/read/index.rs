@@ -49,7 +49,7 @@ impl Sealed {
             (payload.len() == whole).then_some((payload, FAN_OUT_BYTES + ids))
         });
         let Some((payload, places)) = payload else {
-            return Err(Error::corrupt(segment.place(offset), "an index", "other bytes"));
+            return Err(Error::malformed(segment.place(offset), "an index"));
         };
         let fan_out = payload.slice(..FAN_OUT_BYTES);
         let ids = payload.slice(FAN_OUT_BYTES..places);

@@ -254,7 +254,10 @@ pub(in crate::store) fn holds_unknown(
 }
 
 pub(in crate::store) fn restless(dir: &Path) -> Error {
-    let message = format!("{}: files are replaced faster than they can be opened", dir.display());
+    let message = format!(
+        "gave up opening {}: collections keep replacing its files: try again",
+        dir.display()
+    );
     Error::new(ErrorKind::Locked, message)
 }
 

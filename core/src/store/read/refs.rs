@@ -157,7 +157,7 @@ impl RefTable {
             let value = match reader.uint_up_to(1)? {
                 0 => ObjectId::from_slice(reader.bytes()?)
                     .map(RefValue::Object)
-                    .ok_or_else(|| reader.refuse("an id", "another length"))?,
+                    .ok_or_else(|| reader.malformed("an id"))?,
                 _ => RefValue::Symbolic(reader.text()?.to_owned()),
             };
             if values.last_key_value().is_some_and(|(last, _)| *last >= name) {

@@ -114,7 +114,7 @@ pub(in crate::store) fn read_batch(
     offset: u64,
 ) -> Result<Vec<(ObjectId, Stored, Bytes)>> {
     let mut window = Window::new(segment);
-    let damaged = || Error::corrupt(segment.place(offset), "a whole batch", "other bytes");
+    let damaged = || Error::malformed(segment.place(offset), "a whole batch");
     let Step::Record(batch) = read_record(segment, &mut window, offset, 0)? else {
         return Err(damaged());
     };

@@ -288,7 +288,7 @@ const UNIT_BYTES: u64 = 128 << 10;
 fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -> Result<Bytes> {
     codec::decode(stored.codec, bytes, stored.raw_bytes).map_err(|source| {
         let what = format_args!("{} of {id}", stored.kind);
-        Error::corrupt(segment.place(stored.offset), what, "other bytes").with_source(source)
+        Error::malformed(segment.place(stored.offset), what).with_source(source)
     })
 }
 

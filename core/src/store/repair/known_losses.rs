@@ -80,7 +80,7 @@ impl Holes {
     fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = || {
             let expected = "lines of 'kept' or 'lost', a kind and an id, in order";
-            Error::corrupt("holes", expected, "other bytes")
+            Error::malformed("holes", expected)
         };
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
         let mut holes = Self::default();

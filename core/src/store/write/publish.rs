@@ -129,7 +129,7 @@ impl Store {
         let (io, dir) = (&*self.io, &*self.dir);
         let (mut manifest, damaged) = Manifest::load(io, dir, self.superblock.store)?;
         if let Some(damage) = damaged.first().filter(|_| !change.replaces_damaged()) {
-            return Err(Error::corrupt(&damage.place, "a valid manifest", "other bytes"));
+            return Err(Error::malformed(&damage.place, "a valid manifest"));
         }
         let taken = damaged.iter().filter_map(|finding| manifest::generation(&finding.place));
         let newest = taken.chain([manifest.generation]).max().unwrap_or_default();

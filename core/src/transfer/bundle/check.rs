@@ -57,7 +57,7 @@ impl Bundle {
         let manifest = Manifest::decode(file.front())?;
         let found = usize::try_from(manifest.outside).unwrap_or(usize::MAX);
         if found != file.outside().len() {
-            return Err(refuse("as many ids outside as it says", "others"));
+            return Err(malformed("as many ids outside as it says"));
         }
         Ok(Self { file, manifest })
     }
@@ -237,7 +237,7 @@ impl<'b> Check<'b> {
             let turn = turn.or_else(|| self.required.get(&next).copied());
             match turn {
                 Some(turn) if turn < commit.turn => parents.push(next),
-                Some(_) => return Err(refuse("turns that rise", "others")),
+                Some(_) => return Err(malformed("turns that rise")),
                 None => return Err(refuse("a parent in it, or required", "neither")),
             }
         }
@@ -266,14 +266,14 @@ impl<'b> Check<'b> {
         let manifest = &self.bundle.manifest;
         let contents = self.contents;
         if contents.counts != manifest.objects || self.sessions.finish() != manifest.sessions {
-            return Err(refuse("the turns and objects that its manifest names", "others"));
+            return Err(malformed("the turns and objects that its manifest names"));
         }
         if self.named.len() != self.outside.len() {
-            return Err(refuse("ids outside that something in it names", "another one"));
+            return Err(malformed("ids outside that something in it names"));
         }
         let forgotten = self.outside.values().filter(|(_, why)| *why == Outside::Forgotten).count();
         if self.grafts.len() != forgotten {
-            return Err(refuse("as many grafts as forgotten commits", "others"));
+            return Err(malformed("as many grafts as forgotten commits"));
         }
         for (id, (kind, why)) in &self.outside {
             if *why == Outside::Required && *kind == Kind::Commit && !self.required.contains_key(id)
@@ -285,7 +285,7 @@ impl<'b> Check<'b> {
             check_ref(name, value, &contents, &self.required).map_err(|error| error.at(name))?;
         }
         if self.bundle.read_operations(&contents, &mut drop)? != manifest.operations {
-            return Err(refuse("as many operations as it says", "others"));
+            return Err(malformed("as many operations as it says"));
         }
         Ok(contents)
     }
@@ -350,4 +350,8 @@ fn check_ref(
 
 fn refuse(expected: impl fmt::Display, found: impl fmt::Display) -> Error {
     Error::corrupt("the bundle", expected, found)
+}
+
+fn malformed(expected: impl fmt::Display) -> Error {
+    Error::malformed("the bundle", expected)
 }

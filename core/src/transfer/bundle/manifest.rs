@@ -149,7 +149,7 @@ impl Manifest {
         })?;
         match manifest.encode()? == front {
             true => Ok(manifest),
-            false => Err(Error::corrupt(place, "what a writer writes", "something else")),
+            false => Err(Error::malformed(place, "a manifest in canonical form")),
         }
     }
 

@@ -177,7 +177,7 @@ pub(super) fn decode(
         visit(decoder.operation(&mut reader)?);
     }
     if decoder.used != decoder.abandoned.len() {
-        return Err(reader.refuse("ids that an operation names", "another one"));
+        return Err(reader.malformed("ids that an operation names"));
     }
     reader.finish()?;
     Ok(count)
@@ -201,7 +201,7 @@ impl<'a> Decoder<'a> {
             0 => None,
             step => self.sequence.checked_add(step),
         };
-        let sequence = sequence.ok_or_else(|| reader.refuse("numbers that rise", "another"))?;
+        let sequence = sequence.ok_or_else(|| reader.malformed("numbers that rise"))?;
         let time_micros = self.micros.wrapping_add(reader.int()?);
         (self.sequence, self.micros) = (sequence, time_micros);
         let (actor, reason) = (reader.text()?.to_owned(), reader.text()?.to_owned());
@@ -222,10 +222,10 @@ impl<'a> Decoder<'a> {
         for _ in 0..items / CHANGE_ITEMS as u64 {
             let name = reader.text()?;
             if !self.places.allow(name) {
-                return Err(reader.refuse("a branch of its sessions, a tag or a pin", "another"));
+                return Err(reader.malformed("a branch of its sessions, a tag or a pin"));
             }
             if changes.last().is_some_and(|last| last.name.as_str() >= name) {
-                return Err(reader.refuse("names in rising order", "another order"));
+                return Err(reader.malformed("names in rising order"));
             }
             let before = self.held.get(name).copied().unwrap_or_default();
             let (old, old_place) = self.value(before, reader)?;

@@ -420,7 +420,7 @@ fn texts(
             String::from_utf8_lossy(&source.read_as(Kind::Blob, &item.link.id)?).into_owned();
         let is_json = item.meta == JSON_MEDIA;
         if is_json && serde_json::from_str::<serde::de::IgnoredAny>(&text).is_err() {
-            return Err(Error::corrupt(item.link.id, "JSON", "other bytes"));
+            return Err(Error::malformed(item.link.id, "JSON"));
         }
         texts.insert(String::from_utf8_lossy(&key).into_owned(), text);
     }

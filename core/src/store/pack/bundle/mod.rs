@@ -165,7 +165,7 @@ impl Footer {
 pub(super) fn unreadable(error: io::Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidData => {
-            Error::corrupt("the bundle", "what was written", "other bytes").with_source(error)
+            Error::malformed("the bundle", "what was written").with_source(error)
         }
         _ => Error::io("read the bundle", error),
     }

@@ -54,7 +54,7 @@ impl BundleFile {
         let footer = read(footer_at, FOOTER_BYTES)?;
         let footer = footer.first_chunk().and_then(Footer::decode);
         let (footer, name) =
-            footer.ok_or_else(|| refuse(footer_at, "the footer of a bundle", "other bytes"))?;
+            footer.ok_or_else(|| malformed(footer_at, "the footer of a bundle"))?;
         let totals = footer.totals().filter(|totals| {
             let table = u64::from(footer.blocks) * TABLE_ENTRY_BYTES as u64;
             let most = OBJECTS_OF_ANY.saturating_add(bytes.saturating_mul(OBJECTS_PER_BYTE));
@@ -65,25 +65,23 @@ impl BundleFile {
                 && u64::from(footer.blocks) <= bytes / FRAME_HEADER_BYTES as u64
                 && u64::from(footer.objects) <= most
         });
-        let totals = totals.ok_or_else(|| refuse(footer_at, "counts that can be", "other ones"))?;
+        let totals = totals.ok_or_else(|| malformed(footer_at, "object counts in range"))?;
 
         let len = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut front = read(0, len(totals.start))?;
         if front_checksum(&front) != footer.front {
-            return Err(refuse(0, "the manifest of that bundle", "other bytes"));
+            return Err(malformed(0, "the manifest of that bundle"));
         }
         let operations = front.split_off(front.len() - footer.operations as usize);
         let outside = front.split_off(len(footer.front_bytes));
         let outside: Option<Vec<_>> = outside.chunks(OUTSIDE_BYTES).map(read_outside).collect();
-        let outside =
-            outside.ok_or_else(|| refuse(footer.front_bytes, "ids outside", "other bytes"))?;
-        let front =
-            String::from_utf8(front).map_err(|_| refuse(0, "text in UTF-8", "other bytes"))?;
+        let outside = outside.ok_or_else(|| malformed(footer.front_bytes, "ids outside"))?;
+        let front = String::from_utf8(front).map_err(|_| malformed(0, "text in UTF-8"))?;
 
         let table = read(totals.end, len(footer_at - totals.end))?;
         let whole = table_checksum(&table) == footer.table;
         let table = Some(table).filter(|_| whole).and_then(|table| decode_table(&table, &totals));
-        let table = table.ok_or_else(|| refuse(totals.end, "a table of blocks", "other bytes"))?;
+        let table = table.ok_or_else(|| malformed(totals.end, "a table of blocks"))?;
         let blocks = table.iter().filter_map(|block| match block.kind {
             BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
             BlockKind::Gone | BlockKind::Parts => None,
@@ -146,7 +144,7 @@ impl BundleFile {
         let raw_bytes = u32::try_from(self.footer.operations_bytes).unwrap_or(u32::MAX);
         decompress_block(&self.operations, &[], raw_bytes).map_err(|error| {
             let place = "the operations of the bundle";
-            Error::corrupt(place, "what was compressed", "other bytes").with_source(error)
+            Error::malformed(place, "what was compressed").with_source(error)
         })
     }
 
@@ -162,7 +160,7 @@ impl BundleFile {
             return Err(error);
         }
         if headers != self.footer.frames {
-            return Err(refuse(0, "the frames that the footer names", "other ones"));
+            return Err(malformed(0, "the frames that the footer names"));
         }
         let cache = BlockCache::new(CACHE_BYTES);
         let mut ids: Vec<ObjectId> = Vec::new();
@@ -213,4 +211,8 @@ fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
 
 fn refuse(at: u64, expected: &str, found: &str) -> Error {
     Error::corrupt(format_args!("the bundle at {at}"), expected, found)
+}
+
+fn malformed(at: u64, expected: &str) -> Error {
+    Error::malformed(format_args!("the bundle at {at}"), expected)
 }

@@ -140,7 +140,7 @@ impl BundleDraft<'_> {
         let mut items = self.items.iter();
         bundle.visit(&mut |id, object| match items.next() {
             Some(item) if (item.id, item.kind) == (id, object.kind) => Ok(()),
-            _ => Err(Error::corrupt("the bundle just written", "its objects", "other ones")),
+            _ => Err(Error::malformed("the bundle just written", "its objects")),
         })
     }
 }

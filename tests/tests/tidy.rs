@@ -240,6 +240,19 @@ fn links_between_pages_lead_somewhere() {
 }
 
 #[test]
+fn only_the_front_door_asks_the_system_for_clock_and_randomness() {
+    for folder in ["core/src", "exchange/src"] {
+        for (path, text) in files(folder, "rs") {
+            let code = code(&text);
+            for asked in ["SystemTime::now", "RandomState", "Utc::now", "env::var("] {
+                let is_the_place = path == "core/src/local/system.rs";
+                assert!(is_the_place || !code.contains(asked), "{path} asks for {asked}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_new_dependency_is_a_decision() {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let packages = lock.matches("[[package]]").count();

@@ -94,7 +94,7 @@ impl<'r> Rewind<'r> {
             only: Selection::below(&self.only),
             workspace: self.workspace,
             is_rollback: true,
-            keep_lessons: true,
+            keep_lessons: false,
             audit: false,
             message: format!("back to {}", from.short(SHORT)),
         };

@@ -263,7 +263,10 @@ fn half_a_character_in_a_text_is_kept_and_told_and_in_a_key_refused() {
     assert!(note.what.contains("half of a character") && note.line == 35, "{note:?}");
     let error = refused(&SNAPSHOT.replace("café/key", "caf\\ud83d\\\"x"));
     let error = error.to_string();
-    assert!(error.contains("modules.memory.entries, line 69: key contains an unpaired surrogate"), "{error}");
+    assert!(
+        error.contains("modules.memory.entries, line 69: key contains an unpaired surrogate"),
+        "{error}"
+    );
     // One that was written is a key like any other.
     import(&Sandbox::new(), &SNAPSHOT.replace("café/key", "caf\u{fffd}\\\\"));
 }

@@ -1,10 +1,10 @@
-//! The layers of proof that start real processes: a bounded part of each.
+//! The layers of proof that have no tests of their own beside them, each at scale 1.
 
 use std::path::PathBuf;
 
 use turntree_tests::proof::site::Site;
 use turntree_tests::proof::{
-    Effort, Figures, Programs, full_disk, meddling, stalls, storm, syscalls,
+    Effort, Figures, Programs, full_disk, meddling, recovery, stalls, storm, syscalls, walk,
 };
 
 /// Runs a layer and prints its figures.
@@ -49,6 +49,16 @@ fn a_full_or_read_only_disk_is_told_and_costs_no_acknowledged_commit() {
 #[test]
 fn failing_system_calls_are_told_and_cost_no_acknowledged_commit() {
     prove(syscalls::run);
+}
+
+#[test]
+fn a_repository_is_what_a_naive_model_says_wherever_a_walk_leads() {
+    prove(walk::run);
+}
+
+#[test]
+fn a_crashed_store_opens_and_a_snapshot_is_one_sync() {
+    prove(recovery::run);
 }
 
 #[test]

@@ -106,6 +106,6 @@ fn the_page_describes_every_method_as_it_is() {
     }
     assert!(
         found == methods,
-        "docs/serve.md is behind: UPDATE_STORIES=1 cargo test -p turntree-tests --test serve_page"
+        "docs/serve.md is behind: UPDATE_STORIES=1 cargo test --workspace --test cli serve_page"
     );
 }

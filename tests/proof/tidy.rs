@@ -177,6 +177,19 @@ fn every_file_says_its_job_first_and_stays_small() {
 }
 
 #[test]
+fn every_file_of_a_test_binary_is_a_module_of_it() {
+    for binary in ["engine", "exchange", "cli", "proof"] {
+        let files = files(&format!("tests/{binary}"), "rs");
+        let main = &files[&format!("tests/{binary}/main.rs")];
+        for path in files.keys() {
+            let module = Path::new(path).file_stem().unwrap().to_string_lossy();
+            let is_module = main.lines().any(|line| line == format!("mod {module};"));
+            assert!(module == "main" || is_module, "{path} is not tested: name it in main.rs");
+        }
+    }
+}
+
+#[test]
 fn tests_try_the_same_in_every_run() {
     for folder in ["core", "exchange", "cli", "tests", "benches", "fuzz"] {
         for (path, text) in files(folder, "rs") {

@@ -19,11 +19,11 @@ fn every_mutant_changes_one_place_and_names_tests_that_must_notice() {
         assert_ne!(find, replace, "{name} changes nothing");
         assert!(!tests.is_empty(), "{name}: no test must notice");
         for test in tests {
-            let target = test.split_once("--test ").map(|(_, target)| target.split(' ').next());
-            if let Some(target) = target.flatten() {
-                let path = project().join("tests/tests").join(format!("{target}.rs"));
-                assert!(path.is_file(), "{name}: there is no {}", path.display());
-            }
+            let Some((_, of_binary)) = test.split_once("--test ") else { continue };
+            let (binary, filter) = of_binary.split_once(' ').expect("which tests of a binary");
+            let file = filter.split_once("::").map_or("main", |(file, _)| file);
+            let path = project().join("tests").join(binary).join(format!("{file}.rs"));
+            assert!(path.is_file(), "{name}: there is no {}", path.display());
         }
     }
 }

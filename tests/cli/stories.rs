@@ -1,4 +1,4 @@
-//! User stories at the command line: every command and its output in `cli/*.md`, run as they stand.
+//! User stories at the command line: every command and its output in `stories/*.md`, run as they stand.
 //!
 //! In a `console` block, a line that begins with `$ ` is given to the shell, and what follows is its
 //! output, stderr included, ended by `[exit N]` unless N is 0. `[..]` stands for anything on a line.
@@ -125,7 +125,7 @@ fn check(path: &Path, actual: &str) {
 }
 
 fn stories() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cli")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("stories")
 }
 
 fn play(story: &str) {
@@ -298,7 +298,7 @@ fn errors() {
 
 #[test]
 fn every_story_is_played() {
-    let code = include_str!("cli.rs");
+    let code = include_str!("stories.rs");
     for entry in fs::read_dir(stories()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(code.contains(&format!("\"{name}\"")), "{name} is not played");

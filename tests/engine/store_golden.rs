@@ -7,7 +7,7 @@
 //! again by
 //!
 //! ```text
-//! cargo test -p turntree-tests --test golden_store -- --ignored
+//! cargo test --workspace --test engine store_golden -- --ignored
 //! ```
 
 use std::fmt::Write as _;

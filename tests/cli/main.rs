@@ -1,0 +1,16 @@
+//! The program: its verbs, its servers, its hooks and its stories.
+
+mod clients;
+mod exploration;
+mod hook;
+mod hook_late;
+mod hook_live;
+mod maintenance;
+mod mcp;
+mod ollm;
+mod permissions;
+mod rollback_intent;
+mod secrets;
+mod serve;
+mod serve_page;
+mod stories;

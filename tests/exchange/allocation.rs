@@ -1,0 +1,183 @@
+//! Memory: what others wrote decides how much is read, never how much is allocated.
+//!
+//! The limits are those of `format-spec/store.md`, "Memory".
+
+use std::alloc::System;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
+use turntree::context::export_source;
+use turntree::maintenance::{Loss, fsck, repair};
+use turntree::object::ObjectSource;
+use turntree::repo::Repository;
+use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree::workspace::Seen;
+use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
+use turntree_exchange::{ImportOptions, formats, import};
+use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
+use turntree_tests::sample::{Sample, try_open, used};
+use turntree_tests::sim::SimDisk;
+use turntree_tests::stamp;
+
+#[global_allocator]
+static ALLOCATOR: &PeakMemAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Bytes of memory that `work` had at most, beyond those before it.
+fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    ALLOCATOR.reset_peak_memory();
+    let result = work();
+    (result, ALLOCATOR.get_peak_memory())
+}
+
+/// Runs `work` in a process that does nothing else, since memory is measured for a whole process:
+/// this program again, with the one test `name` of this file.
+fn alone(name: &str, work: impl FnOnce()) {
+    const ALONE: &str = "TURNTREE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return work();
+    }
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "--nocapture", &format!("allocation::{name}")]).env(ALONE, "1");
+    let ended = process.output().unwrap();
+    let text = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && text.contains("1 passed"), "{text}");
+    println!("{text}");
+}
+
+/// Puts `bytes` in the place of the file at `path`, with its checksums good.
+fn damage(disk: &SimDisk, path: &Path, mut bytes: Vec<u8>) {
+    let name = path.file_name().unwrap().to_string_lossy();
+    match name.rsplit_once('.') {
+        Some((_, "pack")) => return replace_pack(disk, path, bytes),
+        Some(_) => mend_segment(&mut bytes),
+        None if name.starts_with("manifest-") => mend_manifest(&mut bytes),
+        None => mend_superblock(&mut bytes),
+    }
+    disk.damage(path, bytes);
+}
+
+#[test]
+fn a_number_that_says_how_much_follows_is_not_believed() {
+    alone("a_number_that_says_how_much_follows_is_not_believed", || {
+        let sample = Sample::small(6);
+        let (mut opening, mut reading, mut checking, mut mending) = (0, 0, 0, 0);
+        for (path, bytes) in sample.disk.files() {
+            let end = used(&bytes);
+            let ends = (0..end.min(320)).chain(end.saturating_sub(320)..end);
+            for (number, at) in ends.filter(|at| at % 4 == 0 && at + 8 <= end).enumerate() {
+                let values: [&[u8]; 3] = [
+                    &u32::MAX.to_le_bytes(),
+                    &(u32::MAX / 2).to_le_bytes(),
+                    &u64::MAX.to_le_bytes(),
+                ];
+                let mut changed = bytes.clone();
+                let value = values[number % 3];
+                changed[at..at + value.len()].copy_from_slice(value);
+                let disk = sample.copy();
+                damage(&disk, &path, changed);
+                let what = format!("{} at {at}", path.display());
+                let (opened, memory) = peak(|| try_open(&disk, 60));
+                assert!(memory < MEGABYTE, "{what}: opening takes {memory} bytes");
+                opening = opening.max(memory);
+                let Ok(repo) = opened else { continue };
+                for id in sample.objects.keys() {
+                    let (_, memory) = peak(|| repo.store().read(id).is_ok());
+                    assert!(memory < MEGABYTE, "{what}: reading {id} takes {memory} bytes");
+                    reading = reading.max(memory);
+                }
+                if number % 5 != 0 {
+                    continue;
+                }
+                let now = stamp(60).time;
+                let (_, memory) =
+                    peak(|| fsck(repo.store(), Thoroughness::Full, now, &mut |_, _| {}).is_ok());
+                assert!(memory < 2 * MEGABYTE, "{what}: checking takes {memory} bytes");
+                checking = checking.max(memory);
+                let (_, memory) =
+                    peak(|| repair(repo.store(), Loss::Refuse, &stamp(60), &mut |_, _| {}).is_ok());
+                assert!(memory < 8 * MEGABYTE, "{what}: mending takes {memory} bytes");
+                mending = mending.max(memory);
+            }
+        }
+        println!(
+            "opening {opening}, reading {reading}, checking {checking}, mending {mending} bytes"
+        );
+    });
+}
+
+/// Imports what comes out again; gives how many turns there were, and the memory that it took.
+fn import_peak(text: &[u8]) -> (u64, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let new = NewStore { id: [7; 16] };
+    let (dir, options) = (folder.path().join("store"), OpenOptions::new([1; 16]));
+    let repo = Repository::init(Arc::new(RealIo), &dir, &new, options).unwrap();
+    let format = Some(formats::named("claude-code").unwrap());
+    let options = ImportOptions { format, session: "one".into(), stamp: stamp(1), switch: false };
+    let (done, memory) = peak(|| import(&repo, text, &options));
+    let report = done.unwrap();
+    let context = repo.context(&report.head).unwrap();
+    let mut out = Vec::new();
+    export_source(repo.store(), &context, &mut out).unwrap();
+    assert!(out == text, "another file comes out");
+    (report.turns, memory)
+}
+
+#[test]
+fn an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it() {
+    alone("an_import_takes_memory_for_its_longest_record_and_not_for_what_is_in_it", || {
+        let line = |content: &str| {
+            let message = format!("{{\"role\":\"user\",\"content\":\"{content}\"}}");
+            format!("{{\"type\":\"user\",\"uuid\":\"a\",\"message\":{message}}}\n")
+        };
+        let deep = MEGABYTE;
+        for (what, text) in [
+            ("many turns", line("text").repeat(4000)),
+            ("a long line", line(&"x".repeat(200 * MEGABYTE))),
+            ("a deep line", format!("{}{}\n", "[".repeat(deep), "]".repeat(deep))),
+            ("escapes", line(&"\\u0041".repeat(MEGABYTE))),
+            ("empty records", "{}\n".repeat(MEGABYTE / 4)),
+        ] {
+            let record = text.lines().map(str::len).max().unwrap_or(0);
+            let (turns, memory) = import_peak(text.as_bytes());
+            let limit = 3 * record + 32 * MEGABYTE + 4096 * usize::try_from(turns).unwrap();
+            println!("{what}: {} bytes, {memory} bytes of memory", text.len());
+            assert!(memory < limit, "{what}: {memory} bytes of memory of {limit}");
+        }
+    });
+}
+
+#[test]
+fn adopting_more_sessions_takes_memory_for_their_index_only() {
+    alone("adopting_more_sessions_takes_memory_for_their_index_only", || {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("sessions");
+        std::fs::create_dir(&home).unwrap();
+        let mut peaks = Vec::new();
+        let mut written = 0;
+        for sessions in [8, 48] {
+            while written < sessions {
+                let text = turntree_tests::claude_code(300).replace("part", &format!("p{written}"));
+                std::fs::write(home.join(format!("{written}.jsonl")), text).unwrap();
+                written += 1;
+            }
+            let dir = folder.path().join(format!("store-{sessions}"));
+            let (new, options) = (NewStore { id: [7; 16] }, OpenOptions::new([1; 16]));
+            let repo = Repository::init(Arc::new(RealIo), &dir, &new, options).unwrap();
+            let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
+            let place = Place { agent: String::new(), path: home.clone() };
+            let (adopted, memory) = peak(|| {
+                let found = find(std::slice::from_ref(&place)).sessions;
+                adopt(&repo, found, &options, &mut Seen::default()).unwrap()
+            });
+            assert!(adopted.iter().all(|it| matches!(it.outcome, Outcome::Imported(_))));
+            peaks.push(memory);
+        }
+        println!("8 sessions {}, 48 sessions {} bytes of memory", peaks[0], peaks[1]);
+        // What is known of the journal is all that grows: some 300 bytes an object. Batches bound that.
+        assert!(peaks[1] < peaks[0] + 32 * MEGABYTE, "{peaks:?}");
+    });
+}

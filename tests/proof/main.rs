@@ -1,0 +1,11 @@
+//! The proof that nothing is lost, layer by layer, and the rules of the house.
+
+mod crashes;
+mod failures;
+mod layers;
+mod linear;
+mod manifests;
+mod mutants;
+mod power_cut;
+mod schedules;
+mod tidy;

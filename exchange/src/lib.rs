@@ -37,10 +37,10 @@ pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
 pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};
 pub use formats::state::apply_state;
-pub use import::between::{MAX_BYTES_BETWEEN, MAX_PIECES_BETWEEN};
 pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
 };
+pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
@@ -52,7 +52,10 @@ pub use insight::spiral::{
 };
 pub use insight::usage::{TOKENS, Usage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
-pub use model::format::{Archive, Format, ImportOptions, Lineage, Told, Whole, WholeDocument};
+pub use model::format::{
+    ArchiveImporter, DocumentFacts, DocumentReader, Format, ImportOptions, Lineage, Reader,
+    RecordOrigin, Records, Splitter,
+};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};

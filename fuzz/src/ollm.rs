@@ -5,12 +5,12 @@ use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
 use turntree::repo::watch::WatchState;
-use turntree_exchange::WholeDocument;
 use turntree_exchange::formats::named;
 use turntree_exchange::formats::ollm::{
     Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
     read_state_snapshot, state_snapshot,
 };
+use turntree_exchange::{DocumentFacts, Reader};
 
 use crate::exchange::read_back;
 
@@ -43,8 +43,10 @@ pub fn ollm(bytes: &[u8]) {
 }
 
 /// The document in `bytes` as it is exported, unless it is refused.
-fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, WholeDocument)> {
-    let read = named(format).unwrap().whole.unwrap();
+fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
+    let Reader::Document(read) = named(format).unwrap().reader else {
+        unreachable!("it is a format of documents")
+    };
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
     let told = match read(&mut objects, &mut builder, &Bytes::copy_from_slice(bytes)) {
         Ok(told) => told,

@@ -12,7 +12,7 @@ use turntree::repo::vfs::{NameCheck, VfsUri};
 use turntree::store::{Durability, OpenOptions};
 use turntree_exchange::formats::context_chef::{ChefOptions, expired, export_chef};
 use turntree_exchange::formats::named;
-use turntree_exchange::{OffloadOptions, Tail, WholeDocument, offload as replace};
+use turntree_exchange::{DocumentFacts, OffloadOptions, Reader, Tail, offload as replace};
 use turntree_tests::oracle::{DIR, options as open_options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
@@ -35,8 +35,10 @@ pub fn context_chef(bytes: &[u8]) {
 }
 
 /// The snapshot in `bytes` as it is exported, unless it is refused.
-fn exported(bytes: &[u8]) -> Option<(Vec<u8>, WholeDocument)> {
-    let read = named("context-chef").unwrap().whole.unwrap();
+fn exported(bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
+    let Reader::Document(read) = named("context-chef").unwrap().reader else {
+        unreachable!("it is a format of documents")
+    };
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
     let told = match read(&mut objects, &mut builder, &Bytes::copy_from_slice(bytes)) {
         Ok(told) => told,

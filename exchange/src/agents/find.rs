@@ -16,6 +16,7 @@ use super::name::session_name;
 use super::opencode;
 use super::places::Place;
 use crate::formats::detect::detect;
+use crate::model::format::Reader;
 use crate::{HEAD_BYTES, read_head};
 
 /// Most folders in folders.
@@ -242,7 +243,7 @@ fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSessi
         _ => error,
     })?;
     let format = detect(&head)?;
-    if format.whole.is_some() {
+    if matches!(format.reader, Reader::Document(_)) {
         let what = format!("it is a state of {} and no session: import it", format.name);
         return Err(Error::invalid(what));
     }

@@ -57,7 +57,7 @@ fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
 
 /// The session that a file says it was forked from.
 fn origin(found: &FoundSession) -> Result<Option<String>> {
-    if found.format.lineage.is_none() {
+    if !found.format.records().is_ok_and(|records| records.lineage.is_some()) {
         return Ok(None);
     }
     let file = File::open(&found.path).map_err(|error| turntree::Error::io("open it", error))?;

@@ -6,10 +6,10 @@ use turntree::error::{Error, Result};
 use turntree::repo::Repository;
 
 use super::detect::detect;
+use crate::import::document_import::{import_document, read_all};
 use crate::import::follow::{self, FollowOptions, Followed};
 use crate::import::transcript::import_transcript;
-use crate::import::whole_document::{import_document, read_all};
-use crate::model::format::ImportOptions;
+use crate::model::format::{ImportOptions, Reader, RecordFormat};
 use crate::model::report::ImportReport;
 use crate::text::unpack::unpacked;
 
@@ -49,13 +49,13 @@ pub fn import_from(
         None => detect(&head)?,
     };
     let input = Box::new(Cursor::new(head).chain(input));
-    if let Some(import) = format.archive {
-        return import(repo, read_all(input)?, options);
+    match format.reader {
+        Reader::Archive(import) => import(repo, read_all(input)?, options),
+        Reader::Document(_) => import_document(repo, format, input, options),
+        Reader::Records(_) => {
+            import_transcript(repo, RecordFormat::of(format)?, input, options, directory)
+        }
     }
-    if format.whole.is_some() {
-        return import_document(repo, format, input, options);
-    }
-    import_transcript(repo, format, input, options, directory)
 }
 
 /// Takes in what is new in a transcript; `None` when there is nothing in it yet.

@@ -12,7 +12,7 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -24,15 +24,8 @@ pub(super) const FORMAT: Format = Format {
     name: "atif",
     title: "ATIF trajectory",
     recognise,
-    cut,
-    parser: || Box::new(Atif::default()),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::new(Atif::default()))),
 };
 
 static RULES: Rules = Rules {
@@ -53,7 +46,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
         || !shape.is_array && shape.has("steps") && shape.has("agent")
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

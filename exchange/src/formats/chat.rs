@@ -14,7 +14,7 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -27,15 +27,11 @@ pub(super) const ANTHROPIC: Format = Format {
     name: "anthropic-chat",
     title: "chat of the Anthropic interface",
     recognise: |shape| is_chat(shape) && has_blocks(shape),
-    cut,
-    parser: || Box::new(Chat::default()),
     view,
-    asides: &["system"],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        side_paths: &["system"],
+        ..Records::new(split, || Box::new(Chat::default()))
+    }),
 };
 
 /// Messages of the OpenAI interface.
@@ -43,15 +39,8 @@ pub(super) const OPENAI: Format = Format {
     name: "openai-chat",
     title: "chat of the OpenAI interface",
     recognise: is_chat,
-    cut,
-    parser: || Box::new(Chat::default()),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::new(Chat::default()))),
 };
 
 /// Results of tau2-bench.
@@ -61,15 +50,14 @@ pub(super) const TAU2: Format = Format {
     recognise: |shape| {
         !shape.is_array && shape.has("info") && (shape.has("tasks") || shape.has("simulations"))
     },
-    cut: |input| Box::new(Document::new(input, &TAU2_RULES)),
-    parser: || Box::new(Chat::default()),
     view,
-    asides: &["info.environment_info.policy", "tasks[*]"],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        side_paths: &["info.environment_info.policy", "tasks[*]"],
+        ..Records::new(
+            |input| Box::new(Document::new(input, &TAU2_RULES)),
+            || Box::new(Chat::default()),
+        )
+    }),
 };
 
 static RULES: Rules =
@@ -105,13 +93,13 @@ fn has_blocks(shape: &Shape<'_>) -> bool {
         || ["\"tool_use\"", "\"tool_result\""].iter().any(|t| shape.head.contains(t))
 }
 
-fn cut<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     // A buffer is enough to see whether a line is a message or a document that holds messages.
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
     let is_message = |shape: Shape<'_>| shape.has("role") || shape.has("content");
     let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
-    if is_lines { lines::cut(input) } else { Box::new(Document::new(input, &RULES)) }
+    if is_lines { lines::split(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 
 #[derive(Debug, Default)]

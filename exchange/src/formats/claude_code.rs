@@ -25,7 +25,7 @@ use super::files::Files;
 use super::links::Links;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Lineage, Told};
+use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
@@ -37,15 +37,11 @@ pub(super) const FORMAT: Format = Format {
     name: "claude-code",
     title: "Claude Code session log",
     recognise,
-    cut: lines::cut,
-    parser: || Box::<ClaudeCode>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
+        ..Records::new(lines::split, || Box::<ClaudeCode>::default())
+    }),
 };
 
 /// The line of a sub-agent that begins with the conversation of its caller, up to a line of that.
@@ -114,19 +110,19 @@ fn recognise(shape: &Shape<'_>) -> bool {
 }
 
 /// What session a line was copied from: answers keep the session in which they were asked for.
-fn origin(line: &Value) -> Told {
+fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") == Some(CALLER) {
         let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
-        return named.map_or(Told::Nothing, |(session, record)| Told::Behind {
+        return named.map_or(RecordOrigin::Unknown, |(session, record)| RecordOrigin::Behind {
             session: session.to_owned(),
             record: record.to_owned(),
         });
     }
     let asked_in = text_at(line, "/requestSessionId");
     match asked_in.filter(|session| Some(*session) != text_at(line, "/sessionId")) {
-        Some(session) => Told::From { session: session.to_owned(), pieces: None },
-        None if text_at(line, "/type") == Some("assistant") => Told::Here,
-        None => Told::Nothing,
+        Some(session) => RecordOrigin::From { session: session.to_owned(), pieces: None },
+        None if text_at(line, "/type") == Some("assistant") => RecordOrigin::Here,
+        None => RecordOrigin::Unknown,
     }
 }
 

@@ -14,7 +14,7 @@ use super::chat;
 use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -27,15 +27,8 @@ pub(super) const FORMAT: Format = Format {
     name: "cline",
     title: "Cline conversation",
     recognise,
-    cut,
-    parser: || Box::new(Cline::default()),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::new(Cline::default()))),
 };
 
 /// How to read `ui_messages.json`.
@@ -43,15 +36,8 @@ pub(super) const WINDOW: Format = Format {
     name: "cline-ui",
     title: "Cline messages of the window",
     recognise: |shape| shape.is_array && shape.has("ts") && (shape.has("say") || shape.has("ask")),
-    cut,
-    parser: || Box::new(Window::default()),
     view: window_view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::new(Window::default()))),
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };
@@ -65,7 +51,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
     shape.is_array && shape.has("role") && marks.iter().any(|mark| shape.head.contains(mark))
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

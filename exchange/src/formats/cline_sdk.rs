@@ -15,7 +15,7 @@ use super::editor::Editor;
 use super::files::Change;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -28,15 +28,11 @@ pub(super) const FORMAT: Format = Format {
     name: "cline-sdk",
     title: "Cline SDK session",
     recognise,
-    cut,
-    parser: || Box::new(ClineSdk::default()),
     view,
-    asides: &["system_prompt"],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        side_paths: &["system_prompt"],
+        ..Records::new(split, || Box::new(ClineSdk::default()))
+    }),
 };
 
 static RULES: Rules = Rules {
@@ -48,7 +44,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("sessionId") && shape.has("messages")
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 
@@ -236,7 +232,7 @@ mod tests {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
              "content": "{\"success\":true}"}]}]}"#;
         let mut events = Vec::new();
-        for piece in cut(Box::new(&file[..])) {
+        for piece in split(Box::new(&file[..])) {
             parser.piece(&piece.unwrap(), &mut events);
         }
         let told = outline(&events);

@@ -21,7 +21,7 @@ use turntree::object::{ObjectId, Time};
 use super::files::{Change, Files};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, Lineage, Told};
+use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
@@ -33,15 +33,11 @@ pub(super) const FORMAT: Format = Format {
     name: "codex",
     title: "Codex CLI rollout",
     recognise,
-    cut: lines::cut,
-    parser: || Box::<Codex>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: Some(Lineage { id: |_| None, origin }),
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        lineage: Some(Lineage { id: |_| None, origin }),
+        ..Records::new(lines::split, || Box::<Codex>::default())
+    }),
 };
 
 const LINE_TYPES: &[&str] =
@@ -53,12 +49,12 @@ fn recognise(shape: &Shape<'_>) -> bool {
 }
 
 /// What a rollout goes on from: a fork names the other one, and how many of its lines come before.
-fn origin(line: &Value) -> Told {
+fn origin(line: &Value) -> RecordOrigin {
     let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
     let pieces = base.get("end_ordinal_exclusive").and_then(Value::as_u64);
     match (text_at(base, "/thread_id"), pieces) {
-        (Some(thread), Some(_)) => Told::From { session: thread.to_owned(), pieces },
-        _ => Told::Here,
+        (Some(thread), Some(_)) => RecordOrigin::From { session: thread.to_owned(), pieces },
+        _ => RecordOrigin::Here,
     }
 }
 

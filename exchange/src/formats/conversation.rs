@@ -158,7 +158,7 @@ fn safe_name(name: &str) -> String {
 
 /// The fields in `piece` with their values; `None` where a value that holds cuts begins.
 pub(super) fn fields(piece: &Piece) -> Vec<(&'static str, Option<Value>)> {
-    let PieceKind::Glue { fields } = &piece.kind else { return Vec::new() };
+    let PieceKind::Trivia { fields } = &piece.kind else { return Vec::new() };
     let read = |(path, range): &(&'static str, std::ops::Range<usize>)| {
         (*path, piece.bytes.get(range.clone()).and_then(json::value))
     };

@@ -14,7 +14,7 @@ use super::editor::Editor;
 use super::files::Change;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
@@ -26,15 +26,8 @@ pub(super) const FORMAT: Format = Format {
     name: "copilot-cli",
     title: "GitHub Copilot CLI event log",
     recognise,
-    cut: lines::cut,
-    parser: || Box::<CopilotCli>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(lines::split, || Box::<CopilotCli>::default())),
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.

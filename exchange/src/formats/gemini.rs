@@ -20,7 +20,7 @@ use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
 use super::gemini_view::{answered_by, answered_in, calls, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
@@ -32,15 +32,8 @@ pub(super) const FORMAT: Format = Format {
     name: "gemini-cli",
     title: "Gemini CLI session",
     recognise: |shape| is_session(shape) && shape.has("messages"),
-    cut,
-    parser: || Box::<Gemini>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::<Gemini>::default())),
 };
 
 /// How to read `session-*.jsonl`.
@@ -48,15 +41,8 @@ pub(super) const LOG: Format = Format {
     name: "gemini-cli-log",
     title: "Gemini CLI session log",
     recognise: |shape| is_session(shape) && !shape.has("messages"),
-    cut: lines::cut,
-    parser: || Box::<Gemini>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(lines::split, || Box::<Gemini>::default())),
 };
 
 static RULES: Rules =
@@ -78,7 +64,7 @@ fn is_session(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("sessionId") && shape.has("projectHash")
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

@@ -15,9 +15,10 @@
 //! let format = detect(file)?;
 //! assert_eq!(format.name, "claude-code");
 //!
-//! let mut parser = (format.parser)();
+//! let records = format.records()?;
+//! let mut parser = (records.parser)();
 //! let mut events = Vec::new();
-//! for piece in (format.cut)(Box::new(file.as_slice())) {
+//! for piece in (records.split)(Box::new(file.as_slice())) {
 //!     parser.piece(&piece?, &mut events);
 //! }
 //! parser.finish(&mut events);

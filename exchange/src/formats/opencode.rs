@@ -15,7 +15,7 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record, to
 use super::files::{Change, Files};
 use super::session::Session;
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -28,15 +28,11 @@ pub(super) const FORMAT: Format = Format {
     name: "opencode",
     title: "opencode session export",
     recognise,
-    cut,
-    parser: || Box::new(Opencode::default()),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: true,
+    reader: Reader::Records(Records {
+        is_rewritten: true,
+        ..Records::new(split, || Box::new(Opencode::default()))
+    }),
 };
 
 static RULES: Rules = Rules {
@@ -48,7 +44,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("info") && shape.has("messages")
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

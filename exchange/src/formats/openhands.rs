@@ -16,7 +16,7 @@ use super::editor::{self, Editor};
 use super::files::Change;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
@@ -28,15 +28,8 @@ pub(super) const FORMAT: Format = Format {
     name: "openhands",
     title: "OpenHands event log",
     recognise,
-    cut,
-    parser: || Box::new(OpenHands::default()),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(split, || Box::new(OpenHands::default()))),
 };
 
 static RULES: Rules = Rules {
@@ -58,7 +51,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
     shape.has("instance_id") && (shape.has("history") || shape.has("test_result"))
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

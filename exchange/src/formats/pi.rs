@@ -20,7 +20,7 @@ use super::files::Change;
 use super::links::Links;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Lineage, Told};
+use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
@@ -32,15 +32,11 @@ pub(super) const FORMAT: Format = Format {
     name: "pi",
     title: "pi coding agent session",
     recognise,
-    cut: lines::cut,
-    parser: || Box::<Pi>::default(),
     view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: Some(Lineage { id: entry_id, origin }),
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        lineage: Some(Lineage { id: entry_id, origin }),
+        ..Records::new(lines::split, || Box::<Pi>::default())
+    }),
 };
 
 /// Entries that say nothing about the conversation.
@@ -51,13 +47,13 @@ fn entry_id(entry: &Value) -> Option<&str> {
 }
 
 /// What session a file was forked from, as its header tells by its path.
-fn origin(entry: &Value) -> Told {
+fn origin(entry: &Value) -> RecordOrigin {
     let path = ["/parentSession", "/branchedFrom"].into_iter().find_map(|at| text_at(entry, at));
     let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
     let name = name.map(|name| name.strip_suffix(".jsonl").unwrap_or(name));
     match name.filter(|_| text_at(entry, "/type") == Some("session")) {
-        Some(name) => Told::From { session: name.to_owned(), pieces: None },
-        None => Told::Here,
+        Some(name) => RecordOrigin::From { session: name.to_owned(), pieces: None },
+        None => RecordOrigin::Here,
     }
 }
 

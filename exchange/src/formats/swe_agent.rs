@@ -15,7 +15,7 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::editor::{self, Editor};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::Format;
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
@@ -28,15 +28,11 @@ pub(super) const FORMAT: Format = Format {
     name: "swe-agent",
     title: "SWE-agent trajectory",
     recognise,
-    cut,
-    parser: || Box::new(SweAgent::default()),
     view,
-    asides: &["trajectory[*]", "trajectory[*].messages[*]"],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        side_paths: &["trajectory[*]", "trajectory[*].messages[*]"],
+        ..Records::new(split, || Box::new(SweAgent::default()))
+    }),
 };
 
 static RULES: Rules = Rules {
@@ -59,7 +55,7 @@ fn recognise(shape: &Shape<'_>) -> bool {
     !shape.is_array && (shape.has("trajectory") || shape.has("history") && shape.has("info"))
 }
 
-fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Document::new(input, &RULES))
 }
 

@@ -15,9 +15,10 @@ use crate::text::unpack::HEAD_BYTES;
 
 /// The events of `file`, read as `format`. Asserts that its pieces are the file.
 pub(super) fn events_of(format: &Format, file: &[u8]) -> Vec<Event> {
-    let mut parser = (format.parser)();
+    let records = format.records().unwrap();
+    let mut parser = (records.parser)();
     let (mut events, mut joined) = (Vec::new(), Vec::new());
-    for piece in (format.cut)(Box::new(file)) {
+    for piece in (records.split)(Box::new(file)) {
         let piece = piece.unwrap();
         joined.extend_from_slice(&piece.bytes);
         joined.extend_from_slice(&piece.suffix);
@@ -207,7 +208,7 @@ turntree_properties::properties! {
         let whole = value.to_string();
         let wrapped = json!({"messages": [value], "history": [value], "steps": [value]}).to_string();
         let torn = &whole.as_bytes()[..cut.index(whole.len() + 1)];
-        for format in FORMATS {
+        for format in FORMATS.iter().filter(|format| format.records().is_ok()) {
             for file in [whole.as_bytes(), wrapped.as_bytes(), torn] {
                 for event in events_of(format, file) {
                     if let Event::Message(message) = event {
@@ -234,7 +235,9 @@ turntree_properties::properties! {
             file.push(b'\n');
         }
         for format in FORMATS {
-            events_of(format, &file);
+            if format.records().is_ok() {
+                events_of(format, &file);
+            }
             let _ = view(format.name, &file);
         }
     }
@@ -284,9 +287,10 @@ fn recorded_sessions() -> Option<PathBuf> {
 fn counts(format: &Format, file: &[u8]) -> [usize; 4] {
     let [mut messages, mut turns, mut files] = [0; 3];
     let mut calls: HashMap<String, HashSet<String>> = HashMap::new();
-    let mut parser = (format.parser)();
+    let records = format.records().unwrap();
+    let mut parser = (records.parser)();
     let mut events = Vec::new();
-    for piece in (format.cut)(Box::new(file)) {
+    for piece in (records.split)(Box::new(file)) {
         let piece = piece.unwrap();
         assert!(!matches!(piece.kind, PieceKind::Damaged { .. }), "{:?}", piece.kind);
         parser.piece(&piece, &mut events);

@@ -27,15 +27,16 @@ use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
 use turntree::repo::{BranchName, Repository, Stamp, Transaction};
 
 use super::captures::Captures;
+use super::finish::imported_tip;
 use super::redacted::redacted;
-use super::rejoin::{Joint, Relation, rejoin};
+use super::resume::{Relation, ResumePoint, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
 use super::transcript::Run;
 use super::turns::{OpenTurn, TurnWriter};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
-use crate::model::format::Format;
+use crate::model::format::{Format, RecordFormat};
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::HEAD_BYTES;
 pub use calls::holds_call;
@@ -108,10 +109,10 @@ pub(crate) fn follow(
         return Ok(None);
     }
     let format = detect(&head)?;
-    if format.whole.is_some() {
-        let message = format!("{} documents are no transcript: expected one", format.name);
+    let Ok(format) = RecordFormat::of(format) else {
+        let message = format!("{} documents are no transcript: import them", format.name);
         return Err(Error::invalid(message));
-    }
+    };
     if is_unended_line(format, &mut input, end)? {
         return Ok(None);
     }
@@ -163,12 +164,12 @@ fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
 
 /// Whether the file up to `end` is one record of a file of lines, and its line has not ended: taken as
 /// it is, it would lack the line end that an import finds. A document may be one line without an end.
-fn is_unended_line(format: &Format, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
+fn is_unended_line(format: RecordFormat, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
     if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
         return Ok(false);
     }
     let bytes = read_at(input, 0, end.min(MAX_NEW_BYTES))?;
-    let first = (format.cut)(Box::new(bytes.as_slice())).next().transpose()?;
+    let first = (format.split)(Box::new(bytes.as_slice())).next().transpose()?;
     Ok(first.is_some_and(|piece| {
         matches!(piece.kind, PieceKind::Record { .. }) && piece.bytes.len() == bytes.len()
     }))
@@ -185,7 +186,7 @@ fn read_at(input: &mut (impl Read + Seek), from: u64, len: u64) -> Result<Vec<u8
 /// A file that is followed.
 struct Follower<'r, 'a, R> {
     repo: &'r Repository,
-    format: &'static Format,
+    format: RecordFormat,
     input: R,
     /// What lies behind is not whole yet.
     end: u64,
@@ -220,7 +221,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             return Ok(None);
         }
         let bytes = Bytes::from(read_at(&mut self.input, notes.offset, new)?);
-        let cut = redacted(self.repo, (self.format.cut)(Box::new(Cursor::new(bytes))))?;
+        let cut = redacted(self.repo, (self.format.split)(Box::new(Cursor::new(bytes))))?;
         let pieces = cut.collect::<Result<Vec<Piece>>>()?;
         let Some((parser, told)) = self.parse(&notes, &pieces)? else { return Ok(None) };
 
@@ -312,25 +313,26 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let failed = |error| Error::io("read the transcript", error);
         self.input.seek(SeekFrom::Start(0)).map_err(failed)?;
         let file = BufReader::with_capacity(HEAD_BYTES, (&mut self.input).take(self.end));
-        let mut pieces = redacted(self.repo, (self.format.cut)(Box::new(file)))?;
+        let mut pieces = redacted(self.repo, (self.format.split)(Box::new(file)))?;
 
         let (repo, format) = (self.repo, self.format);
         let mut staging = repo.begin();
-        let relation = rejoin(repo, &self.options.session, format, &mut pieces, |piece| {
-            write_piece(&mut staging, format, piece)
-        })?;
-        let (mut joint, is_known) = match relation {
-            Relation::Joined(joint) => (*joint, false),
+        let relation =
+            find_resume_point(repo, &self.options.session, format, &mut pieces, |piece| {
+                write_piece(&mut staging, format.side_paths, piece)
+            })?;
+        let (mut point, is_known) = match relation {
+            Relation::Resumed(point) => (*point, false),
             Relation::Known(branch, head) => (whole_source(repo, branch, head)?, true),
         };
-        let (branch, tip) = (joint.branch.clone(), staging.tip(&joint.branch));
-        let beside = joint.beside.clone();
-        let remade = if may_remake { reopen(repo, format, &mut joint, tip)? } else { None };
-        let mut run = Run::begin(repo, staging, format, &joint, self.options.stamp.clone())?;
+        let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
+        let beside = point.beside.clone();
+        let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
+        let mut run = Run::begin(repo, staging, format, &point, self.options.stamp.clone())?;
         if let Some(Remade { time, metadata, .. }) = &remade {
             run.writer.remake(*time, metadata.clone());
         }
-        let ahead = run.catch_up(repo, joint)?;
+        let lookahead = run.catch_up(repo, point)?;
         if let Some(Remade { context, .. }) = &remade {
             run.writer.carry_files(context)?;
             if !run.writer.has_sections_of(context)? {
@@ -340,7 +342,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 run.writer.add_unknown_file(context, &key, content)?;
             }
         }
-        for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
+        for piece in lookahead.into_iter().map(Ok).chain(&mut pieces) {
             run.piece(&piece?)?;
         }
         drop(pieces);
@@ -368,8 +370,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             true => files(change, &context, builder),
             false => Ok(BTreeMap::new()),
         })?;
-        let head = writer.transaction.tip(&branch);
-        let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
+        let head = imported_tip(&writer.transaction, &branch)?;
         let mut tree = writer.transaction.commit(&head)?.tree;
         if !has_place {
             tree = keep_aside(writer, head, &mut self.options)?;
@@ -421,10 +422,10 @@ fn keep_aside(
 }
 
 /// A branch that has all of a file, as the place where it goes on.
-fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<Joint> {
+fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result<ResumePoint> {
     let stored = repo.context(&head)?.list(repo.store(), SOURCE)?;
     let pieces = stored.len();
-    Ok(Joint {
+    Ok(ResumePoint {
         branch,
         beside: None,
         base: Some(head),
@@ -432,9 +433,9 @@ fn whole_source(repo: &Repository, branch: BranchName, head: ObjectId) -> Result
         stored,
         common: pieces,
         keep: pieces,
-        instead: Vec::new(),
-        ahead: Vec::new(),
-        anew: false,
+        replacement: Vec::new(),
+        lookahead: Vec::new(),
+        restart: false,
         apart: false,
         left: None,
     })
@@ -453,14 +454,14 @@ struct Remade {
 /// be made again: it may not have been whole.
 fn reopen(
     repo: &Repository,
-    format: &Format,
-    joint: &mut Joint,
+    format: RecordFormat,
+    point: &mut ResumePoint,
     tip: Option<ObjectId>,
 ) -> Result<Option<Remade>> {
-    let Some(head) = joint.base.filter(|base| Some(*base) == tip) else { return Ok(None) };
+    let Some(head) = point.base.filter(|base| Some(*base) == tip) else { return Ok(None) };
     let commit = repo.commit(&head)?;
     let is_turn = commit.trigger == Trigger::Turn && commit.author.agent == format.name;
-    if !is_turn || joint.anew || format.continues.is_some() || commit.parents.len() > 1 {
+    if !is_turn || point.restart || format.continues.is_some() || commit.parents.len() > 1 {
         return Ok(None);
     }
     let parent = commit.parents.first().copied();
@@ -476,11 +477,11 @@ fn reopen(
             (own.unwrap_or(pieces), (pieces > 0).then_some(before.time))
         }
     };
-    if pieces > joint.common || pieces > joint.keep {
+    if pieces > point.common || pieces > point.keep {
         return Ok(None);
     }
     let context = repo.context(&head)?;
-    (joint.base, joint.base_pieces, joint.apart) = (parent, pieces, own.is_some());
+    (point.base, point.base_pieces, point.apart) = (parent, pieces, own.is_some());
     let time = time.or(Some(commit.time));
     Ok(Some(Remade { time, metadata: commit.metadata, context }))
 }

@@ -14,7 +14,7 @@ use turntree::repo::{BranchName, Transaction};
 
 use super::rewind::{Place, Timeline};
 use super::source::entries;
-use crate::model::format::{Format, Lineage, Told};
+use crate::model::format::{Format, Lineage, Reader, RecordFormat, RecordOrigin, Records};
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::unpacked;
@@ -57,7 +57,7 @@ struct Origin {
 
 impl Forking {
     /// For a file of a session that has nothing yet; nothing for a format without forks.
-    pub(crate) fn new(format: &Format) -> Option<Self> {
+    pub(crate) fn new(format: RecordFormat) -> Option<Self> {
         let lineage = format.lineage?;
         Some(Self { lineage, held: Vec::new(), bytes: 0, origin: None })
     }
@@ -83,12 +83,12 @@ impl Forking {
             origin.to = Some(*at);
             return Ok(Step::Copied(self.take()));
         }
-        match record.as_ref().map_or(Told::Nothing, self.lineage.origin) {
-            Told::Nothing if self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES => {
+        match record.as_ref().map_or(RecordOrigin::Unknown, self.lineage.origin) {
+            RecordOrigin::Unknown if self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES => {
                 Ok(Step::Hold)
             }
-            Told::Nothing | Told::Here => self.begin(change, None),
-            Told::From { session, pieces } => {
+            RecordOrigin::Unknown | RecordOrigin::Here => self.begin(change, None),
+            RecordOrigin::From { session, pieces } => {
                 let known = self.origin.as_ref().is_some_and(|origin| origin.session == session);
                 if known {
                     return self.begin(change, None);
@@ -105,7 +105,7 @@ impl Forking {
                 self.origin = Some(origin);
                 self.begin(change, None)
             }
-            Told::Behind { session, record } => {
+            RecordOrigin::Behind { session, record } => {
                 self.origin = Origin::find(change, &session, self.lineage)?;
                 let at = self.origin.as_mut().and_then(|origin| {
                     origin.to = origin.pieces.get(&record).copied();
@@ -197,18 +197,22 @@ pub(crate) fn is_named(session: &str, named: &str) -> bool {
 /// # Errors
 /// As of [`import`](super::transcript) for what cannot be read.
 pub(crate) fn forked_from(format: &Format, input: impl BufRead) -> Result<Option<String>> {
-    let Some(lineage) = format.lineage else { return Ok(None) };
+    let Reader::Records(Records { split, lineage: Some(lineage), .. }) = &format.reader else {
+        return Ok(None);
+    };
     let (head, input) = unpacked(Box::new(input))?;
     let mut bytes = 0;
-    for piece in (format.cut)(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
+    for piece in split(Box::new(Cursor::new(head).chain(input))).take(MAX_HELD) {
         let piece = piece?;
         bytes += piece.bytes.len();
         let is_record = matches!(piece.kind, PieceKind::Record { .. });
         let record = if is_record { json::value(&piece.bytes) } else { None };
-        match record.as_ref().map_or(Told::Nothing, lineage.origin) {
-            Told::Nothing if bytes < MAX_HELD_BYTES => {}
-            Told::Nothing | Told::Here => return Ok(None),
-            Told::From { session, .. } | Told::Behind { session, .. } => return Ok(Some(session)),
+        match record.as_ref().map_or(RecordOrigin::Unknown, lineage.origin) {
+            RecordOrigin::Unknown if bytes < MAX_HELD_BYTES => {}
+            RecordOrigin::Unknown | RecordOrigin::Here => return Ok(None),
+            RecordOrigin::From { session, .. } | RecordOrigin::Behind { session, .. } => {
+                return Ok(Some(session));
+            }
         }
     }
     Ok(None)

@@ -74,9 +74,9 @@ fn replaced(piece: &Piece, bytes: Bytes) -> Piece {
         is_kept.then_some(range.start..end)
     };
     let kind = match &piece.kind {
-        PieceKind::Glue { fields } => {
+        PieceKind::Trivia { fields } => {
             let fields = fields.iter().filter_map(|(path, range)| Some((*path, moved(range)?)));
-            PieceKind::Glue { fields: fields.collect() }
+            PieceKind::Trivia { fields: fields.collect() }
         }
         kind => kind.clone(),
     };

@@ -11,7 +11,6 @@ use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{LogEntry, Repository};
 use turntree::tree::List;
 
-use crate::model::format::Format;
 use crate::text::piece::{Piece, PieceKind};
 
 /// Longest glue piece, in bytes.
@@ -65,19 +64,19 @@ impl Read for SourceReader<'_> {
 /// Stores a piece and returns its entry in `source`.
 pub(crate) fn write_piece(
     sink: &mut dyn ObjectSink,
-    format: &Format,
+    side_paths: &[&str],
     piece: &Piece,
 ) -> Result<SourceEntry> {
     let blob = sink.write(Kind::Blob, piece.bytes.clone())?;
-    Ok(SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() })
+    Ok(SourceEntry { blob, kind: source_kind(side_paths, piece), suffix: piece.suffix.clone() })
 }
 
-/// What a piece counts as in `source`: a record is what the conversation grows by.
-pub(crate) fn source_kind(format: &Format, piece: &Piece) -> SourceKind {
-    debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "cutters keep separators short");
+/// The kind of a piece in `source`: the conversation grows by records.
+pub(crate) fn source_kind(side_paths: &[&str], piece: &Piece) -> SourceKind {
+    debug_assert!(piece.suffix.len() <= MAX_SUFFIX_BYTES, "splitters keep separators short");
     match piece.kind {
-        PieceKind::Record { path } if !format.asides.contains(&path) => SourceKind::Record,
-        PieceKind::Record { .. } | PieceKind::Glue { .. } => SourceKind::Glue,
+        PieceKind::Record { path } if !side_paths.contains(&path) => SourceKind::Record,
+        PieceKind::Record { .. } | PieceKind::Trivia { .. } => SourceKind::Glue,
         PieceKind::Damaged { .. } => SourceKind::Damaged,
     }
 }

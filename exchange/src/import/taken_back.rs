@@ -15,7 +15,7 @@ use turntree::error::Result;
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 
-use crate::model::format::Format;
+use crate::model::format::RecordFormat;
 
 /// What follows the name of a branch in that of the client's line.
 const CLIENT: &str = "client";
@@ -24,7 +24,7 @@ const CLIENT: &str = "client";
 /// since.
 pub(crate) fn taken_back(
     repo: &Repository,
-    format: &Format,
+    format: RecordFormat,
     tip: &ObjectId,
 ) -> Result<Option<ObjectId>> {
     let pieces = |id: &ObjectId| repo.context(id)?.count(repo.store(), SOURCE);

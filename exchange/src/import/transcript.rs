@@ -24,16 +24,17 @@ use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Stamp, Transaction};
 
-use super::between::Between;
 use super::captures::Captures;
+use super::finish::{finish_import, imported_tip};
 use super::fork::{Forking, Step};
+use super::gap_limit::GapLimit;
 use super::redacted::redacted;
-use super::rejoin::{Joint, Relation, rejoin};
+use super::resume::{Relation, ResumePoint, find_resume_point};
 use super::source::{SourceReader, write_piece};
 use super::turns::TurnWriter;
 use super::unread::Unread;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, ImportOptions};
+use crate::model::format::{ImportOptions, RecordFormat};
 use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
 use crate::text::piece::{Piece, PieceKind};
 
@@ -49,39 +50,41 @@ const MAX_NOTES: usize = 1000;
 /// As for [`import`](crate::import).
 pub(crate) fn import_transcript(
     repo: &Repository,
-    format: &'static Format,
+    format: RecordFormat,
     input: Box<dyn BufRead + '_>,
     options: &ImportOptions,
     directory: Option<&str>,
 ) -> Result<ImportReport> {
     let mut input_bytes = 0;
-    let mut between = Between::default();
-    let pieces = (format.cut)(input);
+    let mut gap = GapLimit::default();
+    let pieces = (format.split)(input);
     let mut pieces = redacted(repo, pieces)?.map(|piece| {
         let piece = piece?;
-        between.pass(format, &piece)?;
+        gap.pass(format.side_paths, &piece)?;
         input_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
         Ok(piece)
     });
 
     let mut staging = repo.begin();
-    let relation = rejoin(repo, &options.session, format, &mut pieces, |piece| {
-        write_piece(&mut staging, format, piece)
+    let relation = find_resume_point(repo, &options.session, format, &mut pieces, |piece| {
+        write_piece(&mut staging, format.side_paths, piece)
     })?;
-    let joint = match relation {
-        Relation::Joined(joint) => *joint,
+    let point = match relation {
+        Relation::Resumed(point) => *point,
         Relation::Known(branch, head) => {
             drop(pieces);
-            return known(repo, options, branch, head, format, input_bytes);
+            let report =
+                ImportReport { input_bytes, ..ImportReport::unchanged(branch, head, format.name) };
+            return finish_import(repo, repo.begin(), options, "", false, report);
         }
     };
-    let branch = joint.branch.clone();
-    let mut run = Run::begin(repo, staging, format, &joint, options.stamp.clone())?;
+    let branch = point.branch.clone();
+    let mut run = Run::begin(repo, staging, format, &point, options.stamp.clone())?;
     if let Some(directory) = directory {
         run.parser.worked_in(directory);
     }
-    let ahead = run.catch_up(repo, joint)?;
-    for piece in ahead.into_iter().map(Ok).chain(&mut pieces) {
+    let lookahead = run.catch_up(repo, point)?;
+    for piece in lookahead.into_iter().map(Ok).chain(&mut pieces) {
         run.piece(&piece?)?;
     }
     drop(pieces);
@@ -89,9 +92,13 @@ pub(crate) fn import_transcript(
 }
 
 /// The document whose state the transcript goes on from: what it joins, or what that went on from.
-fn document_below(repo: &Repository, format: &Format, joint: &Joint) -> Result<Option<ObjectId>> {
-    let (Some(_), Some(base)) = (format.continues, joint.base) else { return Ok(None) };
-    if joint.anew {
+fn document_below(
+    repo: &Repository,
+    format: RecordFormat,
+    point: &ResumePoint,
+) -> Result<Option<ObjectId>> {
+    let (Some(_), Some(base)) = (format.continues, point.base) else { return Ok(None) };
+    if point.restart {
         return Ok(Some(base));
     }
     let store = repo.store();
@@ -116,35 +123,35 @@ pub(crate) struct Run<'r> {
 }
 
 impl<'r> Run<'r> {
-    /// An import that goes on at `joint`, on its branch and from its base.
+    /// An import that goes on at `point`, on its branch and from its base.
     pub(crate) fn begin(
         repo: &'r Repository,
         mut staging: Transaction<'r>,
-        format: &'static Format,
-        joint: &Joint,
+        format: RecordFormat,
+        point: &ResumePoint,
         stamp: Stamp,
     ) -> Result<Self> {
-        let mut builder = match &joint.base {
+        let mut builder = match &point.base {
             Some(base) => Builder::from(repo.context(base)?),
             None => Builder::new(),
         };
         let mut parser = (format.parser)();
-        if let Some(document) = document_below(repo, format, joint)? {
+        if let Some(document) = document_below(repo, format, point)? {
             parser.resume(repo.store(), &repo.context(&document)?)?;
             let id = Bytes::from(document.to_string());
             builder.set_entry(&mut staging, META, BASE, Some(id))?;
         }
-        if joint.base != staging.tip(&joint.branch) {
-            staging.move_branch(&joint.branch, joint.base);
+        if point.base != staging.tip(&point.branch) {
+            staging.move_branch(&point.branch, point.base);
         }
-        if let Some((name, tip)) = &joint.left {
+        if let Some((name, tip)) = &point.left {
             staging.move_branch(name, Some(*tip));
         }
-        let captures = Captures::load(repo, joint.branch.session())?;
-        let branch = joint.branch.clone();
+        let captures = Captures::load(repo, point.branch.session())?;
+        let branch = point.branch.clone();
         let mut writer = TurnWriter::new(staging, builder, branch, format, stamp, captures);
-        writer.left.extend(joint.left.iter().map(|(name, _)| name.clone()));
-        let is_new = joint.base.is_none() && joint.stored.is_empty();
+        writer.left.extend(point.left.iter().map(|(name, _)| name.clone()));
+        let is_new = point.base.is_none() && point.stored.is_empty();
         let forking = if is_new { Forking::new(format) } else { None };
         let (notes, unread) = (Vec::new(), Unread::default());
         Ok(Self { parser, writer, known_bytes: 0, notes, unread, forking })
@@ -157,33 +164,34 @@ impl<'r> Run<'r> {
     }
 
     /// Brings parser and context to the last common record, and returns the pieces read beyond it.
-    pub(crate) fn catch_up(&mut self, repo: &Repository, joint: Joint) -> Result<Vec<Piece>> {
-        let Joint { base_pieces, stored, common, keep, mut instead, ahead, .. } = joint;
-        if joint.anew {
+    pub(crate) fn catch_up(&mut self, repo: &Repository, point: ResumePoint) -> Result<Vec<Piece>> {
+        let ResumePoint { base_pieces, stored, common, keep, mut replacement, lookahead, .. } =
+            point;
+        if point.restart {
             self.writer.replace_source(0, &[])?;
         }
-        if joint.apart {
+        if point.apart {
             self.writer.begin_source(&stored, base_pieces)?;
         }
         if keep < base_pieces {
-            self.writer.replace_source(keep, &std::mem::take(&mut instead))?;
+            self.writer.replace_source(keep, &std::mem::take(&mut replacement))?;
         }
         let reader = SourceReader::new(repo.store(), &stored, common);
-        let known = (self.writer.format().cut)(Box::new(BufReader::new(reader)));
+        let known = (self.writer.format().split)(Box::new(BufReader::new(reader)));
         for (index, piece) in (0..common).zip(known) {
             let (piece, mut events) = (piece?, Vec::new());
             self.known_bytes += (piece.bytes.len() + piece.suffix.len()) as u64;
             self.parser.piece(&piece, &mut events);
             if index >= base_pieces {
                 self.writer.apply(&piece, events, index < keep)?;
-            } else if joint.apart {
+            } else if point.apart {
                 self.writer.note_facts(&piece, events)?;
             }
         }
-        if !instead.is_empty() {
-            self.writer.replace_source(keep, &instead)?;
+        if !replacement.is_empty() {
+            self.writer.replace_source(keep, &replacement)?;
         }
-        Ok(ahead)
+        Ok(lookahead)
     }
 
     pub(crate) fn piece(&mut self, piece: &Piece) -> Result<()> {
@@ -271,59 +279,19 @@ impl<'r> Run<'r> {
         let Self { mut writer, mut notes, unread, .. } = self;
         notes.extend(unread.note());
         writer.captures.save(&mut writer.transaction)?;
-        if options.switch || repo.tip(&repo.shared_head()?).is_none() {
-            writer.transaction.switch(&branch);
-        }
-        let head = writer.transaction.tip(&branch);
-        let left = writer.left().into_iter();
-        let left =
-            left.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
-        let others = left.collect();
-        let (format, turns, messages) = (writer.format(), writer.turns, writer.messages);
-        let reason = format!("import {}", options.session);
-        let committed = writer.transaction.finish(&options.stamp, &reason)?;
-        let head = head.ok_or_else(|| Error::invalid("the transcript holds no record"))?;
-        let new_bytes = committed.written.stored_bytes;
-        let format = format.name;
-        Ok(ImportReport {
-            branch,
-            format,
-            turns,
-            messages,
-            head,
+        let head = imported_tip(&writer.transaction, &branch)?;
+        let others = writer.left().into_iter();
+        let others =
+            others.map(|(branch, head)| ImportedBranch { branch, turns: 0, messages: 0, head });
+        let report = ImportReport {
+            turns: writer.turns,
+            messages: writer.messages,
             input_bytes,
-            new_bytes,
             notes,
-            others,
-        })
+            others: others.collect(),
+            ..ImportReport::unchanged(branch, head, writer.format().name)
+        };
+        let reason = format!("import {}", options.session);
+        finish_import(repo, writer.transaction, options, &reason, true, report)
     }
-}
-
-/// Reports a file that is known already; HEAD moves when that is wanted.
-fn known(
-    repo: &Repository,
-    options: &ImportOptions,
-    branch: BranchName,
-    head: ObjectId,
-    format: &'static Format,
-    input_bytes: u64,
-) -> Result<ImportReport> {
-    let mut new_bytes = 0;
-    if options.switch && repo.head()?.branch != branch {
-        let mut transaction = repo.begin();
-        transaction.switch(&branch);
-        new_bytes =
-            transaction.finish(&options.stamp, &format!("switch {branch}"))?.written.stored_bytes;
-    }
-    Ok(ImportReport {
-        branch,
-        format: format.name,
-        turns: 0,
-        messages: 0,
-        head,
-        input_bytes,
-        new_bytes,
-        notes: Vec::new(),
-        others: Vec::new(),
-    })
 }

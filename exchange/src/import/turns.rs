@@ -20,7 +20,7 @@ use super::captures::Captures;
 use super::rewind::{BEGINS, Timeline};
 use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
-use crate::model::format::Format;
+use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
 
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
@@ -52,7 +52,7 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) transaction: Transaction<'r>,
     builder: Builder,
     branch: BranchName,
-    format: &'static Format,
+    format: RecordFormat,
     stamp: Stamp,
     pending: Pending,
     /// Commits made.
@@ -134,7 +134,7 @@ impl<'r> TurnWriter<'r> {
         transaction: Transaction<'r>,
         builder: Builder,
         branch: BranchName,
-        format: &'static Format,
+        format: RecordFormat,
         stamp: Stamp,
         captures: Captures,
     ) -> Self {
@@ -176,7 +176,7 @@ impl<'r> TurnWriter<'r> {
             self.end_turn(Trigger::Turn)?;
         }
         if to_source {
-            let entry = write_piece(&mut self.transaction, self.format, piece)?;
+            let entry = write_piece(&mut self.transaction, self.format.side_paths, piece)?;
             self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
         }
         self.pending.pieces += 1;
@@ -191,7 +191,7 @@ impl<'r> TurnWriter<'r> {
     }
 
     /// The format of the transcript.
-    pub(crate) fn format(&self) -> &'static Format {
+    pub(crate) fn format(&self) -> RecordFormat {
         self.format
     }
 

@@ -1,99 +1,158 @@
-//! What there is to know about a transcript format: how to recognise, cut, understand and view it.
+//! A format of transcripts: recognises, splits, parses and views its files.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use bytes::Bytes;
 use serde_json::Value;
 use turntree::context::Builder;
-use turntree::error::Result;
+use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, Time, Trigger};
 use turntree::repo::{Repository, Stamp};
 
-use super::event::{Event, Parser};
+use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
 use super::view::MessageView;
-use crate::text::piece::{Piece, Pieces};
+use crate::text::piece::Pieces;
 use crate::text::shape::Shape;
 
-/// What there is to know about a format.
+/// A format of transcripts, documents or archives.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
     /// The name in commands: lower case with hyphens.
     pub name: &'static str,
-    /// What writes it, for people.
+    /// The name for people: the program that writes it, and its kind of file.
     pub title: &'static str,
-    /// Whether a value at the beginning of a file is of this format.
+    /// Returns whether a value at the beginning of a file is of this format.
     pub recognise: fn(&Shape<'_>) -> bool,
-    /// The pieces of a file.
-    pub cut: for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>,
-    /// Cut elements that stand beside the conversation and do not grow at its end.
-    pub asides: &'static [&'static str],
-    /// A parser for one file.
-    pub parser: fn() -> Box<dyn Parser + Send>,
-    /// The view of a message, parsed.
+    /// Returns the view of a message, parsed.
     pub view: fn(&Value) -> MessageView,
-    /// For documents that are a whole state, read at once: what they become. Nothing for transcripts,
-    /// which are read piece by piece.
-    pub whole: Option<Whole>,
-    /// For files that hold several histories, read at once: what imports them.
-    pub archive: Option<Archive>,
-    /// The format of documents that a transcript of this one may go on from, in the same session.
+    /// The way in which its files are read.
+    pub reader: Reader,
+}
+
+/// The way in which the files of a format are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Reader {
+    /// Record by record: a transcript, which grows at its end.
+    Records(Records),
+    /// At once, as one state that replaces the state before it.
+    Document(DocumentReader),
+    /// At once, as several histories.
+    Archive(ArchiveImporter),
+}
+
+/// Splits a file into pieces.
+pub type Splitter = for<'r> fn(Box<dyn BufRead + 'r>) -> Pieces<'r>;
+
+/// The reader of a transcript, record by record.
+#[derive(Debug, Clone, Copy)]
+pub struct Records {
+    /// Splits a file into pieces.
+    pub split: Splitter,
+    /// Makes a parser for one file.
+    pub parser: fn() -> Box<dyn Parser + Send>,
+    /// Paths of elements that stand beside the conversation and do not grow at its end.
+    pub side_paths: &'static [&'static str],
+    /// The format of documents that a transcript of this one may continue, in the same session.
     pub continues: Option<&'static str>,
-    /// How its records tell that they go on from another session, where they do.
+    /// The way in which records name the session that they come from, where they do.
     pub lineage: Option<Lineage>,
-    /// Whether its client takes messages out when a person goes back: what a file has now is then the
-    /// line that lives, and what it had is left.
+    /// True when the client takes messages out as a person goes back: the file then has the line
+    /// that lives, and messages that it had before are left on a branch.
     pub is_rewritten: bool,
 }
 
-/// How records of a format tell what session they come from.
+impl Records {
+    /// A reader with nothing but a way to split files and a parser.
+    #[must_use]
+    pub const fn new(split: Splitter, parser: fn() -> Box<dyn Parser + Send>) -> Self {
+        let side_paths = &[];
+        Self { split, parser, side_paths, continues: None, lineage: None, is_rewritten: false }
+    }
+}
+
+impl Format {
+    /// The reader of its records.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a format whose files are read at once.
+    pub fn records(&self) -> Result<&Records> {
+        match &self.reader {
+            Reader::Records(records) => Ok(records),
+            Reader::Document(_) | Reader::Archive(_) => {
+                let message = format!("{} is read at once, not record by record", self.name);
+                Err(Error::invalid(message))
+            }
+        }
+    }
+}
+
+/// A format whose files are read record by record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordFormat {
+    pub(crate) name: &'static str,
+    records: &'static Records,
+}
+
+impl RecordFormat {
+    /// The format, if it has records.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a format whose files are read at once.
+    pub(crate) fn of(format: &'static Format) -> Result<Self> {
+        Ok(Self { name: format.name, records: format.records()? })
+    }
+}
+
+impl Deref for RecordFormat {
+    type Target = Records;
+
+    fn deref(&self) -> &Records {
+        self.records
+    }
+}
+
+/// The way in which records of a format name the session that they come from.
 #[derive(Debug, Clone, Copy)]
 pub struct Lineage {
     /// The id of a record, which a copy of it in another file has too.
     pub id: fn(&Value) -> Option<&str>,
-    /// Where a record comes from.
-    pub origin: fn(&Value) -> Told,
+    /// The session of a record.
+    pub origin: fn(&Value) -> RecordOrigin,
 }
 
-/// Where a record comes from.
+/// The session that a record comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// It does not say.
-    Nothing,
-    /// From the session of its file, and from no other.
+pub enum RecordOrigin {
+    /// The record does not say.
+    Unknown,
+    /// The session of its file, and no other.
     Here,
-    /// From another session.
+    /// Another session.
     From {
-        /// What that is called, or what its name ends with.
+        /// The name of that session, or the end of its name.
         session: String,
         /// Pieces of its file that come before this one, for a file that has no copies of them.
         pieces: Option<u64>,
     },
-    /// From another session as it was behind one of its records, of which this file has no copies.
+    /// Another session as it was behind one of its records, of which this file has no copies.
     Behind {
-        /// As of [`Told::From`].
+        /// As of [`RecordOrigin::From`].
         session: String,
         /// The id of that record.
         record: String,
     },
 }
 
-/// The parser of a document that is read as a whole: it says nothing piece by piece.
-pub(crate) struct Silent;
-
-impl Parser for Silent {
-    fn piece(&mut self, _: &Piece, _: &mut Vec<Event>) {}
-}
-
-/// Reads a document: the sections it replaces, and what there is to say about it.
-pub type Whole = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<WholeDocument>;
+/// Reads a document: replaces the sections that it holds, and returns the facts beside them.
+pub type DocumentReader = fn(&mut dyn ObjectSink, &mut Builder, &Bytes) -> Result<DocumentFacts>;
 
 /// Imports the histories in a file, each to a session or branch of its own.
-pub type Archive = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
+pub type ArchiveImporter = fn(&Repository, Bytes, &ImportOptions) -> Result<ImportReport>;
 
-/// What to import, and as what.
+/// The format and session of an import, and its signature.
 #[derive(Debug, Clone)]
 pub struct ImportOptions {
     /// The format, when it is known; else it is detected from the content.
@@ -106,9 +165,9 @@ pub struct ImportOptions {
     pub switch: bool,
 }
 
-/// What a document is, beside its sections.
+/// Facts of a document beside its sections.
 #[derive(Debug, Clone, Default)]
-pub struct WholeDocument {
+pub struct DocumentFacts {
     /// Messages in it.
     pub messages: u64,
     /// When it was made, if it says so.

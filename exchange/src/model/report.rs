@@ -1,4 +1,4 @@
-//! What an import answers.
+//! The report of an import.
 
 use turntree::object::ObjectId;
 use turntree::repo::BranchName;
@@ -6,7 +6,7 @@ use turntree::repo::BranchName;
 /// The entry of `meta` with the commit of the document that a transcript goes on from.
 pub(crate) const BASE: &str = "base";
 
-/// What an import did.
+/// The report of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportReport {
     /// The branch that has the file now.
@@ -29,7 +29,24 @@ pub struct ImportReport {
     pub others: Vec<ImportedBranch>,
 }
 
-/// What an import put on a branch.
+impl ImportReport {
+    /// The report of an import that added nothing to `branch`, which is at `head`.
+    pub(crate) fn unchanged(branch: BranchName, head: ObjectId, format: &'static str) -> Self {
+        Self {
+            branch,
+            format,
+            turns: 0,
+            messages: 0,
+            head,
+            input_bytes: 0,
+            new_bytes: 0,
+            notes: Vec::new(),
+            others: Vec::new(),
+        }
+    }
+}
+
+/// The part of an import that went to one branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedBranch {
     /// The branch.
@@ -49,6 +66,6 @@ pub struct ImportNote {
     pub line: u64,
     /// Offset in the file.
     pub offset: u64,
-    /// What was expected and found.
+    /// The expectation that it failed, and its content as far as that can be shown.
     pub what: String,
 }

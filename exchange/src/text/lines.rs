@@ -41,7 +41,7 @@ pub struct Lines<R> {
 }
 
 /// The pieces of `input`, for [`FormatSpec::cut`](crate::formats::FormatSpec::cut).
-pub(crate) fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+pub(crate) fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(Lines::new(input))
 }
 
@@ -131,7 +131,7 @@ impl<R: BufRead> Iterator for Lines<R> {
 }
 
 fn glue() -> PieceKind {
-    PieceKind::Glue { fields: Vec::new() }
+    PieceKind::Trivia { fields: Vec::new() }
 }
 
 /// Bytes of white space, as JSON has it, at the beginning of `bytes`.
@@ -186,7 +186,7 @@ mod tests {
         let outline = |piece: Piece| {
             let letter = match piece.kind {
                 PieceKind::Record { .. } => 'R',
-                PieceKind::Glue { .. } => 'G',
+                PieceKind::Trivia { .. } => 'G',
                 PieceKind::Damaged { .. } => 'D',
             };
             format!("{letter}{}|{}", text(&piece.bytes), text(&piece.suffix))

@@ -36,7 +36,7 @@ impl fmt::Debug for Piece {
 impl Piece {
     /// The end of a file, where a parser may still have something to say.
     pub(crate) fn end() -> Self {
-        let kind = PieceKind::Glue { fields: Vec::new() };
+        let kind = PieceKind::Trivia { fields: Vec::new() };
         Self { kind, bytes: Bytes::new(), suffix: Bytes::new(), offset: 0, line: 0 }
     }
 }
@@ -49,10 +49,10 @@ pub enum PieceKind {
         /// Which cut it matched: the format's own path, such as `messages[*]`; empty for a line.
         path: &'static str,
     },
-    /// What stands between the cut elements of a JSON document, with the values of the fields that
-    /// the format asked for and that lie inside: path and range in `bytes`. An empty range is where
-    /// a value begins that holds cut elements.
-    Glue {
+    /// Bytes between the records of a file, with the values of the fields of a JSON document that the
+    /// format asked for and that lie inside: path and range in `bytes`. An empty range is the
+    /// beginning of a value that holds records.
+    Trivia {
         /// Fields found in this piece, in file order.
         fields: Vec<(&'static str, Range<usize>)>,
     },

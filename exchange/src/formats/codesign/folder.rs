@@ -13,7 +13,7 @@ use bytes::Bytes;
 use turntree::error::{Error, Result};
 
 use super::archive::{Archive, Chat, Design, Row};
-use super::session::{Chats, cut};
+use super::session::{Chats, split};
 use super::{COMMENTS, histories, read_store};
 use crate::formats::gather::StoredFile;
 use crate::model::event::{Event, Parser};
@@ -133,7 +133,7 @@ fn read_chat(bytes: &Bytes) -> Result<Said> {
     let (mut parser, mut events) = (Chats::default(), Vec::new());
     let mut chat = Chat { origin: "session", source: Some(bytes.clone()), ..Chat::default() };
     let mut comments = BTreeMap::new();
-    for piece in cut(Box::new(bytes.as_ref())) {
+    for piece in split(Box::new(bytes.as_ref())) {
         let piece = piece?;
         parser.piece(&piece, &mut events);
         let mut starts_turn = false;

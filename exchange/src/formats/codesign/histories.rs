@@ -32,6 +32,7 @@ use super::{
 };
 use crate::formats::parts::import_notes;
 use crate::formats::write::quoted;
+use crate::import::finish::{finish_import, imported_tip};
 use crate::import::source::{write_piece, write_source};
 use crate::model::format::ImportOptions;
 use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
@@ -174,8 +175,8 @@ impl Writer<'_> {
     fn chat_template(&mut self, design: &Design) -> Result<Context> {
         let Some(source) = &design.chat.source else { return Ok(Context::default()) };
         let (mut builder, mut items) = (Builder::new(), Vec::new());
-        for piece in lines::cut(Box::new(source.as_ref())) {
-            items.push(write_piece(&mut self.change, &super::SESSION, &piece?)?.to_item()?);
+        for piece in lines::split(Box::new(source.as_ref())) {
+            items.push(write_piece(&mut self.change, &[], &piece?)?.to_item()?);
         }
         builder.set_list(&mut self.change, CHAT_SOURCE, items)?;
         let tree = builder.write(&mut self.change)?;
@@ -568,45 +569,26 @@ impl Writer<'_> {
     }
 
     fn finish(self, first: Option<BranchName>) -> Result<ImportReport> {
-        let Self { repo, mut change, options, mut made, notes, input_bytes, .. } = self;
+        let Self { repo, change, options, mut made, notes, input_bytes, .. } = self;
         let branch = match first {
             Some(branch) => branch,
             None => BranchName::main(&options.session)?,
         };
-        let nothing = made.is_empty();
+        let is_new = !made.is_empty();
+        let head = imported_tip(&change, &branch)?;
         let at = made.iter().position(|made| made.branch == branch);
         let first = at.map(|at| made.remove(at));
-        let head = change.tip(&branch);
-        let is_switched = (options.switch && repo.head()?.branch != branch)
-            || (!nothing && repo.head()?.commit.is_none());
-        if is_switched {
-            change.switch(&branch);
-        }
-        let new_bytes = match (nothing, is_switched) {
-            (true, false) => 0,
-            (true, true) => {
-                let reason = format!("switch {branch}");
-                change.finish(&options.stamp, &reason)?.written.stored_bytes
-            }
-            (false, _) => {
-                let reason = format!("import {}", options.session);
-                change.finish(&options.stamp, &reason)?.written.stored_bytes
-            }
-        };
-        let (turns, messages) = first.as_ref().map_or((0, 0), |made| (made.turns, made.messages));
-        let head = head.ok_or_else(|| turntree::error::Error::invalid("nothing was imported"))?;
-        let (format, others) = (NAME, made);
-        Ok(ImportReport {
-            branch,
-            format,
+        let (turns, messages) = first.map_or((0, 0), |made| (made.turns, made.messages));
+        let report = ImportReport {
             turns,
             messages,
-            head,
             input_bytes,
-            new_bytes,
             notes,
-            others,
-        })
+            others: made,
+            ..ImportReport::unchanged(branch, head, NAME)
+        };
+        let reason = format!("import {}", options.session);
+        finish_import(repo, change, options, &reason, is_new, report)
     }
 }
 

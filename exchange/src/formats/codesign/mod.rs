@@ -33,17 +33,13 @@ mod session;
 mod sqlite;
 mod told;
 
-use std::io::BufRead;
-
 use archive::Archive;
 use bytes::Bytes;
 use turntree::error::Result;
 use turntree::repo::Repository;
 
-use crate::model::format::{Format, ImportOptions, Silent};
+use crate::model::format::{Format, ImportOptions, Reader, Records};
 use crate::model::report::ImportReport;
-use crate::text::document::{Document, Rules};
-use crate::text::piece::Pieces;
 use crate::text::shape::Shape;
 use crate::text::unpack::DATABASE_MAGIC;
 
@@ -85,15 +81,8 @@ pub(super) const STORE: Format = Format {
     name: NAME,
     title: "open-codesign design store, or database of v0.1",
     recognise: is_store,
-    cut: cut_whole,
-    parser: || Box::new(Silent),
     view: chat::view,
-    asides: &[],
-    whole: None,
-    archive: Some(import_store),
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Archive(import_store),
 };
 
 /// How to read a chat.
@@ -101,26 +90,12 @@ pub(super) const SESSION: Format = Format {
     name: CHAT,
     title: "open-codesign chat",
     recognise: session::is_chat,
-    cut: session::cut,
-    parser: || Box::<session::Chats>::default(),
     view: chat::view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records::new(session::split, || Box::<session::Chats>::default())),
 };
-
-static WHOLE: Rules = Rules { cuts: &[], fields: &[] };
 
 fn is_store(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("schemaVersion") && shape.has("designs")
-}
-
-/// A document as it stands: it is understood whole, not piece by piece.
-fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &WHOLE))
 }
 
 /// Imports a store: every design becomes a session.

@@ -47,9 +47,9 @@ pub(super) fn is_chat(shape: &Shape<'_>) -> bool {
 }
 
 /// The lines of a file, up to the first that upstream refuses.
-pub(super) fn cut<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+pub(super) fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     let mut ended = false;
-    let checked = lines::cut(input).map(|piece| check(piece?)).take_while(move |piece| {
+    let checked = lines::split(input).map(|piece| check(piece?)).take_while(move |piece| {
         let goes_on = !ended;
         ended |= piece.is_err();
         goes_on

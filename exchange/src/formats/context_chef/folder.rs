@@ -24,6 +24,7 @@ use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::formats::gather::{FolderNote, StoredFile};
+use crate::import::finish::finish_import;
 use crate::model::format::ImportOptions;
 use crate::model::report::ImportReport;
 use crate::text::base64;
@@ -88,42 +89,34 @@ pub fn import_folder(
     let mut builder = Builder::from(parent);
     found.write(&mut change, &mut builder)?;
     let tree = builder.write(&mut change)?;
-    let mut report = FolderReport {
-        report: ImportReport {
-            branch: branch.clone(),
-            format: NAME,
-            turns: 0,
-            messages: 0,
-            head: tree,
-            input_bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
-            new_bytes: 0,
-            notes: Vec::new(),
-            others: Vec::new(),
-        },
-        payloads: found.payloads.len() as u64,
-        memories: found.memory.as_ref().map_or(0, |memory| memory.len() as u64),
+    let known = tip.map(|tip| repo.commit(&tip)).transpose()?.is_some_and(|tip| tip.tree == tree);
+    let (payloads, memories) =
+        (found.payloads.len(), found.memory.map_or(0, |memory| memory.len()));
+    let (head, turns) = match tip.filter(|_| known) {
+        Some(tip) => (tip, 0),
+        None => {
+            let payloads: Vec<(VfsUri, Bytes)> = found.payloads.into_iter().collect();
+            change.put_payloads(&payloads, true, options.stamp.time.micros)?;
+            let author = Author { agent: NAME.to_owned(), model: String::new() };
+            let (time, message) = (options.stamp.time, TITLE.to_owned());
+            let (trigger, metadata) = (Trigger::Manual, BTreeMap::new());
+            let snapshot = Snapshot { tree, author, time, trigger, message, metadata };
+            (change.snapshot(&branch, snapshot)?, 1)
+        }
+    };
+    let report = ImportReport {
+        turns,
+        input_bytes: files.iter().map(|file| file.bytes.len() as u64).sum(),
+        ..ImportReport::unchanged(branch, head, NAME)
+    };
+    let reason = format!("import {}", options.session);
+    Ok(FolderReport {
+        report: finish_import(repo, change, options, &reason, !known, report)?,
+        payloads: payloads as u64,
+        memories: memories as u64,
         notes: found.notes.len() as u64,
         odd: found.odd,
-    };
-    if let Some(tip) = tip
-        && repo.commit(&tip)?.tree == tree
-    {
-        report.report.head = tip;
-        return Ok(report);
-    }
-    let payloads: Vec<(VfsUri, Bytes)> = found.payloads.into_iter().collect();
-    change.put_payloads(&payloads, true, options.stamp.time.micros)?;
-    let author = Author { agent: NAME.to_owned(), model: String::new() };
-    let (time, message, metadata) = (options.stamp.time, TITLE.to_owned(), BTreeMap::new());
-    let snapshot = Snapshot { tree, author, time, trigger: Trigger::Manual, message, metadata };
-    report.report.head = change.snapshot(&branch, snapshot)?;
-    report.report.turns = 1;
-    if options.switch || repo.head()?.commit.is_none() {
-        change.switch(&branch);
-    }
-    let reason = format!("import {}", options.session);
-    report.report.new_bytes = change.finish(&options.stamp, &reason)?.written.stored_bytes;
-    Ok(report)
+    })
 }
 
 /// What the files are.

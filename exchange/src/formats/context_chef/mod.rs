@@ -16,15 +16,11 @@ mod folder;
 mod memory;
 mod sections;
 
-use std::io::BufRead;
-
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, Silent};
+use crate::model::format::{Format, Reader};
 use crate::model::view::MessageView;
-use crate::text::document::{Document, Rules};
-use crate::text::piece::Pieces;
 use crate::text::shape::Shape;
 
 pub use document::Era;
@@ -68,18 +64,9 @@ pub(super) const FORMAT: Format = Format {
     name: NAME,
     title: "ContextChef snapshot",
     recognise: is_snapshot,
-    cut: cut_whole,
-    parser: || Box::new(Silent),
     view: view_message,
-    asides: &[],
-    whole: Some(sections::apply_document),
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Document(sections::apply_document),
 };
-
-static WHOLE: Rules = Rules { cuts: &[], fields: &[] };
 
 fn is_snapshot(shape: &Shape<'_>) -> bool {
     let new = shape.has("systemPrompt") && shape.has("history");
@@ -87,11 +74,6 @@ fn is_snapshot(shape: &Shape<'_>) -> bool {
     // A long conversation hides what follows it.
     let begins = matches!(shape.fields.first(), Some((name, _)) if *name == "systemPrompt" || *name == "topLayer");
     !shape.is_array && (new || old || begins)
-}
-
-/// A document as it stands: it is understood whole, not piece by piece.
-fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &WHOLE))
 }
 
 /// The view of a message of a document.

@@ -16,7 +16,7 @@ use super::{
     META, META_ERA, META_MODULES, META_OTHER, NAME, PLACEMENT, PRUNER, SKILL_NAME, SKILL_TEXT,
     STATE, SYSTEM,
 };
-use crate::model::format::WholeDocument;
+use crate::model::format::DocumentFacts;
 use crate::text::json;
 
 const DEFAULT_TITLE: &str = "ContextChef snapshot";
@@ -29,7 +29,7 @@ pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     bytes: &Bytes,
-) -> Result<WholeDocument> {
+) -> Result<DocumentFacts> {
     let text = text_of(bytes)?;
     let snapshot = Reader::new(&text, bytes).snapshot()?;
     let mut writer = Writer { sink, builder, bytes };
@@ -43,7 +43,7 @@ pub(super) fn apply_document(
 }
 
 /// What the document is, beside its sections.
-fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
+fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> DocumentFacts {
     let mut metadata = BTreeMap::new();
     for (name, part) in [(LABEL, &snapshot.label), (CREATED, &snapshot.created)] {
         if let Some(part) = part {
@@ -61,14 +61,14 @@ fn told(snapshot: &Snapshot<'_>, bytes: &Bytes) -> WholeDocument {
         .map(|message| message.part.range.clone())
         .collect();
     records.sort_by_key(|range| range.start);
-    WholeDocument {
+    DocumentFacts {
         messages: snapshot.history.len() as u64,
         time: created.and_then(|created| json::time(&created)),
         title: if label.is_empty() { DEFAULT_TITLE.to_owned() } else { label },
         metadata,
         records,
         notes: import_notes(&snapshot.notes, bytes),
-        ..WholeDocument::default()
+        ..DocumentFacts::default()
     }
 }
 

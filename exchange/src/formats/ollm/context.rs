@@ -25,7 +25,7 @@ use super::{
     CHECKPOINTS, CONTEXT_NAME, GOALS, ID, META, META_ARCHIVED, META_SHAPE, REASONING, SESSION,
     SUMMARY, TIMESTAMP, TOKENS,
 };
-use crate::model::format::WholeDocument;
+use crate::model::format::DocumentFacts;
 use crate::text::json;
 
 const DEFAULT_TITLE: &str = "OLLM CLI snapshot";
@@ -77,7 +77,7 @@ pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     bytes: &Bytes,
-) -> Result<WholeDocument> {
+) -> Result<DocumentFacts> {
     let text = text_of(bytes)?;
     let mut checker = Checker::new(&text, bytes);
     let snapshot = read(&mut checker)?;
@@ -95,7 +95,7 @@ pub(super) fn apply_document(
     records.sort_by_key(|range| range.start);
     let model = snapshot.metadata.iter().rfind(|(name, _)| name == "model");
     let model = model.and_then(|(_, part)| serde_json::from_str(part.json.get()).ok());
-    Ok(WholeDocument {
+    Ok(DocumentFacts {
         messages: snapshot.messages.len() as u64,
         time: snapshot.time,
         trigger: snapshot.trigger(),
@@ -104,7 +104,7 @@ pub(super) fn apply_document(
         metadata,
         records,
         notes: import_notes(&checker.into_notes(), bytes),
-        ..WholeDocument::default()
+        ..DocumentFacts::default()
     })
 }
 

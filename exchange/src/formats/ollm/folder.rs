@@ -22,8 +22,9 @@ use turntree::repo::{BranchName, Repository, Transaction};
 use super::super::named;
 use super::{CONTEXT_NAME, INTENT_NAME, MODE_NAME, SESSION};
 use crate::formats::gather::{FolderNote, StoredFile};
+use crate::import::document_import::ValidatedDocument;
+use crate::import::finish::finish_import;
 use crate::import::source::sources_of;
-use crate::import::whole_document::Checked;
 use crate::model::format::ImportOptions;
 use crate::model::report::ImportReport;
 use crate::text::json::Text;
@@ -116,31 +117,13 @@ pub fn import_folder(
     for (branch, documents) in lines {
         report.branches.push(add(repo, &mut change, branch, documents, options)?);
     }
-    finish(repo, change, &mut report, options)?;
-    Ok(report)
-}
-
-fn finish(
-    repo: &Repository,
-    mut change: Transaction<'_>,
-    report: &mut OllmReport,
-    options: &ImportOptions,
-) -> Result<()> {
-    let Some(first) = report.branches.first() else { return Ok(()) };
-    let head = repo.head()?;
-    let switches = head.commit.is_none() || options.switch && head.branch != first.branch;
-    if switches {
-        change.switch(&first.branch);
-    }
-    if !switches && report.branches.iter().all(|branch| branch.turns == 0) {
-        return Ok(());
-    }
-    let committed = change.finish(&options.stamp, "import")?;
+    let is_new = report.branches.iter().any(|branch| branch.turns > 0);
     if let Some(first) = report.branches.first_mut() {
-        // All is written at once: what it took is told with the first.
-        first.new_bytes = committed.written.stored_bytes;
+        // All is written at once: its size is told with the first branch.
+        let imported = finish_import(repo, change, options, "import", is_new, first.clone())?;
+        first.new_bytes = imported.new_bytes;
     }
-    Ok(())
+    Ok(report)
 }
 
 /// Puts the documents of one branch on it, oldest first.
@@ -152,7 +135,7 @@ fn add(
     options: &ImportOptions,
 ) -> Result<ImportReport> {
     // Documents of one moment stay in the order of their names.
-    documents.sort_by_key(|document| document.checked.told.time);
+    documents.sort_by_key(|document| document.checked.facts.time);
     let tip = change.tip(&branch);
     let mut known: HashSet<ObjectId> = match tip {
         Some(tip) => sources_of(repo, &tip)?,
@@ -163,25 +146,22 @@ fn add(
         if known.insert(checked.source) {
             head = Some(checked.add(change, &branch, &options.stamp)?);
             turns += 1;
-            messages += checked.told.messages;
+            messages += checked.facts.messages;
         }
     }
+    let head = head.ok_or_else(|| Error::not_found(format!("{branch} has no document")))?;
+    let format = documents.first().map_or(CONTEXT_NAME, |document| document.format);
     Ok(ImportReport {
-        head: head.ok_or_else(|| Error::not_found(format!("{branch} has no document")))?,
-        branch,
-        format: documents.first().map_or(CONTEXT_NAME, |document| document.format),
         turns,
         messages,
         input_bytes: documents.iter().map(|document| document.bytes).sum(),
-        new_bytes: 0,
-        notes: Vec::new(),
-        others: Vec::new(),
+        ..ImportReport::unchanged(branch, head, format)
     })
 }
 
 /// A document of the folder.
 struct Document {
-    checked: Checked,
+    checked: ValidatedDocument,
     format: &'static str,
     session: String,
     bytes: u64,
@@ -249,7 +229,8 @@ impl Found {
         name: &str,
         file: &StoredFile,
     ) {
-        let checked = named(kind).and_then(|format| Checked::new(format, file.bytes.clone()));
+        let checked =
+            named(kind).and_then(|format| ValidatedDocument::new(format, file.bytes.clone()));
         let checked = match checked {
             Ok(checked) => checked,
             Err(error) => return self.odd(&file.path, format!("left out: {error}")),
@@ -266,7 +247,7 @@ impl Found {
         if let Err(error) = checked.branch(&session) {
             return self.odd(&file.path, format!("left out: {error}"));
         }
-        for note in &checked.told.notes {
+        for note in &checked.facts.notes {
             let what = format!("line {}: {}", note.line, note.what);
             self.odd.push(FolderNote { path: file.path.clone(), what });
         }
@@ -329,8 +310,8 @@ impl Found {
 }
 
 /// The session that a snapshot says it is of.
-fn session_of(checked: &Checked) -> String {
-    let told = checked.told.metadata.get(SESSION).map(String::as_bytes).unwrap_or_default();
+fn session_of(checked: &ValidatedDocument) -> String {
+    let told = checked.facts.metadata.get(SESSION).map(String::as_bytes).unwrap_or_default();
     Text::new(told).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 

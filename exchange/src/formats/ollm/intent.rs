@@ -18,7 +18,7 @@ use super::sections::Sections;
 use super::stored::Stored;
 use super::{ID, INTENTS};
 use crate::formats::write::Formatted;
-use crate::model::format::WholeDocument;
+use crate::model::format::DocumentFacts;
 use crate::text::json::{self, Text};
 
 /// Reads `bytes` and adds the intent to the section.
@@ -29,7 +29,7 @@ pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     bytes: &Bytes,
-) -> Result<WholeDocument> {
+) -> Result<DocumentFacts> {
     let text = text_of(bytes)?;
     let mut checker = Checker::new(&text, bytes);
     let whole = checker.whole("an intent of OLLM CLI")?;
@@ -47,12 +47,12 @@ pub(super) fn apply_document(
     let title = check(&mut checker, &mut fields)?;
     let mut sections = Sections { sink, builder, bytes };
     sections.entry(INTENTS, &id, bytes.slice(whole.range.clone()))?;
-    Ok(WholeDocument {
+    Ok(DocumentFacts {
         time,
         title: if title.is_empty() { "intent".to_owned() } else { title },
         metadata: sections.facts(&[(ID, Some(&id_part))]),
         notes: import_notes(&checker.into_notes(), bytes),
-        ..WholeDocument::default()
+        ..DocumentFacts::default()
     })
 }
 

@@ -24,15 +24,11 @@ mod sections;
 mod state_xml;
 mod stored;
 
-use std::io::BufRead;
-
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, Silent};
+use crate::model::format::{Format, Reader};
 use crate::model::view::MessageView;
-use crate::text::document::{Document, Rules};
-use crate::text::piece::Pieces;
 use crate::text::shape::Shape;
 
 pub use export::{Compat, SnapshotFacts, export_context};
@@ -73,15 +69,8 @@ pub(super) const CONTEXT: Format = Format {
     name: CONTEXT_NAME,
     title: "OLLM CLI context snapshot",
     recognise: is_context,
-    cut: cut_whole,
-    parser: || Box::new(Silent),
     view: view_message,
-    asides: &[],
-    whole: Some(context::apply_document),
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Document(context::apply_document),
 };
 
 /// How to read a mode transition.
@@ -89,8 +78,7 @@ pub(super) const MODE: Format = Format {
     name: MODE_NAME,
     title: "OLLM CLI mode transition",
     recognise: is_transition,
-    whole: Some(mode::apply_document),
-    archive: None,
+    reader: Reader::Document(mode::apply_document),
     ..CONTEXT
 };
 
@@ -99,12 +87,9 @@ pub(super) const INTENT: Format = Format {
     name: INTENT_NAME,
     title: "OLLM CLI intent",
     recognise: is_intent,
-    whole: Some(intent::apply_document),
-    archive: None,
+    reader: Reader::Document(intent::apply_document),
     ..CONTEXT
 };
-
-static WHOLE: Rules = Rules { cuts: &[], fields: &[] };
 
 fn is_context(shape: &Shape<'_>) -> bool {
     // A long conversation hides what follows it.
@@ -121,11 +106,6 @@ fn is_transition(shape: &Shape<'_>) -> bool {
 
 fn is_intent(shape: &Shape<'_>) -> bool {
     !shape.is_array && shape.has("original") && shape.has("extracted")
-}
-
-/// A document as it stands: it is understood whole, not piece by piece.
-fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &WHOLE))
 }
 
 /// The view of a message. Tool calls and the call that a result is of stand in the message of a running

@@ -28,7 +28,7 @@ use super::stored::Stored;
 use super::{FINDINGS, ID, META, META_OTHER, MODE_NAME, REASONING, TIMESTAMP};
 use crate::formats::state::apply_state;
 use crate::formats::view;
-use crate::model::format::WholeDocument;
+use crate::model::format::DocumentFacts;
 use crate::text::json as texts;
 
 /// What the session of transitions is called behind the name of the one they are of.
@@ -65,7 +65,7 @@ pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     bytes: &Bytes,
-) -> Result<WholeDocument> {
+) -> Result<DocumentFacts> {
     let text = text_of(bytes)?;
     let mut checker = Checker::new(&text, bytes);
     let whole = checker.whole("a mode transition of OLLM CLI")?;
@@ -82,7 +82,7 @@ pub(super) fn apply_document(
     sections.value(&checker, REASONING, read.traces.as_ref())?;
     sections.other(&read.other)?;
     let facts = [(ID, Some(&read.id)), (TIMESTAMP, read.timestamp.as_ref())];
-    Ok(WholeDocument {
+    Ok(DocumentFacts {
         messages: messages.len() as u64,
         time,
         trigger: Some(Trigger::ModeChange),
@@ -91,7 +91,7 @@ pub(super) fn apply_document(
         metadata: sections.facts(&facts),
         records: messages.iter().map(|message| message.part.range.clone()).collect(),
         notes: import_notes(&checker.into_notes(), bytes),
-        ..WholeDocument::default()
+        ..DocumentFacts::default()
     })
 }
 

@@ -27,7 +27,7 @@ use std::io::BufRead;
 use serde_json::Value;
 use turntree::context::Role;
 
-use crate::model::format::{Format, Silent};
+use crate::model::format::{Format, Reader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::lines;
@@ -72,15 +72,8 @@ pub(super) const SNAPSHOT: Format = Format {
     name: "swarm-snapshot",
     title: "SwarmSDK snapshot",
     recognise: is_snapshot,
-    cut: cut_whole,
-    parser: || Box::new(Silent),
     view: view_message,
-    asides: &[],
-    whole: Some(sections::apply_document),
-    archive: None,
-    continues: None,
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Document(sections::apply_document),
 };
 
 /// How to read a log.
@@ -88,18 +81,13 @@ pub(super) const EVENTS: Format = Format {
     name: "swarm-events",
     title: "SwarmSDK event log",
     recognise: is_log,
-    cut: cut_log,
-    parser: || Box::new(follow::Follower::default()),
     view: log::view,
-    asides: &[],
-    whole: None,
-    archive: None,
-    continues: Some("swarm-snapshot"),
-    lineage: None,
-    is_rewritten: false,
+    reader: Reader::Records(Records {
+        continues: Some("swarm-snapshot"),
+        ..Records::new(split_log, || Box::new(follow::Follower::default()))
+    }),
 };
 
-static WHOLE: Rules = Rules { cuts: &[], fields: &[] };
 static ELEMENTS: Rules = Rules { cuts: &["[*]"], fields: &[] };
 
 /// Types of events that no other format has.
@@ -126,17 +114,12 @@ fn is_log(shape: &Shape<'_>) -> bool {
     has_type && is_swarm || is_prompt
 }
 
-/// A document as it stands: it is understood whole, not piece by piece.
-fn cut_whole<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Document::new(input, &WHOLE))
-}
-
 /// A log is an array of events, or has one on each line.
-fn cut_log<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
+fn split_log<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     if begins_array(&mut input) {
         return Box::new(Document::new(input, &ELEMENTS));
     }
-    lines::cut(input)
+    lines::split(input)
 }
 
 /// Whether what can be seen begins with a bracket. What cannot be read is for the cutter to report.

@@ -19,7 +19,7 @@ use super::compat::Compat;
 use super::document::{Pad, Snapshot, Version};
 use super::log::{Effect, LogEvent};
 use super::sections::{root_of, text_in};
-use super::{SDK_VERSION, begins_array, cut_log};
+use super::{SDK_VERSION, begins_array, split_log};
 use crate::model::report::ImportNote;
 use crate::text::json::{MAX_DEPTH, Text, is_too_deep};
 use crate::text::lines::{Lines, MAX_LINE_BYTES};
@@ -113,14 +113,14 @@ pub fn reconstruct(
     let until = options.until.map_or(i64::MAX, |time| time.micros);
     if begins_array(&mut input) {
         state.has_breaks = true;
-        for piece in cut_log(Box::new(input)) {
+        for piece in split_log(Box::new(input)) {
             let piece = piece?;
             match &piece.kind {
                 PieceKind::Record { .. } => {
                     state.line(&piece.bytes, until, piece.line, piece.offset)?;
                 }
                 PieceKind::Damaged { reason } => state.note(piece.line, piece.offset, reason),
-                PieceKind::Glue { .. } => {}
+                PieceKind::Trivia { .. } => {}
             }
         }
     } else {
@@ -168,7 +168,7 @@ impl Reconstruction {
                 PieceKind::Damaged { .. } => {
                     self.note(number, offset, "no JSON object: expected an event");
                 }
-                PieceKind::Glue { .. } => {}
+                PieceKind::Trivia { .. } => {}
             }
         }
         Ok(())

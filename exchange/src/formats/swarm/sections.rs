@@ -13,7 +13,7 @@ use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK,
     META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, STATE, coded, stored_name,
 };
-use crate::model::format::WholeDocument;
+use crate::model::format::DocumentFacts;
 use crate::model::report::ImportNote;
 use crate::text::json::{self, Text, first_line, iso_time};
 
@@ -28,11 +28,11 @@ pub(super) fn apply_document(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,
     document: &Bytes,
-) -> Result<WholeDocument> {
+) -> Result<DocumentFacts> {
     let text = text_in(document)?;
     let root = root_of(&text)?;
     let snapshot = Snapshot::of(root)?;
-    let mut apply = Apply { sink, builder, document, text: &text, read: WholeDocument::default() };
+    let mut apply = Apply { sink, builder, document, text: &text, read: DocumentFacts::default() };
     apply.snapshot(&snapshot)?;
     let mut read = apply.read;
     read.records.sort_by_key(|range| range.start);
@@ -90,7 +90,7 @@ struct Apply<'a, 's> {
     builder: &'a mut Builder,
     document: &'a Bytes,
     text: &'a Text<'s>,
-    read: WholeDocument,
+    read: DocumentFacts,
 }
 
 impl Apply<'_, '_> {

@@ -43,7 +43,7 @@ impl TurnWriter<'_> {
 
     /// Keeps a piece that is a copy of what another session has: only facts are taken from it.
     pub(crate) fn copy(&mut self, piece: &Piece, events: Vec<Event>) -> Result<()> {
-        let entry = write_piece(&mut self.transaction, self.format, piece)?;
+        let entry = write_piece(&mut self.transaction, self.format.side_paths, piece)?;
         self.builder.push(&mut self.transaction, SOURCE, entry.to_item()?)?;
         self.note_facts(piece, events)
     }

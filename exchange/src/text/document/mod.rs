@@ -3,7 +3,7 @@
 //! A transcript in one JSON document may be of any size, so it is never read whole. [`Document`]
 //! scans it byte by byte and cuts where the format's [`Rules`] say: each cut value is a
 //! [`PieceKind::Record`] of exactly its bytes, so that equal messages of two files are equal blobs,
-//! however the documents around them differ. What stands between is [`PieceKind::Glue`]. The bytes
+//! however the documents around them differ. What stands between is [`PieceKind::Trivia`]. The bytes
 //! and suffixes of all pieces, one after the other, are the file. Memory holds one piece and one
 //! read, so the largest cut value bounds it, not the file.
 //!
@@ -26,7 +26,7 @@
 //! static RULES: Rules = Rules { cuts: &["messages[*]"], fields: &["id"] };
 //! let file = br#"{"id": "s1", "messages": [{"n": 1}, {"n": 2}]}"#;
 //! let pieces: Vec<_> = Document::new(file.as_slice(), &RULES).collect::<Result<_, _>>()?;
-//! assert_eq!(pieces[0].kind, PieceKind::Glue { fields: vec![("id", 7..11)] });
+//! assert_eq!(pieces[0].kind, PieceKind::Trivia { fields: vec![("id", 7..11)] });
 //! assert_eq!((&*pieces[1].bytes, &*pieces[1].suffix), (&br#"{"n": 1}"#[..], &b", "[..]));
 //! assert_eq!(pieces[3].bytes, "]}");
 //! # Ok::<(), turntree::Error>(())
@@ -324,7 +324,7 @@ impl<R: Read> Document<R> {
         if let Some(field) = &mut self.open_field {
             field.start -= end;
         }
-        Some(self.piece(PieceKind::Glue { fields }, end, 0))
+        Some(self.piece(PieceKind::Trivia { fields }, end, 0))
     }
 
     /// The document breaks at the scan position: `found` stands there, or the file ends.

@@ -54,7 +54,7 @@ fn assert_whole(file: &[u8], pieces: &[Piece]) {
             PieceKind::Record { .. } => {
                 serde_json::from_slice::<IgnoredAny>(&piece.bytes).unwrap();
             }
-            PieceKind::Glue { fields } => {
+            PieceKind::Trivia { fields } => {
                 assert!(!piece.bytes.is_empty() && piece.bytes.len() <= MAX_GLUE_BYTES);
                 for (_, range) in fields.iter().filter(|(_, range)| !range.is_empty()) {
                     serde_json::from_slice::<IgnoredAny>(&piece.bytes[range.clone()]).unwrap();
@@ -260,7 +260,7 @@ fn fields_and_beginnings_are_reported_where_they_stand() {
     let found: Vec<_> = pieces(file.as_slice())
         .into_iter()
         .flat_map(|piece| match piece.kind {
-            PieceKind::Glue { fields } => fields
+            PieceKind::Trivia { fields } => fields
                 .into_iter()
                 .map(|(path, range)| {
                     format!("{path}={}", String::from_utf8_lossy(&piece.bytes[range]))
@@ -292,7 +292,7 @@ fn long_glue_long_fields_and_long_separators_are_split() {
     assert_whole(file.as_bytes(), &pieces);
     let shapes: Vec<_> = pieces.iter().map(|p| (p.bytes.len(), p.suffix.len())).collect();
     let fields = |index: usize| match &pieces[index].kind {
-        PieceKind::Glue { fields } => fields.clone(),
+        PieceKind::Trivia { fields } => fields.clone(),
         _ => Vec::new(),
     };
     assert_eq!(fields(0), []);

@@ -13,9 +13,10 @@ use turntree::object::{Author, Memory, ObjectId, Trigger};
 use turntree::repo::vfs::take_over;
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
 
+use super::finish::finish_import;
 use super::redacted::redacted_document;
 use super::source::{pieces, sources_of, write_source};
-use crate::model::format::{Format, ImportOptions, Whole, WholeDocument};
+use crate::model::format::{DocumentFacts, DocumentReader, Format, ImportOptions, Reader};
 use crate::model::report::{BASE, ImportReport};
 use crate::text::document::MAX_RECORD_BYTES;
 use crate::text::unpack::read_error;
@@ -32,65 +33,61 @@ pub(crate) fn import_document(
     input: impl BufRead,
     options: &ImportOptions,
 ) -> Result<ImportReport> {
-    let document = Checked::new(format, read_all(input)?)?.redacted(repo)?;
+    let document = ValidatedDocument::new(format, read_all(input)?)?.redacted(repo)?;
     let branch = document.branch(&options.session)?;
     let mut change = repo.begin();
-    let tip = change.tip(&branch);
-    let known = document.find(repo, tip)?;
-    let mut reason = format!("import {}", options.session);
+    let known = document.find(repo, change.tip(&branch))?;
     let (head, turns, messages) = match known {
-        Some(tip) if !options.switch || repo.head()?.branch == branch => {
-            return Ok(document.into_report(branch, tip, (0, 0), 0));
-        }
-        Some(tip) => {
-            reason = format!("switch {branch}");
-            (tip, 0, 0)
-        }
-        None => (document.add(&mut change, &branch, &options.stamp)?, 1, document.told.messages),
+        Some(tip) => (tip, 0, 0),
+        None => (document.add(&mut change, &branch, &options.stamp)?, 1, document.facts.messages),
     };
-    if options.switch || repo.head()?.commit.is_none() {
-        change.switch(&branch);
-    }
-    let new_bytes = change.finish(&options.stamp, &reason)?.written.stored_bytes;
-    Ok(document.into_report(branch, head, (turns, messages), new_bytes))
+    let report = ImportReport {
+        turns,
+        messages,
+        input_bytes: document.bytes.len() as u64,
+        notes: document.facts.notes,
+        ..ImportReport::unchanged(branch, head, format.name)
+    };
+    let reason = format!("import {}", options.session);
+    finish_import(repo, change, options, &reason, known.is_none(), report)
 }
 
 /// A document that was read and found good, and is on no branch yet.
-pub(crate) struct Checked {
+pub(crate) struct ValidatedDocument {
     format: &'static Format,
-    read: Whole,
+    read: DocumentReader,
     bytes: Bytes,
     /// What it is, beside its sections.
-    pub(crate) told: WholeDocument,
+    pub(crate) facts: DocumentFacts,
     /// The root of the section that holds its bytes.
     pub(crate) source: ObjectId,
 }
 
-impl Checked {
+impl ValidatedDocument {
     /// Reads a document without a store.
     ///
     /// # Errors
     /// `InvalidInput`, naming the place of what is wrong.
     pub(crate) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
-        let Some(read) = format.whole else {
-            let message = format!("{} is read piece by piece", format.name);
+        let Reader::Document(read) = format.reader else {
+            let message = format!("{} is no format of documents", format.name);
             return Err(Error::invalid(message));
         };
         let (mut sink, mut builder) = (Memory::new(), Builder::new());
-        let told = read(&mut sink, &mut builder, &bytes)?;
-        write_source(&mut sink, &mut builder, &bytes, &told.records)?;
+        let facts = read(&mut sink, &mut builder, &bytes)?;
+        write_source(&mut sink, &mut builder, &bytes, &facts.records)?;
         let tree = builder.write(&mut sink)?;
         let source = Context::open(&sink, &tree)?.section(&sink, SOURCE)?;
         let source = source.ok_or_else(|| Error::invalid("the document is empty"))?.id;
-        Ok(Self { format, read, bytes, told, source })
+        Ok(Self { format, read, bytes, facts, source })
     }
 
     /// The same without what was redacted from the store, where it has that.
     ///
     /// # Errors
-    /// As for [`Checked::new`], and when what stands for something cannot be read.
+    /// As for [`ValidatedDocument::new`], and when what stands for something cannot be read.
     fn redacted(self, repo: &Repository) -> Result<Self> {
-        let pieces = pieces(self.bytes.len(), &self.told.records).into_iter();
+        let pieces = pieces(self.bytes.len(), &self.facts.records).into_iter();
         let redacted = redacted_document(repo, &self.bytes, pieces.map(|(_, range)| range))?;
         match redacted {
             Some(bytes) => Self::new(self.format, bytes),
@@ -103,7 +100,7 @@ impl Checked {
     /// # Errors
     /// `InvalidInput` for a name that no session can have.
     pub(crate) fn branch(&self, session: &str) -> Result<BranchName> {
-        BranchName::main(&format!("{session}{}", self.told.beside))
+        BranchName::main(&format!("{session}{}", self.facts.beside))
     }
 
     /// Puts it on top of `branch` as one commit.
@@ -122,19 +119,19 @@ impl Checked {
         };
         let mut builder = Builder::from(parent);
         (self.read)(change, &mut builder, &self.bytes)?;
-        write_source(change, &mut builder, &self.bytes, &self.told.records)?;
+        write_source(change, &mut builder, &self.bytes, &self.facts.records)?;
         let name = Bytes::from_static(self.format.name.as_bytes());
         builder.set_entry(change, "meta", "format", Some(name))?;
         builder.set_entry(change, "meta", BASE, None)?;
         take_over(change, &mut builder)?;
-        let told = &self.told;
+        let facts = &self.facts;
         let snapshot = Snapshot {
             tree: builder.write(change)?,
-            author: Author { agent: self.format.name.to_owned(), model: told.model.clone() },
-            time: told.time.unwrap_or(stamp.time),
-            trigger: told.trigger.unwrap_or(Trigger::Turn),
-            message: told.title.clone(),
-            metadata: told.metadata.clone(),
+            author: Author { agent: self.format.name.to_owned(), model: facts.model.clone() },
+            time: facts.time.unwrap_or(stamp.time),
+            trigger: facts.trigger.unwrap_or(Trigger::Turn),
+            message: facts.title.clone(),
+            metadata: facts.metadata.clone(),
         };
         change.snapshot(branch, snapshot)
     }
@@ -143,28 +140,6 @@ impl Checked {
     fn find(&self, repo: &Repository, tip: Option<ObjectId>) -> Result<Option<ObjectId>> {
         let known = tip.map(|tip| sources_of(repo, &tip)).transpose()?.unwrap_or_default();
         Ok(tip.filter(|_| known.contains(&self.source)))
-    }
-
-    fn into_report(
-        self,
-        branch: BranchName,
-        head: ObjectId,
-        (turns, messages): (u64, u64),
-        new_bytes: u64,
-    ) -> ImportReport {
-        let (format, input_bytes) = (self.format.name, self.bytes.len() as u64);
-        let notes = self.told.notes;
-        ImportReport {
-            branch,
-            format,
-            turns,
-            messages,
-            head,
-            input_bytes,
-            new_bytes,
-            notes,
-            others: Vec::new(),
-        }
     }
 }
 

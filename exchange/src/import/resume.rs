@@ -15,7 +15,7 @@ use super::rewind::{begins, free_name};
 use super::source::entries;
 use super::taken_back::{client_branch, taken_back};
 use crate::import::source::source_kind;
-use crate::model::format::Format;
+use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
 
 /// How a file relates to a session.
@@ -23,11 +23,11 @@ pub(crate) enum Relation {
     /// Every record is known: the branch has it, and nothing is to be done.
     Known(BranchName, ObjectId),
     /// Something follows that the branch does not have.
-    Joined(Box<Joint>),
+    Resumed(Box<ResumePoint>),
 }
 
 /// Where a file goes on, and what of it was read to find out.
-pub(crate) struct Joint {
+pub(crate) struct ResumePoint {
     /// The branch that will have it.
     pub(crate) branch: BranchName,
     /// The branch that this one was taken back of, when the client goes on with what a rollback took.
@@ -43,11 +43,11 @@ pub(crate) struct Joint {
     /// Pieces of it that the file has exactly so.
     pub(crate) keep: u64,
     /// The file's pieces from there to the last common record, where they differ from the stored ones.
-    pub(crate) instead: Vec<SourceEntry>,
+    pub(crate) replacement: Vec<SourceEntry>,
     /// Pieces read beyond the last common record.
-    pub(crate) ahead: Vec<Piece>,
+    pub(crate) lookahead: Vec<Piece>,
     /// The base came from a document of another format: its source makes room for this one.
-    pub(crate) anew: bool,
+    pub(crate) restart: bool,
     /// The source of the base is another one than the first pieces of `stored`.
     pub(crate) apart: bool,
     /// What the branch was until now, and the name that it goes on under.
@@ -55,41 +55,42 @@ pub(crate) struct Joint {
 }
 
 /// Reads `pieces` as far as the session knows them. `write` stores a piece and describes it.
-pub(crate) fn rejoin(
+pub(crate) fn find_resume_point(
     repo: &Repository,
     session: &str,
-    format: &Format,
+    format: RecordFormat,
     pieces: &mut dyn Iterator<Item = Result<Piece>>,
     mut write: impl FnMut(&Piece) -> Result<SourceEntry>,
 ) -> Result<Relation> {
     let mut alive = candidates(repo, session, format)?;
     if alive.is_empty() {
-        return fresh(repo, session, format).map(|joint| Relation::Joined(Box::new(joint)));
+        return fresh(repo, session, format).map(|point| Relation::Resumed(Box::new(point)));
     }
     let mut differing = Differing::default();
     let mut group: Vec<Piece> = Vec::new();
     while let Some(piece) = pieces.next().transpose()? {
-        let is_record = source_kind(format, &piece) == SourceKind::Record;
+        let is_record = source_kind(format.side_paths, &piece) == SourceKind::Record;
         group.push(piece);
         if !is_record {
             continue;
         }
         let described: Vec<SourceEntry> =
-            group.iter().map(|piece| describe(format, piece)).collect();
+            group.iter().map(|piece| describe(format.side_paths, piece)).collect();
         let accepted = alive
             .iter_mut()
             .map(|candidate| candidate.advance(&described))
             .collect::<Result<Vec<bool>>>()?;
         if !accepted.contains(&true) {
-            let joint = join(repo, format, alive, differing, group)?;
-            return Ok(Relation::Joined(Box::new(joint)));
+            let point = join(repo, format, alive, differing, group)?;
+            return Ok(Relation::Resumed(Box::new(point)));
         }
         let mut accepted = accepted.into_iter();
         alive.retain(|_| accepted.next().unwrap_or(false));
         differing.note(&alive, &group, &mut write)?;
         group.clear();
     }
-    let tail: Vec<SourceEntry> = group.iter().map(|piece| describe(format, piece)).collect();
+    let tail: Vec<SourceEntry> =
+        group.iter().map(|piece| describe(format.side_paths, piece)).collect();
     at_end(repo, alive, differing, group, &tail)
 }
 
@@ -193,14 +194,14 @@ impl Differing {
 /// The file has a record that no branch has at this place.
 fn join(
     repo: &Repository,
-    format: &Format,
+    format: RecordFormat,
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
-    ahead: Vec<Piece>,
-) -> Result<Joint> {
+    lookahead: Vec<Piece>,
+) -> Result<ResumePoint> {
     let grown = longest_exhausted(&mut alive)?;
     let candidate = alive.swap_remove(grown.unwrap_or(0));
-    let (mut anew, mut apart, mut left) = (false, false, None);
+    let (mut restart, mut apart, mut left) = (false, false, None);
     let (branch, base, base_pieces) = match grown {
         Some(_) => (candidate.branch, Some(candidate.tip), candidate.list.len()),
         None => {
@@ -208,7 +209,7 @@ fn join(
             let (commit, pieces) = base.map_or((None, 0), |(id, pieces, _)| (Some(id), pieces));
             apart = base.is_some_and(|(_, _, apart)| apart);
             if let Some(id) = commit {
-                anew = pieces == 0 && is_document_below(repo, format, &id)?;
+                restart = pieces == 0 && is_document_below(repo, format, &id)?;
             }
             let stem = candidate.beside.as_ref().unwrap_or(&candidate.branch);
             let name = free_name(stem, |name| repo.tip(name).is_none())?;
@@ -220,7 +221,7 @@ fn join(
             }
         }
     };
-    Ok(Joint {
+    Ok(ResumePoint {
         branch,
         beside: candidate.beside.filter(|_| grown.is_some()),
         base,
@@ -228,9 +229,9 @@ fn join(
         stored: candidate.list,
         common: candidate.common,
         keep: candidate.keep,
-        instead: differing.since(candidate.keep),
-        ahead,
-        anew,
+        replacement: differing.since(candidate.keep),
+        lookahead,
+        restart,
         apart,
         left,
     })
@@ -241,7 +242,7 @@ fn at_end(
     repo: &Repository,
     mut alive: Vec<Candidate<'_>>,
     differing: Differing,
-    ahead: Vec<Piece>,
+    lookahead: Vec<Piece>,
     tail: &[SourceEntry],
 ) -> Result<Relation> {
     for candidate in &mut alive {
@@ -259,7 +260,7 @@ fn at_end(
     if grown.is_none() {
         return candidate.known(repo);
     }
-    Ok(Relation::Joined(Box::new(Joint {
+    Ok(Relation::Resumed(Box::new(ResumePoint {
         branch: candidate.branch,
         beside: candidate.beside,
         base: Some(candidate.tip),
@@ -267,9 +268,9 @@ fn at_end(
         stored: candidate.list,
         common: candidate.common,
         keep: candidate.keep,
-        instead: differing.since(candidate.keep),
-        ahead,
-        anew: false,
+        replacement: differing.since(candidate.keep),
+        lookahead,
+        restart: false,
         apart: false,
         left: None,
     })))
@@ -287,7 +288,7 @@ fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
 }
 
 /// Whether `commit` is what a transcript of `format` may go on from without having its records.
-fn is_document_below(repo: &Repository, format: &Format, commit: &ObjectId) -> Result<bool> {
+fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId) -> Result<bool> {
     let Some(below) = format.continues else { return Ok(false) };
     let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;
     let Some(item) = item else { return Ok(false) };
@@ -298,7 +299,7 @@ fn is_document_below(repo: &Repository, format: &Format, commit: &ObjectId) -> R
 fn candidates<'r>(
     repo: &'r Repository,
     session: &str,
-    format: &Format,
+    format: RecordFormat,
 ) -> Result<Vec<Candidate<'r>>> {
     let (mut candidates, mut taken) = (Vec::new(), Vec::new());
     for (branch, tip) in repo.branches() {
@@ -338,11 +339,11 @@ fn candidate(
 }
 
 /// A session without a source begins, or goes on from what somebody snapshotted by hand.
-fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
+fn fresh(repo: &Repository, session: &str, format: RecordFormat) -> Result<ResumePoint> {
     let branch = BranchName::main(session)?;
     let base = repo.tip(&branch);
-    let anew = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
-    Ok(Joint {
+    let restart = base.map(|base| is_document_below(repo, format, &base)).transpose()?;
+    Ok(ResumePoint {
         base,
         branch,
         beside: None,
@@ -350,9 +351,9 @@ fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
         stored: List::new(),
         common: 0,
         keep: 0,
-        instead: Vec::new(),
-        ahead: Vec::new(),
-        anew: anew.unwrap_or(false),
+        replacement: Vec::new(),
+        lookahead: Vec::new(),
+        restart: restart.unwrap_or(false),
         apart: false,
         left: None,
     })
@@ -363,7 +364,7 @@ fn fresh(repo: &Repository, session: &str, format: &Format) -> Result<Joint> {
 /// content retention has dropped is no place to go on from, as what it had cannot be read.
 fn last_common_turn(
     repo: &Repository,
-    format: &Format,
+    format: RecordFormat,
     tip: &ObjectId,
     common: u64,
 ) -> Result<Option<(ObjectId, u64, bool)>> {
@@ -393,7 +394,7 @@ fn last_common_turn(
     Ok(None)
 }
 
-fn describe(format: &Format, piece: &Piece) -> SourceEntry {
+fn describe(side_paths: &[&str], piece: &Piece) -> SourceEntry {
     let blob = ObjectId::of(Kind::Blob, &piece.bytes);
-    SourceEntry { blob, kind: source_kind(format, piece), suffix: piece.suffix.clone() }
+    SourceEntry { blob, kind: source_kind(side_paths, piece), suffix: piece.suffix.clone() }
 }

@@ -13,16 +13,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::sections::{CONTEXT, Sections};
+use super::walk::{ContextWalk, OpenNode, read_node, short};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
 use crate::store::{Holes, Inventory};
-use crate::tree::{Child, children};
+use crate::tree::Child;
 use bytes::Bytes;
-use rayon::prelude::*;
-
-/// Nodes that one thread takes at a time.
-const NODES_PER_TASK: usize = 16;
 
 /// An object that was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,15 +51,8 @@ pub(super) struct Marker<'a> {
     sections: Sections,
 }
 
-/// A node that was met and not looked into.
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    position: u32,
-    section: u32,
-}
-
-/// What a node refers to.
-struct Arrow {
+/// A child of a node that was not met before its level.
+pub(super) struct Arrow {
     position: u32,
     kind: Kind,
     group: u64,
@@ -139,7 +129,7 @@ impl<'a> Marker<'a> {
             let group = group_of("", None);
             let (kind, section, round) = (Kind::Node, CONTEXT, self.round());
             if self.add(Met { position, round, section, kind, group, versioned: true }) {
-                open.push(Open { position, section });
+                open.push(OpenNode { position, section });
             }
         }
         self.walk(open)
@@ -233,60 +223,6 @@ impl<'a> Marker<'a> {
         Ok(self.add(met).then_some((id, kind)))
     }
 
-    fn walk(&mut self, mut open: Vec<Open>) -> Result<()> {
-        while !open.is_empty() {
-            let arrows: Vec<Vec<Arrow>> = open
-                .par_iter()
-                .with_min_len(NODES_PER_TASK)
-                .map(|node| self.arrows(*node))
-                .collect::<Result<_>>()?;
-            let mut next = Vec::new();
-            for (node, arrows) in open.iter().zip(arrows) {
-                for arrow in arrows {
-                    self.follow(node.section, arrow, &mut next);
-                }
-            }
-            open = next;
-        }
-        Ok(())
-    }
-
-    fn follow(&mut self, section: u32, arrow: Arrow, next: &mut Vec<Open>) {
-        let Arrow { position, kind, group, versioned, begins } = arrow;
-        let section = begins.map_or(section, |name| self.sections.number(name));
-        let round = self.round();
-        let new = self.add(Met { position, round, section, kind, group, versioned });
-        if new && kind == Kind::Node {
-            next.push(Open { position, section });
-        }
-    }
-
-    /// What a node refers to and was not met before this level.
-    fn arrows(&self, node: Open) -> Result<Vec<Arrow>> {
-        let entry = self.inventory.entry(node.position as usize);
-        let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
-        let bytes = self.inventory.read_as(Kind::Node, &id)?;
-        let mut arrows = Vec::new();
-        for Child { key, link } in children(&bytes).map_err(|error| error.at(id))? {
-            let position = self.position(&link.id, || id.to_string())?;
-            let Some(position) = position.filter(|at| !self.is_met(*at as usize)) else {
-                continue;
-            };
-            let in_context = node.section == CONTEXT;
-            let name = match &key {
-                Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
-                _ => self.section(node.section).to_owned(),
-            };
-            let key_in_section = key.as_deref().filter(|_| !in_context);
-            let group = group_of(&name, key_in_section);
-            // A section that is one blob has versions too.
-            let versioned = link.kind == Kind::Node || key.is_some();
-            let begins = key.filter(|_| in_context);
-            arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
-        }
-        Ok(arrows)
-    }
-
     fn add(&mut self, met: Met) -> bool {
         let new = self.live.insert(met.position as usize);
         if new {
@@ -306,6 +242,52 @@ impl<'a> Marker<'a> {
             None if self.holes.is_lost(id) => Ok(None),
             None => Err(missing(id, &from())),
         }
+    }
+}
+
+impl ContextWalk for Marker<'_> {
+    type Node = OpenNode;
+    type Link = Arrow;
+
+    fn links(&self, node: OpenNode) -> Result<Vec<Arrow>> {
+        let (id, children) = read_node(self.inventory, node.position)?;
+        let mut arrows = Vec::new();
+        for Child { key, link } in children {
+            let position = self.position(&link.id, || id.to_string())?;
+            let Some(position) = position.filter(|at| !self.is_met(*at as usize)) else {
+                continue;
+            };
+            let in_context = node.section == CONTEXT;
+            let name = match &key {
+                Some(key) if in_context => String::from_utf8_lossy(key).into_owned(),
+                _ => self.section(node.section).to_owned(),
+            };
+            let key_in_section = key.as_deref().filter(|_| !in_context);
+            let group = group_of(&name, key_in_section);
+            // A section that is one blob has versions too.
+            let versioned = link.kind == Kind::Node || key.is_some();
+            let begins = key.filter(|_| in_context);
+            arrows.push(Arrow { position, kind: link.kind, group, versioned, begins });
+        }
+        Ok(arrows)
+    }
+
+    fn meet_links(
+        &mut self,
+        node: OpenNode,
+        links: Result<Vec<Arrow>>,
+        open: &mut Vec<OpenNode>,
+    ) -> Result<()> {
+        for Arrow { position, kind, group, versioned, begins } in links? {
+            let section = begins.map_or(node.section, |name| self.sections.number(name));
+            let round = self.round();
+            // Two nodes of a level may refer to the same one: the first that is met opens it.
+            let new = self.add(Met { position, round, section, kind, group, versioned });
+            if new && kind == Kind::Node {
+                open.push(OpenNode { position, section });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -330,11 +312,6 @@ fn group_of(section: &str, key: Option<&[u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (section, key).hash(&mut hasher);
     hasher.finish()
-}
-
-fn short(position: usize) -> Result<u32> {
-    u32::try_from(position)
-        .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))
 }
 
 fn missing(id: &ObjectId, from: &str) -> Error {

@@ -75,6 +75,7 @@ mod retention;
 mod roots;
 mod sections;
 mod stats;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod usage;

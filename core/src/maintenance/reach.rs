@@ -6,23 +6,16 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::finding::{FsckFinding, FsckKind};
 use super::mark::Bits;
 use super::roots::{Reason, Roots, is_kept_operation};
 use super::sections::{CONTEXT, Sections};
+use super::walk::ContextWalk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, pin_name};
 use crate::store::{Examination, Gone, Holes, Inventory};
 use crate::tree::{Child, Link, children};
-
-/// Nodes that are looked into at once: a bound for memory.
-const NODES_AT_ONCE: usize = 1 << 14;
-
-/// Nodes that one thread takes at a time.
-const NODES_PER_TASK: usize = 16;
 
 const ABSENT: &str = "it is in no file";
 const UNREADABLE: &str = "no copy of it verifies";
@@ -63,9 +56,9 @@ struct Tree {
     dropped: bool,
 }
 
-/// A node that was reached and not looked into.
+/// A node that was reached and not read.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+pub(super) struct ReachedNode {
     id: ObjectId,
     /// The number of its tree.
     tree: u32,
@@ -368,47 +361,11 @@ impl<'a> Reach<'a> {
             let number = u32::try_from(number).unwrap_or(u32::MAX);
             self.reach_link(link, number, CONTEXT, &mut open);
         }
-        while !open.is_empty() {
-            let mut next = Vec::new();
-            for nodes in open.chunks(NODES_AT_ONCE) {
-                let inner: Vec<Result<Vec<Child>>> = nodes
-                    .par_iter()
-                    .with_min_len(NODES_PER_TASK)
-                    .map(|node| self.children(&node.id))
-                    .collect();
-                for (node, inner) in nodes.iter().zip(inner) {
-                    self.enter(*node, inner, &mut next);
-                }
-            }
-            open = next;
-        }
+        // What is wrong with a node is a finding, so this walk never ends early.
+        let _ends = self.walk(open);
     }
 
-    /// Reaches what a node refers to.
-    fn enter(&mut self, node: Open, inner: Result<Vec<Child>>, next: &mut Vec<Open>) {
-        let inner = match inner {
-            Ok(inner) => inner,
-            Err(error) => {
-                let place = self.place(node.tree, node.section);
-                return match self.inventory.read_any(&node.id) {
-                    Ok(_) => {
-                        let message = error.to_string();
-                        self.add(FsckKind::Malformed, place, message, Some(node.id));
-                    }
-                    Err(_) => self.lose(&node.id, Kind::Node, place, UNREADABLE),
-                };
-            }
-        };
-        for Child { key, link } in inner {
-            let section = match key {
-                Some(key) if node.section == CONTEXT => self.sections.number(key),
-                _ => node.section,
-            };
-            self.reach_link(link, node.tree, section, next);
-        }
-    }
-
-    fn reach_link(&mut self, link: Link, tree: u32, section: u32, next: &mut Vec<Open>) {
+    fn reach_link(&mut self, link: Link, tree: u32, section: u32, next: &mut Vec<ReachedNode>) {
         let Link { kind, id } = link;
         let Some(position) = self.inventory.find(&id) else {
             // Retention drops contexts as a whole, so only what was redacted may miss in one.
@@ -427,18 +384,10 @@ impl<'a> Reach<'a> {
             return;
         }
         if kind == Kind::Node {
-            next.push(Open { id, tree, section });
+            next.push(ReachedNode { id, tree, section });
         } else if self.unreadable.contains(&id) {
             let place = self.place(tree, section);
             self.lose(&id, kind, place, UNREADABLE);
-        }
-    }
-
-    fn children(&self, id: &ObjectId) -> Result<Vec<Child>> {
-        match self.inventory.read_any(id)? {
-            Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
-            Some(Object { kind, .. }) => Err(Error::corrupt(id, Kind::Node, kind)),
-            None => Err(Error::not_found(format!("node {id} is not in the store"))),
         }
     }
 
@@ -484,6 +433,50 @@ impl<'a> Reach<'a> {
             Some(Tree { session, .. }) => format!("{session}, {section}"),
             None => section.to_owned(),
         }
+    }
+}
+
+impl ContextWalk for Reach<'_> {
+    type Node = ReachedNode;
+    type Link = Child;
+
+    fn links(&self, node: ReachedNode) -> Result<Vec<Child>> {
+        let id = &node.id;
+        match self.inventory.read_any(id)? {
+            Some(Object { kind: Kind::Node, bytes }) => children(&bytes),
+            Some(Object { kind, .. }) => Err(Error::corrupt(id, Kind::Node, kind)),
+            None => Err(Error::not_found(format!("node {id} is not in the store"))),
+        }
+    }
+
+    fn meet_links(
+        &mut self,
+        node: ReachedNode,
+        links: Result<Vec<Child>>,
+        open: &mut Vec<ReachedNode>,
+    ) -> Result<()> {
+        let links = match links {
+            Ok(links) => links,
+            Err(error) => {
+                let place = self.place(node.tree, node.section);
+                match self.inventory.read_any(&node.id) {
+                    Ok(_) => {
+                        let message = error.to_string();
+                        self.add(FsckKind::Malformed, place, message, Some(node.id));
+                    }
+                    Err(_) => self.lose(&node.id, Kind::Node, place, UNREADABLE),
+                }
+                return Ok(());
+            }
+        };
+        for Child { key, link } in links {
+            let section = match key {
+                Some(key) if node.section == CONTEXT => self.sections.number(key),
+                _ => node.section,
+            };
+            self.reach_link(link, node.tree, section, open);
+        }
+        Ok(())
     }
 }
 

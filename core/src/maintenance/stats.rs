@@ -12,8 +12,8 @@
 
 use super::collect::Survey;
 use super::collection_plan::Purpose;
+use super::tally::Tally;
 use super::usage::Stats;
-use super::walk::Walk;
 use crate::error::{Error, Result};
 use crate::object::Time;
 use crate::repo::Repository;
@@ -34,19 +34,19 @@ pub fn stats(repo: &Repository, session: Option<&str>, now: Time) -> Result<Stat
     if let Some(name) = session.filter(|name| !is_known(name)) {
         return Err(Error::not_found(format!("there is no session '{name}' with a snapshot")));
     }
-    let mut walk = Walk::new(&inventory, graph)?;
-    walk.sessions(session)?;
-    walk.count_copies();
+    let mut tally = Tally::new(&inventory, graph)?;
+    tally.sessions(session)?;
+    tally.count_copies();
     for turn in &plan.retention.elided {
-        walk.change(&turn.session, |tally| tally.expiring += 1);
+        tally.change(&turn.session, |stats| stats.expiring += 1);
     }
     for (branch, _) in repo.branches() {
-        walk.change(branch.session(), |tally| tally.branches += 1);
+        tally.change(branch.session(), |stats| stats.branches += 1);
     }
     for pin in repo.pins()?.iter().filter(|pin| !pin.has_expired(now.micros)) {
         let commit = graph.find(&pin.commit).and_then(|at| graph.commits().get(at));
         let named = commit.and_then(|commit| graph.sessions().get(commit.session));
-        walk.change(named.map_or("", String::as_str), |tally| tally.pins += 1);
+        tally.change(named.map_or("", String::as_str), |stats| stats.pins += 1);
     }
-    Ok(walk.finish(&marker, plan.files, session))
+    Ok(tally.finish(&marker, plan.files, session))
 }

@@ -1,455 +1,86 @@
-//! A walk through every context of every session: whose each object is, and what full copies take.
+//! One walk through contexts, which a collection, the statistics and `fsck` follow in their own way.
 //!
-//! Contexts are walked in rounds, newest first, and within a round level by level, as they are
-//! [marked](super::mark). A node that another session had first is walked once more, to count what
-//! is below it as shared. When all nodes of a round are known, what a full copy below each would take
-//! is summed up, children first; a node's sum is kept, so no context is summed up twice.
+//! ```text
+//!  open nodes of a level ──> read on all processors ──> met one by one, in order ──> next level
+//! ```
+//!
+//! Nodes are met in the order in which they were opened, however many processors read them: packs,
+//! numbers and findings come out the same each time.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, HashMap};
-
-use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::collection_plan::{Amount, PlannedFile};
-use super::graph::{CommitGraph, GraphCommit};
-use super::mark::{Bits, Marker};
-use super::sections::{CONTEXT, Sections};
-use super::usage::{LargeObject, SessionStats, Stats, Usage};
 use crate::error::{Error, Result};
-use crate::object::{Kind, ObjectSource};
+use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::Inventory;
 use crate::tree::{Child, children};
 
-/// Objects that are named as the largest ones.
-const LARGEST: usize = 10;
-
-/// Commits whose contexts are walked at once.
-const COMMITS_PER_ROUND: usize = 256;
+/// Nodes whose links are in memory at once: a context of a million entries does not bring all of them.
+const NODES_AT_ONCE: usize = 1 << 14;
 
 /// Nodes that one thread takes at a time.
 const NODES_PER_TASK: usize = 16;
 
-/// The section that holds again what conversations hold.
-const SOURCE: &str = "source";
-
-/// The owner of what no session has.
-const NOBODY: u32 = u32::MAX;
-
-/// What is known of every object.
-pub(super) struct Walk<'a> {
-    inventory: &'a Inventory<'a>,
-    graph: &'a CommitGraph,
-    /// Own bytes by position, and those on disk.
-    sizes: Vec<(u32, u32)>,
-    /// The session that an object is counted for, by position.
-    owners: Vec<u32>,
-    /// Objects that another session has as well.
-    shared: Bits,
-    sums: HashMap<u32, Sum>,
-    /// What the nodes of this round refer to, until they are summed up.
-    edges: HashMap<u32, Node>,
-    sections: Sections,
-    tallies: Vec<SessionStats>,
-    /// Of the session that is walked, by section.
-    usages: Vec<Usage>,
-    current: u32,
-    /// Whether its objects may be named as the largest ones.
-    names_large: bool,
-    /// The smallest of the largest first.
-    largest: BinaryHeap<Reverse<Large>>,
-}
-
-/// What a full copy of everything below a node would take.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    bytes: u64,
-    /// Items; of a context, its messages.
-    items: u64,
-}
-
-/// A node that is not summed up.
-#[derive(Debug)]
-struct Node {
-    in_context: bool,
-    edges: Vec<Edge>,
-}
-
+/// A node to read, by its position in the inventory.
 #[derive(Debug, Clone, Copy)]
-struct Edge {
-    position: u32,
-    section: u32,
-    is_node: bool,
+pub(super) struct OpenNode {
+    pub(super) position: u32,
+    /// The section it was first met in.
+    pub(super) section: u32,
 }
 
-/// A node to look into.
-#[derive(Debug, Clone, Copy)]
-struct Open {
-    position: u32,
-    section: u32,
-}
+/// A walk through contexts, level by level.
+pub(super) trait ContextWalk: Sync {
+    /// A node that was met and not read.
+    type Node: Copy + Send + Sync;
 
-/// What a node refers to.
-struct Arrow {
-    position: u32,
-    kind: Kind,
-    key: Option<Bytes>,
-}
+    /// A child of a node, as far as this walk needs it.
+    type Link: Send;
 
-/// A candidate for the largest objects, in order of size.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Large {
-    raw_bytes: u32,
-    position: Reverse<u32>,
-    section: u32,
-    owner: u32,
-    key: Option<Bytes>,
-}
+    /// Reads the links of a node. Runs on all processors.
+    fn links(&self, node: Self::Node) -> Result<Vec<Self::Link>>;
 
-impl<'a> Walk<'a> {
-    pub(super) fn new(inventory: &'a Inventory<'a>, graph: &'a CommitGraph) -> Result<Self> {
-        let positions = inventory.positions();
-        let sizes = (0..positions).map(|position| {
-            let (raw, stored) = inventory.sizes(position)?.unwrap_or_default();
-            Ok((raw, u32::try_from(stored).unwrap_or(u32::MAX)))
-        });
-        Ok(Self {
-            inventory,
-            graph,
-            sizes: sizes.collect::<Result<_>>()?,
-            owners: vec![NOBODY; positions],
-            shared: Bits::new(positions),
-            sums: HashMap::new(),
-            edges: HashMap::new(),
-            sections: Sections::new(""),
-            tallies: vec![SessionStats::default(); graph.sessions().len()],
-            usages: Vec::new(),
-            current: NOBODY,
-            names_large: true,
-            largest: BinaryHeap::new(),
-        })
-    }
+    /// Meets the links of a node, and opens the nodes among them that were not met before.
+    fn meet_links(
+        &mut self,
+        node: Self::Node,
+        links: Result<Vec<Self::Link>>,
+        open: &mut Vec<Self::Node>,
+    ) -> Result<()>;
 
-    /// Walks all sessions in order of names, `first` before the others: what it has is counted for
-    /// itself then, and the largest objects are its own.
-    pub(super) fn sessions(&mut self, first: Option<&str>) -> Result<()> {
-        let graph = self.graph;
-        let commits = commits_by_session(graph);
-        let named = (0..).zip(graph.sessions());
-        let mut order: Vec<(usize, &str)> = named.map(|(at, name)| (at, name.as_str())).collect();
-        order.sort_by_key(|(_, name)| (first.is_some_and(|first| first != *name), *name));
-        for (at, name) in order {
-            self.names_large = first.is_none_or(|first| first == name);
-            self.session(at, name, commits.get(&at).map_or(&[], |commits| &**commits))?;
-        }
-        Ok(())
-    }
-
-    /// Walks every context of a session.
-    fn session(&mut self, number: usize, name: &str, commits: &[&GraphCommit]) -> Result<()> {
-        self.current = short(number)?;
-        self.usages = vec![Usage::default()];
-        let mut tally = SessionStats { session: name.to_owned(), ..SessionStats::default() };
-        for commits in commits.chunks(COMMITS_PER_ROUND) {
-            let mut roots = Vec::new();
-            for commit in commits {
-                if let Some(position) = self.inventory.find(&commit.id) {
-                    tally.commits.add(self.usage(position));
-                    self.own(position);
-                }
-                let Some(position) = self.inventory.find(&commit.tree) else {
-                    tally.elided += 1;
-                    continue;
-                };
-                tally.turns += 1;
-                let oldest = tally.oldest_micros.get_or_insert(commit.time_micros);
-                *oldest = commit.time_micros.min(*oldest);
-                roots.push(short(position)?);
-            }
-            self.round(&roots)?;
-        }
-        for (number, usage) in (0..).zip(&self.usages).skip(1) {
-            if usage.objects > 0 {
-                tally.sections.insert(self.sections.name(number).to_owned(), *usage);
-            }
-        }
-        tally.contexts = self.usages.first().copied().unwrap_or_default();
-        if let Some(slot) = self.tallies.get_mut(number) {
-            *slot = tally;
-        }
-        Ok(())
-    }
-
-    /// Walks contexts level by level, the nodes of a level on all processors, and sums them up.
-    fn round(&mut self, roots: &[u32]) -> Result<()> {
-        let mut open = Vec::new();
-        for position in roots {
-            if self.meet(*position, CONTEXT, None) {
-                open.push(Open { position: *position, section: CONTEXT });
-            }
-        }
+    /// Walks from these nodes to everything below them.
+    fn walk(&mut self, mut open: Vec<Self::Node>) -> Result<()> {
         while !open.is_empty() {
-            let arrows: Vec<Vec<Arrow>> = open
-                .par_iter()
-                .with_min_len(NODES_PER_TASK)
-                .map(|node| self.arrows(node.position))
-                .collect::<Result<_>>()?;
             let mut next = Vec::new();
-            for (node, arrows) in open.iter().zip(arrows) {
-                self.follow(*node, arrows, &mut next);
+            for nodes in open.chunks(NODES_AT_ONCE) {
+                let links: Vec<Result<Vec<Self::Link>>> = nodes
+                    .par_iter()
+                    .with_min_len(NODES_PER_TASK)
+                    .map(|node| self.links(*node))
+                    .collect();
+                for (node, links) in nodes.iter().zip(links) {
+                    self.meet_links(*node, links, &mut next)?;
+                }
             }
             open = next;
         }
-        for root in roots {
-            self.sum_up(*root);
-        }
-        self.edges.clear();
         Ok(())
     }
-
-    fn follow(&mut self, node: Open, arrows: Vec<Arrow>, next: &mut Vec<Open>) {
-        let in_context = node.section == CONTEXT;
-        let mut edges = Vec::with_capacity(arrows.len());
-        for Arrow { position, kind, key } in arrows {
-            let (section, key) = match key {
-                Some(name) if in_context => (self.sections.number(name), None),
-                key => (node.section, key),
-            };
-            let is_node = kind == Kind::Node;
-            edges.push(Edge { position, section, is_node });
-            if self.meet(position, section, key) && is_node {
-                next.push(Open { position, section });
-            }
-        }
-        if !self.sums.contains_key(&node.position) {
-            self.edges.insert(node.position, Node { in_context, edges });
-        }
-    }
-
-    /// Counts an object, and says whether what is below it has to be counted too: when it is new,
-    /// and when it turns out to be shared.
-    fn meet(&mut self, position: u32, section: u32, key: Option<Bytes>) -> bool {
-        let at = position as usize;
-        let usage = self.usage(at);
-        match self.owners.get(at) {
-            Some(&NOBODY) => {
-                self.own(at);
-                let number = section as usize;
-                if self.usages.len() <= number {
-                    self.usages.resize(number + 1, Usage::default());
-                }
-                if let Some(slot) = self.usages.get_mut(number) {
-                    slot.add(usage);
-                }
-                self.note_large(position, section, key);
-                true
-            }
-            Some(owner) if *owner != self.current && self.shared.insert(at) => {
-                if let Some(tally) = self.tallies.get_mut(*owner as usize) {
-                    tally.shared.add(usage);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn own(&mut self, position: usize) {
-        if let Some(owner) = self.owners.get_mut(position) {
-            *owner = self.current;
-        }
-    }
-
-    fn usage(&self, position: usize) -> Usage {
-        let (raw, stored) = self.sizes.get(position).copied().unwrap_or_default();
-        Usage { objects: 1, raw_bytes: raw.into(), stored_bytes: stored.into() }
-    }
-
-    /// The bytes of an object.
-    fn raw_bytes(&self, position: u32) -> u32 {
-        self.sizes.get(position as usize).map_or(0, |(raw, _)| *raw)
-    }
-
-    fn note_large(&mut self, position: u32, section: u32, key: Option<Bytes>) {
-        let raw_bytes = self.raw_bytes(position);
-        let smallest = self.largest.peek().map(|Reverse(large)| large.raw_bytes.cmp(&raw_bytes));
-        let is_full = self.largest.len() == LARGEST && smallest != Some(Ordering::Less);
-        if is_full || !self.names_large {
-            return;
-        }
-        let (position, owner) = (Reverse(position), self.current);
-        self.largest.push(Reverse(Large { raw_bytes, position, section, owner, key }));
-        if self.largest.len() > LARGEST {
-            self.largest.pop();
-        }
-    }
-
-    /// Sums up everything below a node, children first.
-    fn sum_up(&mut self, root: u32) {
-        let mut waiting = vec![root];
-        while let Some(at) = waiting.last().copied() {
-            let node = self.edges.get(&at).filter(|_| !self.sums.contains_key(&at));
-            let Some(node) = node else {
-                waiting.pop();
-                continue;
-            };
-            let known = waiting.len();
-            let nodes = node.edges.iter().filter(|edge| edge.is_node).map(|edge| edge.position);
-            waiting.extend(nodes.filter(|node| !self.sums.contains_key(node)));
-            if waiting.len() == known {
-                let sum = self.sum_of(node);
-                self.sums.insert(at, sum);
-                waiting.pop();
-            }
-        }
-    }
-
-    /// The sum of a node whose children are summed up.
-    fn sum_of(&self, node: &Node) -> Sum {
-        let mut sum = Sum::default();
-        for edge in &node.edges {
-            let below = if edge.is_node {
-                self.sums.get(&edge.position).copied().unwrap_or_default()
-            } else {
-                Sum { bytes: self.raw_bytes(edge.position).into(), items: 1 }
-            };
-            let section = self.sections.name(edge.section);
-            let counts = !node.in_context || edge.section == CONTEXT;
-            if !node.in_context || section != SOURCE {
-                sum.bytes += below.bytes;
-            }
-            if counts || section.ends_with("/messages") {
-                sum.items += below.items;
-            }
-        }
-        sum
-    }
-
-    /// What full copies would take, now that every context is summed up.
-    pub(super) fn count_copies(&mut self) {
-        let graph = self.graph;
-        let sum = |commit: &GraphCommit| {
-            let position = u32::try_from(self.inventory.find(&commit.tree)?).ok()?;
-            self.sums.get(&position).copied()
-        };
-        for commit in graph.commits() {
-            let Some(now) = sum(commit) else { continue };
-            let parent = graph.parents(commit).first().and_then(|at| graph.commits().get(*at));
-            let before = parent.map_or(Some(Sum::default()), sum);
-            if let Some(tally) = self.tallies.get_mut(commit.session) {
-                tally.full_bytes += now.bytes;
-                // Of a turn whose parent has gone nobody knows what was new in it.
-                tally.per_message_bytes += before.map_or(now.bytes, |before| copies(before, now));
-            }
-        }
-    }
-
-    fn arrows(&self, position: u32) -> Result<Vec<Arrow>> {
-        let entry = self.inventory.entry(position as usize);
-        let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
-        let bytes = self.inventory.read_as(Kind::Node, &id)?;
-        let arrow = |Child { key, link }| {
-            let found = self.inventory.find(&link.id).ok_or_else(|| {
-                Error::corrupt(id, format_args!("the object {} it refers to", link.id), "nothing")
-            });
-            Ok(Arrow { position: short(found?)?, kind: link.kind, key })
-        };
-        let is_there = |child: &Child| {
-            !self.graph.is_lost(&child.link.id) || self.inventory.find(&child.link.id).is_some()
-        };
-        let children = children(&bytes).map_err(|error| error.at(id))?;
-        children.into_iter().filter(is_there).map(arrow).collect()
-    }
-
-    pub(super) fn change(&mut self, session: &str, change: impl FnOnce(&mut SessionStats)) {
-        if let Some(tally) = self.tallies.iter_mut().find(|tally| tally.session == session) {
-            change(tally);
-        }
-    }
-
-    pub(super) fn finish(
-        self,
-        marker: &Marker<'_>,
-        files: Vec<PlannedFile>,
-        session: Option<&str>,
-    ) -> Stats {
-        let mut stats = Stats {
-            sessions: Vec::new(),
-            operations: Usage::default(),
-            other: Usage::default(),
-            expiring: Amount::default(),
-            garbage: Amount::default(),
-            files,
-            largest: self.largest(),
-        };
-        for (position, owner) in self.owners.iter().enumerate() {
-            let Some(entry) = self.inventory.entry(position) else { continue };
-            let usage = self.usage(position);
-            match (*owner == NOBODY, marker.is_met(position)) {
-                (false, true) => {}
-                (false, false) => stats.expiring.add(usage.stored_bytes),
-                (true, false) => stats.garbage.add(usage.stored_bytes),
-                (true, true) if entry.kind == Kind::Operation => {
-                    stats.operations.add(usage);
-                }
-                (true, true) => stats.other.add(usage),
-            }
-        }
-        let chosen = |tally: &SessionStats| session.is_none_or(|name| name == tally.session);
-        stats.sessions = self.tallies.into_iter().filter(chosen).collect();
-        stats.sessions.sort_by(|a, b| a.session.cmp(&b.session));
-        stats
-    }
-
-    fn largest(&self) -> Vec<LargeObject> {
-        let mut largest: Vec<&Large> = self.largest.iter().map(|Reverse(large)| large).collect();
-        largest.sort_unstable_by(|a, b| b.cmp(a));
-        let named = largest.into_iter().filter_map(|large| {
-            let position = large.position.0 as usize;
-            let entry = self.inventory.entry(position)?;
-            let section = self.sections.name(large.section);
-            let path = match &large.key {
-                Some(key) => format!("{section}/{}", String::from_utf8_lossy(key)),
-                None => section.to_owned(),
-            };
-            let session = self.tallies.get(large.owner as usize)?.session.clone();
-            let Usage { raw_bytes, stored_bytes, .. } = self.usage(position);
-            Some(LargeObject { raw_bytes, stored_bytes, id: entry.id, session, path })
-        });
-        named.collect()
-    }
 }
 
-/// What a full copy after each new message would take, if the context grows evenly by them.
-fn copies(before: Sum, now: Sum) -> u64 {
-    let new = u128::from(now.items.saturating_sub(before.items));
-    if new == 0 {
-        return 0;
-    }
-    let twice = (new - 1) * u128::from(before.bytes) + (new + 1) * u128::from(now.bytes);
-    u64::try_from(twice / 2).unwrap_or(u64::MAX)
+/// Reads the node at a position of an inventory.
+pub(super) fn read_node(
+    inventory: &Inventory<'_>,
+    position: u32,
+) -> Result<(ObjectId, Vec<Child>)> {
+    let entry = inventory.entry(position as usize);
+    let id = entry.map(|entry| entry.id).ok_or_else(|| Error::not_found("a position"))?;
+    let bytes = inventory.read_as(Kind::Node, &id)?;
+    let children = children(&bytes).map_err(|error| error.at(id))?;
+    Ok((id, children))
 }
 
-fn short(position: usize) -> Result<u32> {
+/// Returns a position in the width that walks remember it in.
+pub(super) fn short(position: usize) -> Result<u32> {
     u32::try_from(position)
         .map_err(|_| Error::limit("objects in a store", u32::MAX.into(), position as u64))
-}
-
-/// Commits by the number of their session, newest first.
-fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<&GraphCommit>> {
-    let mut commits: HashMap<usize, Vec<&GraphCommit>> = HashMap::new();
-    for commit in graph.commits() {
-        commits.entry(commit.session).or_default().push(commit);
-    }
-    for commits in commits.values_mut() {
-        commits.sort_by_key(|commit| Reverse((commit.turn, commit.time_micros, commit.id)));
-    }
-    commits
-}
-
-impl Amount {
-    fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
 }

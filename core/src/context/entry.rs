@@ -15,10 +15,10 @@ use crate::tree::{Item, Link};
 pub const MAX_SUFFIX_BYTES: usize = 64;
 
 /// Most bytes of a media type.
-pub const MAX_MEDIA_BYTES: usize = 127;
+pub(super) const MAX_MEDIA_BYTES: usize = 127;
 
 /// Most bytes of the origin of a message: a session, a slash and a branch fit.
-pub const MAX_ORIGIN_BYTES: usize = 511;
+pub(super) const MAX_ORIGIN_BYTES: usize = 511;
 
 /// Ends the media type when an origin follows.
 const ORIGIN_MARK: u8 = 0;

@@ -52,15 +52,14 @@ use bytes::Bytes;
 pub use builder::Builder;
 pub use diff::{ContextDiff, SectionChange, SectionDiff, changed_sections, diff, diff_section};
 pub use entry::{
-    FileEntry, FileMode, MAX_MEDIA_BYTES, MAX_ORIGIN_BYTES, MAX_SUFFIX_BYTES, MessageEntry, Role,
-    SourceEntry, SourceKind,
+    FileEntry, FileMode, MAX_SUFFIX_BYTES, MessageEntry, Role, SourceEntry, SourceKind,
 };
 pub use export::{compact_json, export_messages, export_source};
 pub use merge::{
-    Added, CONFLICTS, Conflict, ConflictKind, ContextMerge, Labels, MergeOptions, MessagePolicy,
-    OpenConflict, ReadAdded, ReadToolUse, SectionMerge, Take, ToolUse, Version, merge,
-    open_conflicts, resolve, write as write_resolved,
+    Added, Conflict, ConflictKind, ContextMerge, MessagePolicy, OpenConflict, SectionMerge, Take,
+    ToolUse, Version, open_conflicts, resolve,
 };
+pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_resolved};
 pub use path::{MAX_PATH_BYTES, agent_section, split};
 pub use selection::Selection;
 

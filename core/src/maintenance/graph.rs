@@ -14,7 +14,7 @@ use crate::store::Holes;
 /// Costs one object read and some 150 bytes a commit. Numbers are in the order of reading and mean
 /// nothing outside.
 #[derive(Debug, Default)]
-pub struct CommitGraph {
+pub(crate) struct CommitGraph {
     commits: Vec<GraphCommit>,
     /// Numbers of the parents of all commits, back to back, each once for a commit.
     parents: Vec<usize>,
@@ -29,7 +29,7 @@ pub struct CommitGraph {
 
 /// What retention asks of a commit.
 #[derive(Debug, Clone)]
-pub struct GraphCommit {
+pub(crate) struct GraphCommit {
     /// Its id.
     pub id: ObjectId,
     /// The root of its context.
@@ -47,7 +47,7 @@ pub struct GraphCommit {
 impl CommitGraph {
     /// An empty graph of a store with these holes: history ends at a commit that is lost.
     #[must_use]
-    pub fn with_holes(holes: Arc<Holes>) -> Self {
+    pub(crate) fn with_holes(holes: Arc<Holes>) -> Self {
         Self { holes, ..Self::default() }
     }
 
@@ -55,7 +55,7 @@ impl CommitGraph {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the commit that cannot be read.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         source: &dyn ObjectSource,
         grafts: &Grafts,
@@ -91,43 +91,43 @@ impl CommitGraph {
 
     /// Whether the commit `id` is here.
     #[must_use]
-    pub fn contains(&self, id: &ObjectId) -> bool {
+    pub(crate) fn contains(&self, id: &ObjectId) -> bool {
         self.by_id.contains_key(id)
     }
 
     /// The number of the commit `id`.
     #[must_use]
-    pub fn find(&self, id: &ObjectId) -> Option<usize> {
+    pub(crate) fn find(&self, id: &ObjectId) -> Option<usize> {
         self.by_id.get(id).copied()
     }
 
     /// Every commit, by number.
     #[must_use]
-    pub fn commits(&self) -> &[GraphCommit] {
+    pub(crate) fn commits(&self) -> &[GraphCommit] {
         &self.commits
     }
 
     /// Every session, by number.
     #[must_use]
-    pub fn sessions(&self) -> &[String] {
+    pub(crate) fn sessions(&self) -> &[String] {
         &self.sessions
     }
 
     /// Numbers of the parents of a commit, the line it continues first.
     #[must_use]
-    pub fn parents(&self, commit: &GraphCommit) -> &[usize] {
+    pub(crate) fn parents(&self, commit: &GraphCommit) -> &[usize] {
         self.parents.get(commit.parents.clone()).unwrap_or_default()
     }
 
     /// Parents that are forgotten, with the number of the commit that names each.
     #[must_use]
-    pub fn grafted(&self) -> &[(usize, ObjectId)] {
+    pub(crate) fn grafted(&self) -> &[(usize, ObjectId)] {
         &self.grafted
     }
 
     /// How many commits continue each commit, by number.
     #[must_use]
-    pub fn child_counts(&self) -> Vec<usize> {
+    pub(crate) fn child_counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.commits.len()];
         for parent in &self.parents {
             if let Some(count) = counts.get_mut(*parent) {
@@ -139,7 +139,7 @@ impl CommitGraph {
 
     /// Every number, those of children before those of their parents. Does not trust turns.
     #[must_use]
-    pub fn children_first(&self) -> Vec<usize> {
+    pub(crate) fn children_first(&self) -> Vec<usize> {
         let mut waits_for = self.child_counts();
         let mut order: Vec<usize> =
             (0..).zip(&waits_for).filter(|(_, count)| **count == 0).map(|(at, _)| at).collect();

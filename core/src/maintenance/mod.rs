@@ -88,19 +88,14 @@ pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
 pub use finding::{FsckFinding, FsckKind};
 pub use forget::MAX_EXPIRED;
 pub use fsck::{FsckReport, fsck};
-pub use graph::{CommitGraph, GraphCommit};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
-pub use policy::{
-    DEFAULT_POLICY_REF, Policies, Policy, Scope, Thin, policy_of, remove_policy, set_policy,
-};
+pub use policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
 pub use redact::{
-    DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Part, Pattern, Redacted, RedactionPlace, RedactionPlan,
-    Rewritten, Spot, Whereabouts, plan_redaction, redact,
+    DEFAULT_REPLACEMENT, Part, Pattern, Redacted, RedactionPlace, RedactionPlan, Rewritten, Spot,
+    Whereabouts, plan_redaction, redact,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
-pub use roots::{
-    MAX_OPERATIONS, MIN_OPERATIONS, OPERATION_DAYS, PROTECTED_OPERATIONS, Reason, Roots,
-};
+pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
 pub use stats::stats;
 pub use usage::{LargeObject, SessionStats, Stats, Usage};

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use crate::repo::{BranchName, Repository, Transaction};
+use crate::repo::{BranchName, Transaction};
 use crate::store::{Expected, RefTable};
 
 /// The ref of the policy of every session without its own.
-pub const DEFAULT_POLICY_REF: &str = "refs/retention-default";
+pub(crate) const DEFAULT_POLICY_REF: &str = "refs/retention-default";
 
 const POLICIES: &str = "refs/retention/";
 const VERSION: u64 = 1;
@@ -265,21 +265,6 @@ impl Policies {
     pub fn of(&self, session: &str) -> Option<&Policy> {
         self.sessions.get(session).or(self.default.as_ref())
     }
-}
-
-/// The policy that holds for `session`: its own, or the one of all without their own.
-///
-/// # Errors
-/// `NotFound`, `Corrupt` or `Unsupported`, naming the ref.
-pub fn policy_of(repo: &Repository, session: &str) -> Result<Option<Policy>> {
-    let refs = repo.refs();
-    for scope in [Scope::Session(session), Scope::Default] {
-        let name = scope.ref_name()?;
-        if let Some(value) = refs.value(&name) {
-            return read(repo.store(), &name, value).map(Some);
-        }
-    }
-    Ok(None)
 }
 
 /// Sets the policy of a session, or of all without their own. It takes effect with the next

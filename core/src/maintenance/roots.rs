@@ -26,7 +26,7 @@ use crate::store::{Holes, RefTable};
 pub const MAX_OPERATIONS: usize = 1000;
 
 /// Days for which operations are kept.
-pub const OPERATION_DAYS: i64 = 30;
+pub(super) const OPERATION_DAYS: i64 = 30;
 
 /// The newest operations, which are kept however old they are.
 pub const MIN_OPERATIONS: usize = 100;
@@ -52,9 +52,9 @@ pub struct Roots {
     /// the log is whole or diverged stores were joined.
     pub floor: Vec<ObjectId>,
     /// Every commit behind the roots.
-    pub graph: CommitGraph,
+    pub(crate) graph: CommitGraph,
     /// What is lost and known to be.
-    pub holes: Arc<Holes>,
+    pub(crate) holes: Arc<Holes>,
 }
 
 /// Why something must stay.

@@ -20,7 +20,7 @@ pub const ID_BYTES: usize = 32;
 pub const ID_HEX_DIGITS: usize = 2 * ID_BYTES;
 
 /// Fewest hex digits that may abbreviate an id.
-pub const MIN_PREFIX_DIGITS: usize = 4;
+pub(crate) const MIN_PREFIX_DIGITS: usize = 4;
 
 /// The name of an object: a BLAKE3-256 digest of its kind and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +151,7 @@ impl FromStr for IdPrefix {
 
 /// Digest of a map key, from which tree boundaries are drawn. Plain BLAKE3 of the key.
 #[must_use]
-pub fn key_digest(key: &[u8]) -> [u8; ID_BYTES] {
+pub(crate) fn key_digest(key: &[u8]) -> [u8; ID_BYTES] {
     *blake3::hash(key).as_bytes()
 }
 

@@ -37,9 +37,8 @@ use bytes::Bytes;
 
 pub use codec::{Reader, Writer};
 pub use commit::{Author, Commit, Time, Trigger};
-pub use id::{
-    Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, MIN_PREFIX_DIGITS, ObjectId, key_digest, verify,
-};
+pub(crate) use id::key_digest;
+pub use id::{Checksum, ID_BYTES, ID_HEX_DIGITS, IdPrefix, ObjectId, verify};
 pub use memory::Memory;
 pub(crate) use operation::MAX_PARENTS;
 pub use operation::{Operation, RefChange, RefValue};

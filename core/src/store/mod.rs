@@ -59,6 +59,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod dir;
 mod format;
 mod io;
 mod pack;
@@ -68,7 +69,6 @@ mod replace;
 mod write;
 
 use std::fmt;
-use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -79,15 +79,15 @@ pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
 pub use pack::{BundleDraft, BundleFile, BundleWritten, Gone, Item as PackItem, Outside, Tier};
 pub use read::inventory::{Entry, Inventory, StoredFile};
-pub use read::lease::Lease;
-pub use read::refs::{
-    Expected, MAX_JOINED, MAX_REF_NAME_BYTES, MAX_REFS, OperationDraft, RefTable, RefUpdate,
-};
-pub use repair::examine::{Detached, Examination, Progress, Thoroughness};
-pub use repair::known_losses::{HOLES_REF, Holes};
-pub use repair::mend::{Mending, Salvage, SalvageFate, SalvagedFile};
-pub use replace::collect::{Arrived, Collection, Replaced, Replacement};
-pub use write::commit::{Check, MAX_COMMIT_BYTES};
+pub(crate) use read::lease::Lease;
+pub(crate) use read::refs::MAX_JOINED;
+pub use read::refs::{Expected, OperationDraft, RefTable, RefUpdate};
+pub(crate) use repair::examine::Detached;
+pub use repair::examine::{Examination, Progress, Thoroughness};
+pub use repair::known_losses::HOLES_REF;
+pub(crate) use repair::known_losses::Holes;
+pub use repair::mend::{SalvageFate, SalvagedFile};
+pub use replace::collect::{Collection, Replaced, Replacement};
 
 use self::format::id::StoreId;
 use self::format::segment::Location;
@@ -257,18 +257,13 @@ impl Store {
     pub fn create(io: &dyn Io, dir: &Path, new: &NewStore) -> Result<()> {
         remains::check_not_lost(io, dir)?;
         for dir in [dir, &dir.join(JOURNAL_DIR), &dir.join(PACKS_DIR)] {
-            match io.create_dir(dir) {
-                Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-                    return Err(Error::io(format!("create {}", dir.display()), source));
-                }
-                _ => {}
-            }
+            io.create_dir_if_missing(dir)?;
         }
         untracked::create(io, dir)?;
         // The names are durable before the superblock, which makes them a store.
         let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
         for dir in [parent.unwrap_or(Path::new(".")), dir] {
-            io.sync_dir(dir).map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+            io.sync_names(dir)?;
         }
         superblock::create(io, dir, StoreId(new.id))
     }

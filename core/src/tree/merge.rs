@@ -16,7 +16,7 @@ use crate::object::ObjectSource;
 
 /// What to do to `ours` so that it has what `theirs` changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MapMerge {
+pub(crate) struct MapMerge {
     /// Keys that only `theirs` changed, with their items there; for [`Map::apply`].
     pub edits: BTreeMap<Bytes, Option<Item>>,
     /// Keys that both changed, each to something else, in order.
@@ -25,7 +25,7 @@ pub struct MapMerge {
 
 /// A key that both sides changed, each to something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MapConflict {
+pub(crate) struct MapConflict {
     /// The key.
     pub key: Bytes,
     /// Its item in the base.
@@ -43,7 +43,7 @@ pub struct MapConflict {
 ///
 /// # Errors
 /// `NotFound` or `Corrupt` when a node is missing or damaged.
-pub fn merge_maps(
+pub(crate) fn merge_maps(
     base: &Map,
     ours: &Map,
     theirs: &Map,
@@ -74,7 +74,7 @@ pub fn merge_maps(
 
 /// A stretch of the base that a side changed, and what the stretch is in all three.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Region {
+pub(crate) struct Region {
     /// Positions in the base.
     pub base: Range<u64>,
     /// Positions in `ours`.
@@ -93,7 +93,7 @@ pub struct Region {
 /// The regions are sorted, and between any two of them lies something that all three have. Changes
 /// that overlap or touch are one region.
 #[must_use]
-pub fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region> {
+pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region> {
     let (mut ours, mut theirs) = (Side::new(ours), Side::new(theirs));
     let mut regions = Vec::new();
     loop {

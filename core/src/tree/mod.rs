@@ -79,15 +79,15 @@ pub(crate) use diff::longest_rise;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
-pub use merge::{MapConflict, MapMerge, Region, merge_maps, regions};
-pub use net::{NetChange, NetChanges, NetDiff};
+pub(crate) use merge::{MapConflict, Region, merge_maps, regions};
+pub(crate) use net::{NetChange, NetChanges, NetDiff};
 pub use node::{Child, children, items, links};
 
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 
 /// Most bytes of an item's meta.
-pub const MAX_META_BYTES: usize = 1024;
+pub(crate) const MAX_META_BYTES: usize = 1024;
 
 /// Most bytes of a map's key; a key has at least one.
 pub const MAX_KEY_BYTES: usize = 4096;
@@ -96,7 +96,7 @@ pub const MAX_KEY_BYTES: usize = 4096;
 pub const MAX_ITEMS: u64 = 1 << 48;
 
 /// Most levels of one tree. A node has two entries or more, and sixteen or eight in the mean.
-pub const MAX_LEVELS: usize = 16;
+pub(crate) const MAX_LEVELS: usize = 16;
 
 /// A reference to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -25,7 +25,7 @@ const MAX_ENTRIES: usize = 1 << 14;
 
 /// An item that one tree has more often than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NetChange {
+pub(crate) struct NetChange {
     /// Its key in a map; empty in a list.
     pub key: Bytes,
     /// Its position in its tree. Of equal items in a list it is one of the last.
@@ -36,7 +36,7 @@ pub struct NetChange {
 
 /// What two trees have more often than each other, each in its own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetChanges {
+pub(crate) struct NetChanges {
     /// What the old one has more often, as often.
     pub gone: Vec<NetChange>,
     /// What the new one has more often, as often.
@@ -44,8 +44,7 @@ pub struct NetChanges {
 }
 
 /// Compares trees, and remembers nodes that it has read last.
-#[expect(missing_debug_implementations, reason = "it holds the caller's source")]
-pub struct NetDiff<'s> {
+pub(crate) struct NetDiff<'s> {
     source: &'s dyn ObjectSource,
     roots: HashMap<ObjectId, Arc<Root>>,
     nodes: HashMap<ObjectId, Node>,
@@ -55,7 +54,7 @@ pub struct NetDiff<'s> {
 impl<'s> NetDiff<'s> {
     /// Nothing is read yet.
     #[must_use]
-    pub fn new(source: &'s dyn ObjectSource) -> Self {
+    pub(crate) fn new(source: &'s dyn ObjectSource) -> Self {
         Self { source, roots: HashMap::new(), nodes: HashMap::new(), entries: 0 }
     }
 
@@ -66,7 +65,11 @@ impl<'s> NetDiff<'s> {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when a node is missing or damaged.
-    pub fn lists(&mut self, old: Option<&ObjectId>, new: Option<&ObjectId>) -> Result<NetChanges> {
+    pub(crate) fn lists(
+        &mut self,
+        old: Option<&ObjectId>,
+        new: Option<&ObjectId>,
+    ) -> Result<NetChanges> {
         self.compare(Shape::List, old, new)
     }
 
@@ -74,7 +77,11 @@ impl<'s> NetDiff<'s> {
     ///
     /// # Errors
     /// Those of [`NetDiff::lists`].
-    pub fn maps(&mut self, old: Option<&ObjectId>, new: Option<&ObjectId>) -> Result<NetChanges> {
+    pub(crate) fn maps(
+        &mut self,
+        old: Option<&ObjectId>,
+        new: Option<&ObjectId>,
+    ) -> Result<NetChanges> {
         self.compare(Shape::Map, old, new)
     }
 

@@ -22,7 +22,7 @@ use crate::object::{Kind, ObjectSink, ObjectSource};
 use crate::tree::{Item, List, Map, merge_maps};
 
 /// The section that holds the open conflicts.
-pub const CONFLICTS: &str = "conflicts";
+pub(crate) const CONFLICTS: &str = "conflicts";
 
 /// One of the three versions that meet in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -294,7 +294,10 @@ fn close(sink: &mut dyn ObjectSink, builder: &mut Builder, conflict: &OpenConfli
 ///
 /// # Errors
 /// What the sink reports.
-pub fn write(sink: &mut dyn ObjectSink, builder: &mut Builder) -> Result<crate::object::ObjectId> {
+pub(crate) fn write(
+    sink: &mut dyn ObjectSink,
+    builder: &mut Builder,
+) -> Result<crate::object::ObjectId> {
     let tree = builder.write(sink)?;
     let context = Context::open(sink, &tree)?;
     let section = context.section(sink, CONFLICTS)?;

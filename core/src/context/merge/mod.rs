@@ -39,10 +39,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use conflicts::{
-    CONFLICTS, ConflictKind, OpenConflict, Take, Version, open_conflicts, resolve, write,
-};
-pub use units::{ReadToolUse, ToolUse};
+pub(crate) use conflicts::{CONFLICTS, write};
+pub use conflicts::{ConflictKind, OpenConflict, Take, Version, open_conflicts, resolve};
+pub(crate) use units::ReadToolUse;
+pub use units::ToolUse;
 
 use self::section::SectionMerger;
 use super::{Builder, Context, Section, Selection, diff, section_of, text_key};
@@ -52,7 +52,7 @@ use crate::tree::{Item, merge_maps};
 
 /// What the two sides are called in markers, and theirs in the origin of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Labels<'a> {
+pub(crate) struct Labels<'a> {
     /// What is merged into: a branch.
     pub ours: &'a str,
     /// What is merged: a branch, or the beginning of a commit's id.
@@ -84,11 +84,11 @@ pub struct Added {
 
 /// Which commits the messages of a conversation came with, in the order of the list: of the section
 /// with this name in ours or theirs. What it leaves out counts as added by one commit at last.
-pub type ReadAdded<'a> = &'a dyn Fn(Version, &str) -> Result<Vec<Added>>;
+pub(crate) type ReadAdded<'a> = &'a dyn Fn(Version, &str) -> Result<Vec<Added>>;
 
 /// How contexts are merged.
 #[derive(Clone, Copy)]
-pub struct MergeOptions<'a> {
+pub(crate) struct MergeOptions<'a> {
     /// What the sides are called.
     pub labels: Labels<'a>,
     /// What becomes of conversations that both continued.
@@ -155,7 +155,7 @@ pub struct Conflict {
 /// # Errors
 /// `NotFound` when nothing of theirs is at a path of `only`; `InvalidInput` when the path of a
 /// conflict is too long for a key; what reading and writing reports. The contexts are as they were.
-pub fn merge(
+pub(crate) fn merge(
     sink: &mut dyn ObjectSink,
     base: &Context,
     ours: &Context,

@@ -19,7 +19,7 @@ pub struct ToolUse {
 }
 
 /// Reads what a message has to do with tools: its entry, and its record.
-pub type ReadToolUse<'a> = &'a dyn Fn(&MessageEntry, &[u8]) -> ToolUse;
+pub(crate) type ReadToolUse<'a> = &'a dyn Fn(&MessageEntry, &[u8]) -> ToolUse;
 
 /// A message of one side.
 #[derive(Debug, Clone)]

@@ -60,7 +60,7 @@ mod remove;
 mod rewrite;
 mod search;
 
-pub use pattern::{DEFAULT_REPLACEMENT, MAX_PATTERN_BYTES, Pattern, Spot};
+pub use pattern::{DEFAULT_REPLACEMENT, Pattern, Spot};
 pub use places::{RedactionPlace, Whereabouts};
 pub use search::Part;
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
 /// Longest string or expression that is searched for, in bytes.
-pub const MAX_PATTERN_BYTES: usize = 16 << 10;
+pub(crate) const MAX_PATTERN_BYTES: usize = 16 << 10;
 
 /// Times that JSON may stand inside JSON: the arguments of a tool are often JSON in a string of a
 /// record, and what they quote may be JSON again.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::pattern::{Pattern, Spot};
 use super::search::{Hit, Part, Search, hits_in_name, renamed, shown_key, text_of_meta};
 use crate::error::Result;
-use crate::maintenance::CommitGraph;
+use crate::maintenance::graph::CommitGraph;
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::store::Holes;
 use crate::tree::{Item, List, Map};

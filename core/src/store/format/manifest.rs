@@ -18,6 +18,7 @@ use super::id::{SegmentId, StoreId};
 use super::segment::{CHECKSUM_BYTES, Fields};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, ObjectId};
+use crate::store::dir::failed;
 use crate::store::io::{Access, Io};
 use crate::store::pack::PackId;
 use crate::store::read::refs::RefTable;
@@ -74,20 +75,16 @@ impl Manifest {
         store: StoreId,
     ) -> Result<Option<Prepared>> {
         let path = dir.join(file_name(self.generation));
-        let failed = |source| Error::io(format!("publish {}", path.display()), source);
-        let names = io.list(dir).map_err(failed)?;
+        let names = io.list_names(dir)?;
         // A name of its own for every attempt: what a killed process left is only removed below.
         let temporary = (0_u32..).map(|n| format!("{}.{n}.tmp", file_name(self.generation)));
         let temporary = temporary.take(MAX_ATTEMPTS).find(|name| !names.contains(name));
         let Some(temporary) = temporary.map(|name| dir.join(name)) else {
             return Ok(None);
         };
-        let file = match io.create(&temporary) {
-            Err(source) if source.kind() == IoErrorKind::AlreadyExists => return Ok(None),
-            created => created.map_err(failed)?,
-        };
-        file.write_at(&self.encode(store), 0).map_err(failed)?;
-        file.sync_data().map_err(failed)?;
+        let Some(file) = io.create_if_free(&temporary)? else { return Ok(None) };
+        file.write_at(&self.encode(store), 0).map_err(failed("write", &temporary))?;
+        file.sync_data().map_err(failed("sync", &temporary))?;
         Ok(Some(Prepared { temporary, path }))
     }
 
@@ -101,27 +98,25 @@ impl Manifest {
     /// Removes older generations, but for the one before: a reader that listed more lists again. Only
     /// when the name of this one is durable.
     pub(in crate::store) fn sweep(&self, io: &dyn Io, dir: &Path) -> Result<()> {
-        let failed = |source| Error::io(format!("list {}", dir.display()), source);
         let is_old = |name: &String| {
             let generation = name.get(..NAME_PREFIX.len() + GENERATION_DIGITS).and_then(generation);
             generation.is_some_and(|generation| generation + 1 < self.generation)
         };
-        let old = io.list(dir).map_err(failed)?.into_iter().filter(is_old);
+        let old = io.list_names(dir)?.into_iter().filter(is_old);
         let (names, temporary): (Vec<String>, Vec<String>) =
             old.partition(|name| generation(name).is_some());
         // First what would get a name, then the names: nobody takes one that is free again.
         for name in temporary.into_iter().chain(names) {
-            match io.remove(&dir.join(name)) {
-                Err(error) if error.kind() != IoErrorKind::NotFound => break,
-                // What cannot be removed now is removed next time.
-                _ => {}
+            // What cannot be removed now is removed next time.
+            if io.remove_if_exists(&dir.join(name)).is_err() {
+                break;
             }
         }
         Ok(())
     }
 
     fn try_load(io: &dyn Io, dir: &Path, store: StoreId) -> Result<Option<(Self, Vec<Finding>)>> {
-        let names = io.list(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+        let names = io.list_names(dir)?;
         let mut generations: Vec<u64> = names.iter().filter_map(|name| generation(name)).collect();
         generations.sort_unstable();
         let mut findings = Vec::new();
@@ -222,19 +217,15 @@ impl Prepared {
             Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
                 self.discard(io).map(|()| false)
             }
-            Err(source) => Err(Error::io(format!("publish {}", self.path.display()), source)),
+            Err(source) => Err(failed("publish", &self.path)(source)),
             Ok(()) => Ok(true),
         }
     }
 
     /// Throws it away.
     pub(in crate::store) fn discard(&self, io: &dyn Io) -> Result<()> {
-        match io.remove(&self.temporary) {
-            // Who came further has swept it away.
-            Err(error) if error.kind() == IoErrorKind::NotFound => Ok(()),
-            Err(error) => Err(Error::io(format!("remove {}", self.temporary.display()), error)),
-            Ok(()) => Ok(()),
-        }
+        // A writer that published a later generation may have swept it away.
+        io.remove_if_exists(&self.temporary)
     }
 }
 
@@ -251,20 +242,16 @@ pub(in crate::store) fn generation(name: &str) -> Option<u64> {
 
 /// The highest generation that has a name, valid or not; 0 when there is none.
 pub(in crate::store) fn newest_generation(io: &dyn Io, dir: &Path) -> Result<u64> {
-    let names = io.list(dir).map_err(|e| Error::io(format!("list {}", dir.display()), e))?;
+    let names = io.list_names(dir)?;
     Ok(names.iter().filter_map(|name| generation(name)).max().unwrap_or_default())
 }
 
 /// The bytes of a manifest, or `None` when it is gone.
 pub(in crate::store) fn read(io: &dyn Io, path: &Path) -> Result<Option<Vec<u8>>> {
-    let failed = |source| Error::io(format!("read {}", path.display()), source);
-    let file = match io.open(path, Access::Read) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
-    };
-    let size = file.size().map_err(failed)?.min(MAX_BYTES);
+    let Some(file) = io.open_if_exists(path, Access::Read)? else { return Ok(None) };
+    let size = file.size().map_err(failed("read", path))?.min(MAX_BYTES);
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-    let read = file.read_at(&mut bytes, 0).map_err(failed)?;
+    let read = file.read_at(&mut bytes, 0).map_err(failed("read", path))?;
     bytes.truncate(read);
     Ok(Some(bytes))
 }

@@ -19,6 +19,7 @@ use super::id::StoreId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::Checksum;
 use crate::store::SUPERBLOCK_FILE;
+use crate::store::dir::failed;
 use crate::store::io::{Access, Identity, Io, IoFile};
 use crate::store::repair::remains::check_not_lost;
 
@@ -63,17 +64,13 @@ impl Superblock {
     /// Reads the superblock in `dir`.
     pub(in crate::store) fn open(io: &dyn Io, dir: &Path) -> Result<Self> {
         let path = dir.join(SUPERBLOCK_FILE);
-        let file = match io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => {
-                check_not_lost(io, dir)?;
-                return Err(Error::not_found(format!("there is no store in {}", dir.display())));
-            }
-            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        let Some(file) = io.open_if_exists(&path, Access::Read)? else {
+            check_not_lost(io, dir)?;
+            return Err(Error::not_found(format!("there is no store in {}", dir.display())));
         };
-        let failed = |source| Error::io(format!("read {}", path.display()), source);
         let mut bytes = [0; BYTES];
-        let read = file.read_at(&mut bytes, 0).map_err(failed)?;
-        let identity = file.identity().map_err(failed)?;
+        let read = file.read_at(&mut bytes, 0).map_err(failed("read", &path))?;
+        let identity = file.identity().map_err(failed("read", &path))?;
         if read < BYTES {
             let found = format_args!("{read}");
             return Err(Error::corrupt(path.display(), format_args!("{BYTES} bytes"), found));
@@ -94,8 +91,7 @@ impl Superblock {
     /// when the files of a store were opened, it must still be when something is built on them.
     pub(in crate::store) fn epoch(&self) -> Result<u64> {
         let mut word = [0; 8];
-        let read = self.file.read_at(&mut word, AT_EPOCH);
-        let read = read.map_err(|e| Error::io(format!("read {}", self.path.display()), e))?;
+        let read = self.file.read_at(&mut word, AT_EPOCH).map_err(failed("read", &self.path))?;
         Ok(if read == word.len() { u64::from_le_bytes(word) } else { 0 })
     }
 
@@ -111,17 +107,15 @@ impl Superblock {
     }
 
     fn set_epoch(&self, io: &dyn Io, epoch: u64) -> Result<()> {
-        let failed = |source| Error::io(format!("write {}", self.path.display()), source);
-        let file = io.open(&self.path, Access::Write).map_err(failed)?;
-        file.write_at(&epoch.to_le_bytes(), AT_EPOCH).map_err(failed)
+        let file = io.open_named(&self.path, Access::Write)?;
+        file.write_at(&epoch.to_le_bytes(), AT_EPOCH).map_err(failed("write", &self.path))
     }
 
     /// Takes the lock that orders ref changes. Held for microseconds, never over an fsync.
     pub(in crate::store) fn lock(&self, io: &dyn Io, timeout: Duration) -> Result<RefLock<'_>> {
-        let failed = |source| Error::io(format!("lock {}", self.path.display()), source);
         // The lock of a file excludes other handles; this one excludes other threads.
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if !self.file.lock(timeout).map_err(failed)? {
+        if !self.file.lock(timeout).map_err(failed("lock", &self.path))? {
             let path = self.path.display();
             let message = format!("{path}: another process kept the lock for {timeout:?}");
             return Err(Error::new(ErrorKind::Locked, message));
@@ -129,14 +123,11 @@ impl Superblock {
         let lock = RefLock { file: &*self.file, _threads: threads };
         // Somebody may have deleted or replaced the file: then others lock another one, and this
         // lock excludes nobody.
-        match io.identity(&self.path) {
-            Ok(identity) if identity == self.identity => Ok(lock),
-            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
-            _ => Err(Error::not_found(format!(
-                "{} was removed or replaced since it was opened",
-                self.path.display()
-            ))),
+        if io.identity_if_exists(&self.path)? == Some(self.identity) {
+            return Ok(lock);
         }
+        let message = "was removed or replaced since it was opened";
+        Err(Error::not_found(format!("{} {message}", self.path.display())))
     }
 }
 
@@ -158,14 +149,11 @@ impl Drop for RefLock<'_> {
 pub(in crate::store) fn create(io: &dyn Io, dir: &Path, store: StoreId) -> Result<()> {
     let path = dir.join(SUPERBLOCK_FILE);
     let temporary = dir.join(format!("{SUPERBLOCK_FILE}-{store}.tmp"));
-    let failed = |source| Error::io(format!("create {}", path.display()), source);
-    match io.remove(&temporary) {
-        Err(source) if source.kind() != IoErrorKind::NotFound => return Err(failed(source)),
-        _ => {}
-    }
-    let file = io.create(&temporary).map_err(failed)?;
-    file.write_at(&encode(store), 0).map_err(failed)?;
-    file.sync_data().map_err(failed)?;
+    let failed = failed("create", &path);
+    io.remove_if_exists(&temporary)?;
+    let file = io.create(&temporary).map_err(&failed)?;
+    file.write_at(&encode(store), 0).map_err(&failed)?;
+    file.sync_data().map_err(&failed)?;
     if let Err(source) = io.publish(&temporary, &path) {
         // What is left would only puzzle people; the first error is the one to report.
         let _ = io.remove(&temporary);

@@ -15,6 +15,7 @@ use super::packer::Packer;
 use super::{BlockCache, Found, Pack, PackId};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, verify};
+use crate::store::dir::failed;
 use crate::store::format::id::hex;
 use crate::store::io::{Access, Io, IoFile};
 
@@ -31,11 +32,11 @@ impl PackDraft<'_> {
     pub(in crate::store) fn write(&self, io: &dyn Io, packs: &Path) -> Result<PackWritten> {
         let ids = self.ids()?;
         let temporary = packs.join(format!("{}.tmp", hex(&self.salt)));
-        let failed = |source| Error::io(format!("write {}", temporary.display()), source);
-        let file = io.create(&temporary).map_err(failed)?;
+        let failed = failed("write", &temporary);
+        let file = io.create(&temporary).map_err(&failed)?;
         let written = Packer::new(self, &ids, &*file).run().map_err(|e| e.at(temporary.display()));
         let written = written.and_then(|written| {
-            file.sync_data().map_err(failed)?;
+            file.sync_data().map_err(&failed)?;
             self.check(&file, written.id)?;
             self.publish(io, packs, &temporary, written.id)?;
             Ok(written)
@@ -91,15 +92,15 @@ impl PackDraft<'_> {
 
     fn publish(&self, io: &dyn Io, packs: &Path, temporary: &Path, id: PackId) -> Result<()> {
         let path = packs.join(id.file_name());
-        let failed = |source| Error::io(format!("publish {}", path.display()), source);
+        let failed = failed("publish", &path);
         match io.publish(temporary, &path) {
             Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
-                self.check(&io.open(&path, Access::Read).map_err(failed)?, id)?;
-                io.remove(temporary).map_err(failed)?;
+                self.check(&io.open_named(&path, Access::Read)?, id)?;
+                io.remove(temporary).map_err(&failed)?;
             }
-            published => published.map_err(failed)?,
+            published => published.map_err(&failed)?,
         }
-        io.sync_dir(packs).map_err(failed).inspect_err(|_| {
+        io.sync_dir(packs).map_err(&failed).inspect_err(|_| {
             let _ = io.remove(&path);
         })
     }

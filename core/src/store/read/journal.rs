@@ -4,13 +4,12 @@
 //! one is applied to the refs when its parent is the newest applied one, and waits until then.
 
 use std::collections::HashSet;
-use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
 use super::view::View;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::object::{ObjectId, Operation};
 use crate::store::format::id::SegmentId;
 use crate::store::format::segment::SegmentFile;
@@ -245,11 +244,7 @@ impl Journal {
 
     /// The segments that have a file.
     pub(in crate::store) fn present(&self, io: &dyn Io) -> Result<HashSet<SegmentId>> {
-        let names = match io.list(&self.dir) {
-            // A copy of a store that is packed may have lost the empty folder.
-            Err(source) if source.kind() == IoErrorKind::NotFound => Vec::new(),
-            listed => listed.map_err(|e| Error::io(format!("list {}", self.dir.display()), e))?,
-        };
+        let names = io.list_or_empty(&self.dir)?;
         Ok(names.iter().filter_map(|name| SegmentId::from_file_name(name)).collect())
     }
 
@@ -262,19 +257,16 @@ impl Journal {
                 continue;
             }
             let path = self.path(id);
-            match io.open(&path, Access::Read) {
-                Ok(file) => self.segments.push(Segment {
-                    file: Arc::new(SegmentFile { id, file }),
-                    tail: Tail::default(),
-                    synced: 0,
-                    owned: false,
-                    closed: false,
-                    failed: false,
-                }),
-                // Collected since the directory was read.
-                Err(source) if source.kind() == IoErrorKind::NotFound => {}
-                Err(source) => return Err(Error::io(format!("open {}", path.display()), source)),
-            }
+            // One that is missing was collected since the directory was read.
+            let Some(file) = io.open_if_exists(&path, Access::Read)? else { continue };
+            self.segments.push(Segment {
+                file: Arc::new(SegmentFile { id, file }),
+                tail: Tail::default(),
+                synced: 0,
+                owned: false,
+                closed: false,
+                failed: false,
+            });
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub struct Lease<'s> {
 impl Store {
     /// Begins to keep what is in the store now.
     #[must_use]
-    pub fn lease(&self) -> Lease<'_> {
+    pub(crate) fn lease(&self) -> Lease<'_> {
         lock(&self.leases).open += 1;
         Lease { store: self, files: Arc::clone(&read(&self.view).files) }
     }

@@ -6,7 +6,6 @@
 
 use std::collections::HashSet;
 use std::error::Error as _;
-use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 
@@ -228,11 +227,7 @@ pub(in crate::store) fn unlisted_packs(
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<PackId>> {
-    let packs = dir.join(PACKS_DIR);
-    let names = match io.list(&packs) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(Vec::new()),
-        listed => listed.map_err(|e| Error::io(format!("list {}", packs.display()), e))?,
-    };
+    let names = io.list_or_empty(&dir.join(PACKS_DIR))?;
     let there = names.iter().filter_map(|name| PackId::from_file_name(name));
     Ok(there.filter(|id| !manifest.packs.contains(id)).collect())
 }
@@ -318,10 +313,9 @@ impl Opening<'_> {
     }
 
     fn file(&self, path: &Path, settled: bool) -> Result<Option<Arc<dyn IoFile>>> {
-        match self.io.open(path, Access::Read) {
-            Ok(file) => Ok(Some(file)),
-            Err(source) if source.kind() == IoErrorKind::NotFound && !settled => Ok(None),
-            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
+        match settled {
+            true => self.io.open_named(path, Access::Read).map(Some),
+            false => self.io.open_if_exists(path, Access::Read),
         }
     }
 }

@@ -7,13 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{MAX_PARENTS, ObjectId, Operation, Reader, RefChange, RefValue, Writer};
 
 /// Most refs in a store, and most that one operation changes.
-pub const MAX_REFS: usize = 1 << 16;
+pub(crate) const MAX_REFS: usize = 1 << 16;
 
 /// Most operations that one joins; it has the newest one as a parent too.
-pub const MAX_JOINED: usize = MAX_PARENTS - 1;
+pub(crate) const MAX_JOINED: usize = MAX_PARENTS - 1;
 
 /// Most bytes in the name of a ref.
-pub const MAX_REF_NAME_BYTES: usize = 1024;
+pub(crate) const MAX_REF_NAME_BYTES: usize = 1024;
 
 /// Every ref, and the operation that made it so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

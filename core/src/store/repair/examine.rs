@@ -6,8 +6,6 @@
 //! lock and writes nothing; files that a collection takes away meanwhile stay readable.
 
 use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind as IoErrorKind;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use rayon::prelude::*;
@@ -67,7 +65,7 @@ pub struct Examination<'s> {
     /// Bytes of the files, leftovers aside.
     pub bytes: u64,
     /// Operations that were committed and that the newest one does not follow, oldest first.
-    pub detached: Vec<Detached>,
+    pub(crate) detached: Vec<Detached>,
     epoch: u64,
     pub(in crate::store) damaged: Damaged,
 }
@@ -413,8 +411,7 @@ impl Examiner<'_, '_> {
     fn unlisted_pack(&mut self, id: PackId) {
         let place = format!("{PACKS_DIR}/{}", id.file_name());
         let path = self.store.dir.join(&place);
-        let opened = self.store.io.open(&path, Access::Read);
-        let opened = opened.map_err(|e| Error::io(format!("open {}", path.display()), e));
+        let opened = self.store.io.open_named(&path, Access::Read);
         match opened.and_then(|file| Pack::open(&file, id, self.superblock.store)) {
             Ok(pack) if self.operations_of(&pack, &place) => self.damaged.stray_packs.push(id),
             Ok(_) => {
@@ -428,14 +425,9 @@ impl Examiner<'_, '_> {
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let dir =
             if folder.is_empty() { self.store.dir.clone() } else { self.store.dir.join(folder) };
-        match self.store.io.list(&dir) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
-            Err(source) => Err(list_error(&dir, source)),
-            Ok(mut names) => {
-                names.sort_unstable();
-                Ok(names)
-            }
-        }
+        let mut names = self.store.io.list_or_empty(&dir)?;
+        names.sort_unstable();
+        Ok(names)
     }
 
     fn damage(&mut self, place: String, message: impl Into<String>) {
@@ -492,8 +484,4 @@ fn detached(operations: &Operations, inventory: &Inventory<'_>) -> Vec<Detached>
     let heads: HashSet<ObjectId> = operations.heads(&ids).into_iter().collect();
     let found = ids.into_iter().filter_map(|id| Some((id, operations.get(&id)?.clone())));
     found.map(|(id, operation)| Detached { id, operation, is_head: heads.contains(&id) }).collect()
-}
-
-fn list_error(dir: &Path, source: std::io::Error) -> Error {
-    Error::io(format!("list {}", dir.display()), source)
 }

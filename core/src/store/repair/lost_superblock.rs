@@ -8,8 +8,9 @@
 use std::path::Path;
 
 use super::quarantine;
-use super::remains::{file_of_store, names};
+use super::remains::file_of_store;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::dir::failed;
 use crate::store::format::id::{SegmentId, StoreId};
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{SEGMENT_HEADER_BYTES, encode_segment_header};
@@ -65,7 +66,7 @@ impl Store {
 
 fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
     let mut ids = Vec::new();
-    for name in names(io, dir)? {
+    for name in io.list_or_empty(dir)? {
         let Some(generation) = manifest::generation(&name) else { continue };
         let Some(bytes) = manifest::read(io, &dir.join(name))? else { continue };
         let id = bytes.get(ID_IN_MANIFEST..).and_then(|rest| rest.first_chunk().copied());
@@ -78,13 +79,12 @@ fn stores_of_manifests(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
 fn stores_of_segments(io: &dyn Io, dir: &Path) -> Result<Vec<StoreId>> {
     let folder = dir.join(JOURNAL_DIR);
     let mut ids = Vec::new();
-    for name in names(io, &folder)? {
+    for name in io.list_or_empty(&folder)? {
         let Some(segment) = SegmentId::from_file_name(&name) else { continue };
         let path = folder.join(name);
-        let failed = |source| Error::io(format!("read {}", path.display()), source);
         let mut header = [0; SEGMENT_HEADER_BYTES];
-        let file = io.open(&path, Access::Read).map_err(failed)?;
-        file.read_at(&mut header, 0).map_err(failed)?;
+        let file = io.open_named(&path, Access::Read)?;
+        file.read_at(&mut header, 0).map_err(failed("read", &path))?;
         let id = header.get(ID_IN_SEGMENT..).and_then(|rest| rest.first_chunk().copied());
         let id = id.map(StoreId);
         ids.extend(id.filter(|id| encode_segment_header(segment, *id) == header));

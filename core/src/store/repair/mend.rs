@@ -9,7 +9,6 @@
 //! manifest lists beside the damaged file, or a manifest that lists a file that was moved.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind as IoErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -115,7 +114,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::examine`]; `Locked` while a collection goes on, `Unsupported` when this
     /// build may not write to the store.
-    pub fn mend(&self, progress: &mut Progress<'_>) -> Result<Mending<'_>> {
+    pub(crate) fn mend(&self, progress: &mut Progress<'_>) -> Result<Mending<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         // What a view of another epoch misses would be missing from the refs that are published.
@@ -232,11 +231,8 @@ impl Mending<'_> {
 
     fn open_segment(&self, id: SegmentId) -> Result<Option<Arc<SegmentFile>>> {
         let path = self.store.dir.join(JOURNAL_DIR).join(id.file_name());
-        match self.store.io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(None),
-            Err(source) => Err(Error::io(format!("open {}", path.display()), source)),
-            Ok(file) => Ok(Some(Arc::new(SegmentFile { id, file }))),
-        }
+        let file = self.store.io.open_if_exists(&path, Access::Read)?;
+        Ok(file.map(|file| Arc::new(SegmentFile { id, file })))
     }
 
     fn salvage_segment(
@@ -301,13 +297,10 @@ impl Mending<'_> {
         let path = self.store.dir.join(&name);
         let mut file = SalvagedFile::new(name);
         salvage.moved.packs.push(id);
-        let opened = match self.store.io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => {
-                file.fate = SalvageFate::Missing;
-                salvage.files.push(file);
-                return Ok(());
-            }
-            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
+        let Some(opened) = self.store.io.open_if_exists(&path, Access::Read)? else {
+            file.fate = SalvageFate::Missing;
+            salvage.files.push(file);
+            return Ok(());
         };
         let store = self.store.superblock.store;
         if let Ok(pack) = Pack::open(&opened, id, store) {
@@ -340,11 +333,8 @@ impl Mending<'_> {
 
     fn open_pack(&self, id: PackId) -> Result<Option<Pack>> {
         let path = self.store.dir.join(PACKS_DIR).join(id.file_name());
-        let file = match self.store.io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|e| Error::io(format!("open {}", path.display()), e))?,
-        };
-        Ok(Pack::open(&file, id, self.store.superblock.store).ok())
+        let file = self.store.io.open_if_exists(&path, Access::Read)?;
+        Ok(file.and_then(|file| Pack::open(&file, id, self.store.superblock.store).ok()))
     }
 
     /// The refs after every operation that is known, those that were found just now included: in

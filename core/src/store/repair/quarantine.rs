@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::QUARANTINE_DIR;
+use crate::store::dir::failed;
 use crate::store::io::Io;
 
 /// Numbers that a name in quarantine gets.
@@ -18,29 +19,17 @@ pub(in crate::store) fn move_files(io: &dyn Io, dir: &Path, files: &[PathBuf]) -
         return Ok(());
     }
     let quarantine = dir.join(QUARANTINE_DIR);
-    match io.create_dir(&quarantine) {
-        Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-            return Err(Error::io(format!("create {}", quarantine.display()), source));
-        }
-        _ => {}
-    }
+    io.create_dir_if_missing(&quarantine)?;
     for path in files {
         link_into(io, &quarantine, path)?;
     }
-    let sync =
-        |dir: &Path| io.sync_dir(dir).map_err(|e| Error::io(format!("sync {}", dir.display()), e));
-    sync(dir)?;
-    sync(&quarantine)?;
+    io.sync_names(dir)?;
+    io.sync_names(&quarantine)?;
     for path in files {
-        match io.remove(path) {
-            Err(source) if source.kind() != IoErrorKind::NotFound => {
-                return Err(Error::io(format!("remove {}", path.display()), source));
-            }
-            _ => {}
-        }
+        io.remove_if_exists(path)?;
     }
     let folders: BTreeSet<&Path> = files.iter().filter_map(|path| path.parent()).collect();
-    folders.into_iter().chain([dir]).try_for_each(sync)
+    folders.into_iter().chain([dir]).try_for_each(|folder| io.sync_names(folder))
 }
 
 /// Gives a file a name in quarantine: its own, and a number.
@@ -51,7 +40,7 @@ fn link_into(io: &dyn Io, quarantine: &Path, path: &Path) -> Result<()> {
             Err(source) if source.kind() == IoErrorKind::AlreadyExists => {}
             // An old manifest, which whoever published a new one has removed.
             Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(()),
-            linked => return linked.map_err(|e| Error::io(format!("move {}", path.display()), e)),
+            linked => return linked.map_err(failed("move", path)),
         }
     }
     let message = format!("{}: too many files of this name", quarantine.display());

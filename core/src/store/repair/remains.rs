@@ -1,6 +1,5 @@
 //! What is left of a store: its files, in a directory whose superblock is lost.
 
-use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -22,17 +21,14 @@ pub(in crate::store) fn check_not_lost(io: &dyn Io, dir: &Path) -> Result<()> {
 fn file_without_superblock(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
     let Some(file) = file_of_store(io, dir)? else { return Ok(None) };
     // Somebody may have made the store since it was not found, and have written to it already.
-    match io.identity(&dir.join(SUPERBLOCK_FILE)) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Some(file)),
-        Err(source) => Err(Error::io(format!("look at {}", dir.display()), source)),
-        Ok(_) => Ok(None),
-    }
+    let superblock = io.identity_if_exists(&dir.join(SUPERBLOCK_FILE))?;
+    Ok(superblock.is_none().then_some(file))
 }
 
 /// A file that only a store has.
 pub(in crate::store) fn file_of_store(io: &dyn Io, dir: &Path) -> Result<Option<String>> {
     let named = |folder: &str, is_own: &dyn Fn(&str) -> bool| {
-        let names = names(io, &dir.join(folder))?;
+        let names = io.list_or_empty(&dir.join(folder))?;
         Ok::<_, Error>(names.into_iter().find(|name| is_own(name)))
     };
     if let Some(name) = named("", &|name| manifest::generation(name).is_some())? {
@@ -43,12 +39,4 @@ pub(in crate::store) fn file_of_store(io: &dyn Io, dir: &Path) -> Result<Option<
     }
     let pack = named(PACKS_DIR, &|name| PackId::from_file_name(name).is_some())?;
     Ok(pack.map(|name| format!("{PACKS_DIR}/{name}")))
-}
-
-/// The names in a folder, which may be missing.
-pub(in crate::store) fn names(io: &dyn Io, folder: &Path) -> Result<Vec<String>> {
-    match io.list(folder) {
-        Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|e| Error::io(format!("list {}", folder.display()), e)),
-    }
 }

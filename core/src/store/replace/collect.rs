@@ -18,12 +18,12 @@
 //! manifest lists, which the next collection removes. Readers keep what they have opened.
 
 use std::collections::HashSet;
-use std::io::ErrorKind as IoErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
+use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::io::{Access, IoFile};
@@ -86,7 +86,7 @@ pub struct Replaced {
 
 /// Asked about objects that were committed since the inventory: which of what would be dropped do
 /// they need after all?
-pub type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<Item>> + 'a;
+pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<Item>> + 'a;
 
 impl Store {
     /// Begins a collection: at most one in a store at a time.
@@ -98,7 +98,7 @@ impl Store {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         self.refresh()?;
-        self.make_packs_dir()?;
+        self.io.create_dir_if_missing(&self.dir.join(PACKS_DIR))?;
         self.check_trusted()?;
         let idle = self.lock_idle_segments()?;
         if self.complete_refs()?.is_none() {
@@ -167,37 +167,21 @@ impl Store {
         Ok(self.lock_sealed(id)?.is_some())
     }
 
-    /// A copy of a store without packs may have lost the empty folder.
-    fn make_packs_dir(&self) -> Result<()> {
-        let packs = self.dir.join(PACKS_DIR);
-        match self.io.create_dir(&packs) {
-            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-                Err(Error::io(format!("create {}", packs.display()), source))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Takes the collector's lock; what was published under it before is durable then.
     pub(in crate::store) fn lock_collector(&self) -> Result<Arc<dyn IoFile>> {
         let path = self.dir.join(COLLECTOR_FILE);
-        let failed = |source| Error::io(format!("lock {}", path.display()), source);
-        let file = match self.io.open(&path, Access::Write) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => match self.io.create(&path) {
-                Err(source) if source.kind() == IoErrorKind::AlreadyExists => {
-                    self.io.open(&path, Access::Write)
-                }
-                created => created,
+        let file = match self.io.open_if_exists(&path, Access::Write)? {
+            Some(file) => file,
+            None => match self.io.create_if_free(&path)? {
+                Some(file) => file,
+                None => self.io.open_named(&path, Access::Write)?,
             },
-            opened => opened,
         };
-        let file = file.map_err(failed)?;
-        if file.lock(Duration::ZERO).map_err(failed)? {
+        if file.lock(Duration::ZERO).map_err(failed("lock", &path))? {
             self.check_collector(&*file)?;
             // Whoever had it before may have died just after a manifest got its name. What that one
             // replaced must not go before the name is durable.
-            let synced = self.io.sync_dir(&self.dir);
-            synced.map_err(|e| Error::io(format!("sync {}", self.dir.display()), e))?;
+            self.io.sync_names(&self.dir)?;
             return Ok(file);
         }
         let message = format!("{}: another collection or repack goes on", self.dir.display());
@@ -208,17 +192,12 @@ impl Store {
     /// them in, and to them its pack is a leftover.
     pub(in crate::store) fn check_collector(&self, file: &dyn IoFile) -> Result<()> {
         let path = self.dir.join(COLLECTOR_FILE);
-        let failed = |source| Error::io(format!("look at {}", path.display()), source);
-        let locked = file.identity().map_err(failed)?;
-        match self.io.identity(&path) {
-            Ok(identity) if identity == locked => Ok(()),
-            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
-            _ => {
-                let message =
-                    format!("{} was removed or replaced since it was locked", path.display());
-                Err(Error::new(ErrorKind::Locked, message))
-            }
+        let locked = file.identity().map_err(failed("look at", &path))?;
+        if self.io.identity_if_exists(&path)? == Some(locked) {
+            return Ok(());
         }
+        let message = format!("{} was removed or replaced since it was locked", path.display());
+        Err(Error::new(ErrorKind::Locked, message))
     }
 
     /// Refuses when what the store seems to hold may be less than what it does: whatever is not
@@ -243,15 +222,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    pub(in crate::store) fn remove(&self, path: &std::path::Path) -> Result<()> {
-        match self.io.remove(path) {
-            Err(source) if source.kind() != IoErrorKind::NotFound => {
-                Err(Error::io(format!("remove {}", path.display()), source))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Locks every segment that nobody writes to, this handle's own included unless a transaction
@@ -289,12 +259,8 @@ impl Store {
 
     pub(in crate::store) fn lock_sealed(&self, id: SegmentId) -> Result<Option<Arc<dyn IoFile>>> {
         let path = self.dir.join(JOURNAL_DIR).join(id.file_name());
-        let failed = |source| Error::io(format!("lock {}", path.display()), source);
-        let file = match self.io.open(&path, Access::Read) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
-        };
-        Ok(file.lock(Duration::ZERO).map_err(failed)?.then_some(file))
+        let Some(file) = self.io.open_if_exists(&path, Access::Read)? else { return Ok(None) };
+        Ok(file.lock(Duration::ZERO).map_err(failed("lock", &path))?.then_some(file))
     }
 }
 
@@ -371,8 +337,7 @@ impl<'s> Collection<'s> {
         let entry = |item: &Item| inventory.find(&item.id).and_then(|at| inventory.entry(at));
         let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
         let (need, dir) = (bytes.sum::<u64>() + SPARE_BYTES, &self.store.dir);
-        let free = self.store.io.free_bytes(dir);
-        let free = free.map_err(|e| Error::io(format!("look at {}", dir.display()), e))?;
+        let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
         if need <= free {
             return Ok(());
         }
@@ -419,9 +384,7 @@ impl<'s> Collection<'s> {
             .map(|f| &*f.name)
             .collect();
         let segment = |id: SegmentId| names.contains(&*format!("{JOURNAL_DIR}/{}", id.file_name()));
-        let journal = self.store.dir.join(JOURNAL_DIR);
-        let present = self.store.io.list(&journal);
-        let present = present.map_err(|e| Error::io(format!("list {}", journal.display()), e))?;
+        let present = self.store.io.list_names(&self.store.dir.join(JOURNAL_DIR))?;
         manifest.retired.retain(|id| present.contains(&id.file_name()));
         let replaced = present.iter().filter_map(|name| SegmentId::from_file_name(name));
         manifest.retired.extend(replaced.filter(|id| segment(*id)));
@@ -447,7 +410,7 @@ impl<'s> Collection<'s> {
             // A pack with the same content has the same name.
             let same = |id: PackId| file.name == format!("{PACKS_DIR}/{}", id.file_name());
             if !kept.packs.iter().any(|pack| same(pack.id())) {
-                store.remove(&store.dir.join(&file.name))?;
+                store.io.remove_if_exists(&store.dir.join(&file.name))?;
             }
         }
         Ok(())

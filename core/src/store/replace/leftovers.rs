@@ -6,10 +6,10 @@
 //! So may what captures of directories keep, which names files: without it the next one reads them.
 
 use std::collections::HashSet;
-use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
@@ -76,11 +76,11 @@ impl Collection<'_> {
         for name in packs.iter().filter(|name| !listed.contains(*name)) {
             let path = self.folder(PACKS_DIR).join(name);
             if name.ends_with(TEMPORARY) || self.is_own_pack(&path, name)? {
-                store.remove(&path)?;
+                store.io.remove_if_exists(&path)?;
             }
         }
         for segment in &newest.retired {
-            store.remove(&self.folder(JOURNAL_DIR).join(segment.file_name()))?;
+            store.io.remove_if_exists(&self.folder(JOURNAL_DIR).join(segment.file_name()))?;
         }
         for name in others {
             let Some(stem) = name.strip_suffix(TEMPORARY) else { continue };
@@ -88,7 +88,7 @@ impl Collection<'_> {
             // Others publish manifests too; one of a later generation may be about to get its name.
             let is_late = generation.is_some_and(|at| at <= newest.generation);
             if is_late || stem.starts_with(SUPERBLOCK_FILE) {
-                store.remove(&store.dir.join(&name))?;
+                store.io.remove_if_exists(&store.dir.join(&name))?;
             }
         }
         Ok(())
@@ -103,12 +103,10 @@ impl Collection<'_> {
         let leftovers = self.leftovers(&|_| true)?;
         store.check_collector(&*self.collector)?;
         for name in &leftovers {
-            store.remove(&store.dir.join(name))?;
+            store.io.remove_if_exists(&store.dir.join(name))?;
         }
         for folder in ["", PACKS_DIR, JOURNAL_DIR] {
-            let path = self.folder(folder);
-            let synced = store.io.sync_dir(&path);
-            synced.map_err(|e| Error::io(format!("sync {}", path.display()), e))?;
+            store.io.sync_names(&self.folder(folder))?;
         }
         Ok(leftovers.len())
     }
@@ -119,13 +117,12 @@ impl Collection<'_> {
     /// `Io` when it cannot be read.
     pub fn is_blank(&self, file: &StoredFile) -> Result<bool> {
         let path = self.store.dir.join(&file.name);
-        let failed = |source| Error::io(format!("read {}", path.display()), source);
         if file.tier.is_some() || file.objects > 0 || file.bytes > NEW_SEGMENT_BYTES as u64 {
             return Ok(false);
         }
         let mut bytes = vec![0; NEW_SEGMENT_BYTES];
-        let opened = self.store.io.open(&path, Access::Read).map_err(failed)?;
-        opened.read_at(&mut bytes, 0).map_err(failed)?;
+        let opened = self.store.io.open_named(&path, Access::Read)?;
+        opened.read_at(&mut bytes, 0).map_err(failed("read", &path))?;
         let behind_header = bytes.get(SEGMENT_HEADER_BYTES..).unwrap_or_default();
         Ok(behind_header.iter().all(|byte| *byte == 0))
     }
@@ -142,17 +139,12 @@ impl Collection<'_> {
     /// Whether a file is a whole pack of this store. What somebody else has put there is not.
     fn is_own_pack(&self, path: &Path, name: &str) -> Result<bool> {
         let Some(id) = PackId::from_file_name(name) else { return Ok(false) };
-        let file = self.store.io.open(path, Access::Read);
-        let file = file.map_err(|e| Error::io(format!("open {}", path.display()), e))?;
+        let file = self.store.io.open_named(path, Access::Read)?;
         Ok(Pack::open(&file, id, self.store.superblock.store).is_ok())
     }
 
     fn names(&self, folder: &str) -> Result<Vec<String>> {
-        let path = self.folder(folder);
-        match self.store.io.list(&path) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => Ok(Vec::new()),
-            listed => listed.map_err(|e| Error::io(format!("list {}", path.display()), e)),
-        }
+        self.store.io.list_or_empty(&self.folder(folder))
     }
 
     fn folder(&self, folder: &str) -> PathBuf {

@@ -27,12 +27,12 @@ use crate::store::read::scan::{Depth, End, Found, FoundOperation, Tail, read_bat
 use crate::store::{Committed, Store, Written, lock, read};
 
 /// Most bytes of objects in one commit or append; a larger import comes in pieces.
-pub const MAX_COMMIT_BYTES: u64 = 3 << 30;
+pub(crate) const MAX_COMMIT_BYTES: u64 = 3 << 30;
 
 /// Called before a commit compares its objects with the store, and again when a collection has taken
 /// files away since. It fails when something that is relied on is not there, or gives it back to be
 /// stored too.
-pub type Check<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
+pub(crate) type Check<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
 
 /// What was written, and the operation with its sequence.
 type Outcome = (Written, Option<(ObjectId, u64)>);

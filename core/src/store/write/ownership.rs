@@ -4,13 +4,13 @@
 //! Only a segment that ends cleanly is taken over: behind a torn batch nothing is ever written, so
 //! that a reader can tell a torn batch, which has nothing behind it, from damage.
 
-use std::io::ErrorKind as IoErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::object::Checksum;
+use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::segment::{
     NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, encode_segment_header,
@@ -171,26 +171,21 @@ impl Store {
     /// The segment, locked, unless somebody owns it or it is no longer in the journal.
     fn try_lock(&self, journal: &Journal, segment: &Arc<SegmentFile>) -> Result<Option<Owned>> {
         let path = journal.path(segment.id);
-        let failed = |source| Error::io(format!("take over {}", path.display()), source);
-        let file = match self.io.open(&path, Access::Write) {
-            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(failed)?,
-        };
-        if !file.lock(Duration::ZERO).map_err(failed)? {
+        let failed = failed("take over", &path);
+        let Some(file) = self.io.open_if_exists(&path, Access::Write)? else { return Ok(None) };
+        if !file.lock(Duration::ZERO).map_err(&failed)? {
             return Ok(None);
         }
         // It may have been collected between opening and locking.
-        match self.io.identity(&path) {
-            Ok(identity) if identity == file.identity().map_err(failed)? => {}
-            Ok(_) => return Ok(None),
-            Err(source) if source.kind() == IoErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(failed(source)),
+        match self.io.identity_if_exists(&path)? {
+            Some(identity) if identity == file.identity().map_err(&failed)? => {}
+            _ => return Ok(None),
         }
         // Without a whole header and all its zeros its creation was never completed, or it is damaged.
         let expected = encode_segment_header(segment.id, self.superblock.store);
         let mut header = [0; SEGMENT_HEADER_BYTES];
-        let read = file.read_at(&mut header, 0).map_err(failed)?;
-        let reserved = file.size().map_err(failed)?;
+        let read = file.read_at(&mut header, 0).map_err(&failed)?;
+        let reserved = file.size().map_err(&failed)?;
         if header.get(..read) != Some(&*expected) || reserved < NEW_SEGMENT_BYTES as u64 {
             return Ok(None);
         }
@@ -201,16 +196,12 @@ impl Store {
     /// would end with this process.
     pub(in crate::store) fn check_named(&self, journal: &Journal, owned: &Owned) -> Result<()> {
         let path = journal.path(owned.segment.id);
-        let failed = |source| Error::io(format!("look at {}", path.display()), source);
-        let identity = owned.file.identity().map_err(failed)?;
-        match self.io.identity(&path) {
-            Ok(named) if named == identity => Ok(()),
-            Err(source) if source.kind() != IoErrorKind::NotFound => Err(failed(source)),
-            _ => {
-                let message = "was removed or replaced since it was opened";
-                Err(Error::not_found(format!("{} {message}", path.display())))
-            }
+        let identity = owned.file.identity().map_err(failed("look at", &path))?;
+        if self.io.identity_if_exists(&path)? == Some(identity) {
+            return Ok(());
         }
+        let message = "was removed or replaced since it was opened";
+        Err(Error::not_found(format!("{} {message}", path.display())))
     }
 
     /// Makes what the last owner wrote durable before anything follows it: then a segment never
@@ -236,27 +227,18 @@ impl Store {
     /// Makes a new segment, durable with its name.
     fn create_segment(&self, ids: &mut SegmentIds) -> Result<Owned> {
         let dir = lock(&self.journal).dir().to_owned();
-        match self.io.create_dir(&dir) {
-            Err(source) if source.kind() != IoErrorKind::AlreadyExists => {
-                return Err(Error::io(format!("create {}", dir.display()), source));
-            }
-            _ => {}
-        }
+        self.io.create_dir_if_missing(&dir)?;
         for _ in 0..MAX_ATTEMPTS {
             let id = ids.next();
             let path = dir.join(id.file_name());
-            let failed = |source| Error::io(format!("create {}", path.display()), source);
-            let file = match self.io.create(&path) {
-                Err(source) if source.kind() == IoErrorKind::AlreadyExists => continue,
-                created => created.map_err(failed)?,
-            };
+            let Some(file) = self.io.create_if_free(&path)? else { continue };
             // Somebody may look at the new file, and lock it for a moment.
-            if !file.lock(self.lock_timeout).map_err(failed)? {
+            if !file.lock(self.lock_timeout).map_err(failed("lock", &path))? {
                 continue;
             }
             // A handle of its own to read: the lock ends with the owner, not with the last reader.
             let opened = self.prepare(&dir, id, &*file).and_then(|()| {
-                let file = self.io.open(&path, Access::Read).map_err(failed)?;
+                let file = self.io.open_named(&path, Access::Read)?;
                 Ok(Arc::new(SegmentFile { id, file }))
             });
             let segment = match opened {
@@ -284,10 +266,9 @@ impl Store {
         let mut bytes = encode_segment_header(id, self.superblock.store);
         bytes.resize(NEW_SEGMENT_BYTES, 0);
         let path = dir.join(id.file_name());
-        let failed = |source| Error::io(format!("create {}", path.display()), source);
-        file.write_at(&bytes, 0).map_err(failed)?;
+        file.write_at(&bytes, 0).map_err(failed("create", &path))?;
         match self.durability {
-            Durability::Full => file.sync_data().map_err(failed)?,
+            Durability::Full => file.sync_data().map_err(failed("create", &path))?,
             Durability::None => {}
         }
         self.sync_names(dir)
@@ -298,8 +279,7 @@ impl Store {
     fn sync_names(&self, journal: &Path) -> Result<()> {
         for dir in [journal, &self.dir] {
             if self.durability == Durability::Full {
-                let synced = self.io.sync_dir(dir);
-                synced.map_err(|e| Error::io(format!("sync {}", dir.display()), e))?;
+                self.io.sync_names(dir)?;
             }
         }
         Ok(())

@@ -147,7 +147,7 @@ impl Store {
         }
         match self.link_last(change, &prepared, newest)? {
             Verdict::Linked => {
-                self.sync_manifest()?;
+                self.io.sync_names(dir)?;
                 // A repair still needs the damaged ones.
                 if !change.replaces_damaged() {
                     manifest.sweep(io, dir)?;
@@ -196,12 +196,6 @@ impl Store {
         let linked = prepared.link(io);
         self.superblock.end_change(io)?;
         linked
-    }
-
-    /// Makes the name of a generation durable.
-    fn sync_manifest(&self) -> Result<()> {
-        let synced = self.io.sync_dir(&self.dir);
-        synced.map_err(|e| Error::io(format!("sync {}", self.dir.display()), e))
     }
 }
 

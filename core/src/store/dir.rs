@@ -1,0 +1,80 @@
+//! Names in the directories of a store: calls of [`Io`] whose errors say what failed on which path.
+//!
+//! Other processes make, replace and remove files at any time. So a name that is missing, or made
+//! already, is an answer here and not an error.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::io::{Access, Identity, Io, IoFile};
+use crate::error::{Error, Result};
+
+/// Explains a failed call of the system: what was tried, on which path.
+pub(super) fn failed(action: &str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| Error::io(format!("{action} {}", path.display()), source)
+}
+
+impl dyn Io + '_ {
+    /// Lists the names in a directory.
+    pub(super) fn list_names(&self, dir: &Path) -> Result<Vec<String>> {
+        self.list(dir).map_err(failed("list", dir))
+    }
+
+    /// Lists the names in a directory; none when it is missing: a copy of a store may have lost an
+    /// empty folder.
+    pub(super) fn list_or_empty(&self, dir: &Path) -> Result<Vec<String>> {
+        Ok(unless(ErrorKind::NotFound, self.list(dir))
+            .map_err(failed("list", dir))?
+            .unwrap_or_default())
+    }
+
+    /// Opens a file that must be there.
+    pub(super) fn open_named(&self, path: &Path, access: Access) -> Result<Arc<dyn IoFile>> {
+        self.open(path, access).map_err(failed("open", path))
+    }
+
+    /// Opens a file, if there is one of this name.
+    pub(super) fn open_if_exists(
+        &self,
+        path: &Path,
+        access: Access,
+    ) -> Result<Option<Arc<dyn IoFile>>> {
+        unless(ErrorKind::NotFound, self.open(path, access)).map_err(failed("open", path))
+    }
+
+    /// Creates a file, unless the name is taken.
+    pub(super) fn create_if_free(&self, path: &Path) -> Result<Option<Arc<dyn IoFile>>> {
+        unless(ErrorKind::AlreadyExists, self.create(path)).map_err(failed("create", path))
+    }
+
+    /// Creates a directory, unless it is there.
+    pub(super) fn create_dir_if_missing(&self, dir: &Path) -> Result<()> {
+        unless(ErrorKind::AlreadyExists, self.create_dir(dir)).map_err(failed("create", dir))?;
+        Ok(())
+    }
+
+    /// Removes a name, if it is there.
+    pub(super) fn remove_if_exists(&self, path: &Path) -> Result<()> {
+        unless(ErrorKind::NotFound, self.remove(path)).map_err(failed("remove", path))?;
+        Ok(())
+    }
+
+    /// Returns which file has a name, if one has it.
+    pub(super) fn identity_if_exists(&self, path: &Path) -> Result<Option<Identity>> {
+        unless(ErrorKind::NotFound, self.identity(path)).map_err(failed("look at", path))
+    }
+
+    /// Makes the names in a directory durable.
+    pub(super) fn sync_names(&self, dir: &Path) -> Result<()> {
+        self.sync_dir(dir).map_err(failed("sync", dir))
+    }
+}
+
+/// Turns one kind of error into the absence of an answer.
+fn unless<T>(absent: ErrorKind, answer: io::Result<T>) -> io::Result<Option<T>> {
+    match answer {
+        Err(source) if source.kind() == absent => Ok(None),
+        answer => answer.map(Some),
+    }
+}

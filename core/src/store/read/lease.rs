@@ -28,7 +28,7 @@ pub(in crate::store) struct Leases {
 
 /// Keeps what a transaction relies on, from its beginning to its end.
 #[derive(Debug)]
-pub struct Lease<'s> {
+pub(crate) struct Lease<'s> {
     store: &'s Store,
     files: Arc<Files>,
 }
@@ -68,7 +68,7 @@ impl Lease<'_> {
     ///
     /// # Errors
     /// `Corrupt` when its bytes do not verify.
-    pub fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
+    pub(crate) fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         let replaced = lock(&self.store.leases).replaced.get(id).cloned();
         let place = replaced.map(Place::Active).or_else(|| self.files.place(id));
         place.map(|place| place.read(id, &self.store.blocks)).transpose()

@@ -72,7 +72,7 @@ pub struct Examination<'s> {
 
 /// An operation that was committed and that the newest one does not follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Detached {
+pub(crate) struct Detached {
     /// Its id.
     pub id: ObjectId,
     /// What it says.

@@ -23,7 +23,7 @@ const LOST: &str = "lost";
 
 /// Objects that are lost, and objects that may have belonged to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Holes {
+pub(crate) struct Holes {
     /// What was lost when it was given up, and what it was.
     pub lost: BTreeMap<ObjectId, Kind>,
     /// What no ref led to then, and nothing else of the same; everything that these lead to is kept
@@ -36,7 +36,7 @@ impl Holes {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
-    pub fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
+    pub(crate) fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
         match refs.value(HOLES_REF) {
             None => Ok(Self::default()),
             Some(RefValue::Object(id)) => match source.read(id) {
@@ -54,19 +54,19 @@ impl Holes {
 
     /// Whether nothing is lost.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lost.is_empty()
     }
 
     /// Whether the object `id` was given up.
     #[must_use]
-    pub fn is_lost(&self, id: &ObjectId) -> bool {
+    pub(crate) fn is_lost(&self, id: &ObjectId) -> bool {
         self.lost.contains_key(id)
     }
 
     /// The bytes of the blob.
     #[must_use]
-    pub fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
         for (word, objects) in [(KEPT, &self.kept), (LOST, &self.lost)] {
             for (id, kind) in objects {

@@ -38,7 +38,7 @@ const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// The right to mend a store, and what there is to mend. No collection goes on meanwhile.
 #[derive(Debug)]
-pub struct Mending<'s> {
+pub(crate) struct Mending<'s> {
     store: &'s Store,
     /// What is there, and what is wrong with it.
     pub examination: Examination<'s>,
@@ -47,7 +47,7 @@ pub struct Mending<'s> {
 
 /// What would be done to the files, and what they have that verifies.
 #[derive(Debug)]
-pub struct Salvage {
+pub(crate) struct Salvage {
     /// Damaged files, in order of their names.
     pub files: Vec<SalvagedFile>,
     /// Packs that no manifest lists and that hold what is missing, by their names: they are listed.
@@ -138,7 +138,7 @@ impl Mending<'_> {
     ///
     /// # Errors
     /// `Io` when files cannot be looked at.
-    pub fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
+    pub(crate) fn salvage(&self, lost: &BTreeMap<ObjectId, Kind>) -> Result<Salvage> {
         let mut salvage = Salvage::new();
         let damaged = &self.examination.damaged;
         salvage.lists_unknown = damaged.lists_unknown;
@@ -177,7 +177,7 @@ impl Mending<'_> {
     /// # Errors
     /// `Locked` when others publish all the time, `Io` when the disk refuses, `Corrupt` when what
     /// verified a moment ago does not any more. What was not moved is as it was.
-    pub fn apply(&self, salvage: &Salvage, given_up: &[(ObjectId, Kind)]) -> Result<()> {
+    pub(crate) fn apply(&self, salvage: &Salvage, given_up: &[(ObjectId, Kind)]) -> Result<()> {
         let store = self.store;
         let mut packs: Vec<PackId> = salvage.adopted_packs.iter().map(|pack| pack.id()).collect();
         let mut gone = salvage.gone.clone();
@@ -454,7 +454,7 @@ impl ObjectSource for Packed<'_> {
 impl Salvage {
     /// Whether there is nothing that could be done.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.adopted.is_empty()
             && !self.lists_unknown
             && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
@@ -462,7 +462,7 @@ impl Salvage {
 
     /// Whether an object can be read again afterwards.
     #[must_use]
-    pub fn saves(&self, id: &ObjectId) -> bool {
+    pub(crate) fn saves(&self, id: &ObjectId) -> bool {
         let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(InPack::Object { .. }));
         self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
     }

@@ -98,13 +98,13 @@ pub fn answer_lines(
 
 fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
-    if cli.global.at_op.is_some() && !cli.command.looks_only() {
+    if cli.global.at_op.is_some() && !cli.command.verb().reads_only() {
         let error =
             Error::invalid("--at-op only looks at the past: this command changes the store");
         return Failure::from(error).report(json);
     }
     let mut invocation = Invocation::new(cli.global);
-    let result = cli.command.run(&mut invocation);
+    let result = cli.command.verb().run(&mut invocation);
     let flushed = error::read_or_not(invocation.finish().map_err(Failure::from));
     match result.and_then(|answer| flushed.map(|()| answer)) {
         Ok(answer) => answer.into(),

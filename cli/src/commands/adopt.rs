@@ -14,6 +14,7 @@ use turntree_exchange::agents::{
     AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
 };
 
+use super::Verb;
 use crate::commands::import_report::warn_of_notes;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, stamp, whole_path};
@@ -61,8 +62,8 @@ struct Row {
     bytes_here: u64,
 }
 
-impl Adopt {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Adopt {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let places = self.places()?;
         let Found { sessions, others, odd } = find(&places);
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
@@ -109,7 +110,9 @@ impl Adopt {
         }
         Ok(answer)
     }
+}
 
+impl Adopt {
     /// Where to look. A path that is named must be there.
     fn places(&self) -> Result<Vec<Place>> {
         if self.paths.is_empty() {

@@ -13,6 +13,7 @@ use turntree::repo::{
 use turntree::workspace::Scratch;
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
@@ -115,8 +116,8 @@ struct Log {}
 #[derive(Debug, Args)]
 struct Reset {}
 
-impl Bisect {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Bisect {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let session = match &self.session {
             Some(session) => session.clone(),

@@ -12,6 +12,7 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::{Blame as Blamed, BlameKind, BlamedPart, Repository};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::Invocation;
@@ -55,8 +56,12 @@ struct Shown {
     text: Option<String>,
 }
 
-impl Blame {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Blame {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let lines = self.lines.as_deref().map(parse_lines).transpose()?;
         let repo = run.open()?;
         let revision = resolve(&repo, &self.place)?;

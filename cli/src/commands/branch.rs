@@ -9,6 +9,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Divergence, Head, Line, MAIN_BRANCH, Repository};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
@@ -44,8 +45,12 @@ pub(crate) struct Branch {
     delete: Vec<String>,
 }
 
-impl Branch {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Branch {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         match (&*self.rename, &*self.delete) {
             ([old, new], _) => rename(run, &repo, old, new),
@@ -53,7 +58,9 @@ impl Branch {
             (_, names) => delete(run, &repo, names),
         }
     }
+}
 
+impl Branch {
     fn list(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         if run.out.json {
             let branches = records(repo, branches_of(repo, self.session.as_deref()))?;

@@ -15,6 +15,7 @@ use turntree::transfer::bundle::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, input_name, open_file, stamp};
@@ -140,19 +141,18 @@ enum Level {
     Archive,
 }
 
-impl Bundle {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Bundle {
+    fn reads_only(&self) -> bool {
+        !matches!(self.action, Action::Unbundle(_))
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Create(create) => create.run(run),
             Action::Show(show) => show.run(run),
             Action::Verify(verify) => verify.run(run),
             Action::Unbundle(unbundle) => unbundle.run(run),
         }
-    }
-
-    /// Whether it only reads the store.
-    pub(crate) fn looks_only(&self) -> bool {
-        !matches!(self.action, Action::Unbundle(_))
     }
 }
 

@@ -10,6 +10,7 @@ use turntree::context::{export_messages, export_source};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
@@ -31,8 +32,12 @@ pub(crate) struct Cat {
     path: String,
 }
 
-impl Cat {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Cat {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let revision = resolve(&repo, &self.path)?;
         let Some(path) = revision.path else {

@@ -6,6 +6,7 @@ use clap::Args;
 use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, Tag, Time};
 use turntree::{Error, tree};
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::revision::object;
@@ -32,8 +33,12 @@ pub(crate) struct CatObject {
     pretty: bool,
 }
 
-impl CatObject {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for CatObject {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = object(&repo, &self.object)?;
         let object = repo.store().read(&id)?;

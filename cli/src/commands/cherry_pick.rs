@@ -6,6 +6,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{MergeKind, Repository};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use super::merge::{How, Shown, answer};
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
@@ -32,8 +33,8 @@ pub(crate) struct CherryPick {
     how: How,
 }
 
-impl CherryPick {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for CherryPick {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let mut ids = Vec::new();
         for revision in &self.revisions {

@@ -10,6 +10,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree_exchange::{Comparison, Strategy, compare};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
@@ -56,8 +57,12 @@ struct Lines {
     removed: usize,
 }
 
-impl Compare {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Compare {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let lines = self.lines(&repo)?;
         let asked: Vec<_> = lines.iter().map(|line| (line.branch.clone(), line.tip)).collect();
@@ -76,7 +81,9 @@ impl Compare {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Compare {
     fn lines(&self, repo: &Repository) -> Result<Vec<Line>> {
         if self.revisions.is_empty() {
             let session = repo.head()?.branch.session().to_owned();

@@ -5,6 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap_complete::env::Shells;
 use turntree::Error;
 
+use super::Verb;
 use crate::complete::VARIABLE;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -21,8 +22,8 @@ pub(crate) struct Completions {
     shell: String,
 }
 
-impl Completions {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Completions {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let shells = Shells::builtins();
         let shell = shells
             .completer(&self.shell)

@@ -19,6 +19,7 @@ use turntree::{Error, workspace};
 use turntree_exchange::agents::session_name;
 use turntree_exchange::{ImportOptions, ImportReport, import};
 
+use super::Verb;
 use super::log::{Style, Walk};
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, open_file, stamp};
@@ -81,8 +82,8 @@ struct Show<'a> {
     report: ImportReport,
 }
 
-impl Demo {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Demo {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let folder = TempDir::with_prefix("turntree-demo-")
             .map_err(|error| Error::io("make a temporary directory", error))?;
         let stamp = stamp()?;
@@ -105,7 +106,9 @@ impl Demo {
         show.measure(&turns)?;
         Ok(Answer::Yes)
     }
+}
 
+impl Demo {
     fn import(&self, repo: &Repository, stamp: &Stamp) -> Result<(ImportReport, Duration)> {
         let session = self.transcript.as_deref().map_or_else(|| "demo".to_owned(), session_name);
         let options = ImportOptions { format: None, session, stamp: stamp.clone(), switch: true };

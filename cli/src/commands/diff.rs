@@ -9,6 +9,7 @@ use turntree::object::ObjectId;
 use turntree::repo::{HEAD, Repository};
 use turntree::tree::Item;
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -41,8 +42,12 @@ pub(crate) struct Diff {
     exit_code: bool,
 }
 
-impl Diff {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Diff {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (old, new) = self.old.split_once("..").unwrap_or((&self.old, &self.new));
         let (old, new) = (resolve(&repo, old)?.commit, resolve(&repo, new)?.commit);
@@ -55,7 +60,9 @@ impl Diff {
         }
         Ok(if self.exit_code && !changed.is_empty() { Answer::No } else { Answer::Yes })
     }
+}
 
+impl Diff {
     fn write_text(
         &self,
         run: &mut Invocation,

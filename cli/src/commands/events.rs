@@ -10,6 +10,7 @@ use turntree::object::Time;
 use turntree_exchange::formats::ollm;
 use turntree_exchange::formats::swarm::{self, ReconstructionOptions, reconstruct};
 
+use super::Verb;
 use super::import_report::warn_of_notes;
 use crate::clock;
 use crate::error::{Answer, Result};
@@ -84,8 +85,8 @@ impl Compat {
     }
 }
 
-impl Events {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Events {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Reconstruct(reconstruct) => reconstruct.run(run),
         }

@@ -23,6 +23,7 @@ use turntree_exchange::render::{
     export_openai,
 };
 
+use super::Verb;
 use super::events::Compat;
 use super::export_page::Prepared;
 use crate::clock;
@@ -145,8 +146,12 @@ struct Subject<'r> {
     designs: Vec<Vec<ObjectId>>,
 }
 
-impl Export {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Export {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         self.check_options()?;
         let repo = run.open()?;
         let subject = self.subject(&repo)?;
@@ -173,7 +178,9 @@ impl Export {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Export {
     /// That every option is for the format: one that does nothing would be taken for done.
     fn check_options(&self) -> turntree::Result<()> {
         use Format::{

@@ -8,6 +8,7 @@ use turntree::Error;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 
+use super::Verb;
 use crate::advice::Advice;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Result};
@@ -39,8 +40,8 @@ pub(crate) struct Fork {
     switch: bool,
 }
 
-impl Fork {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Fork {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if self.switch {
             check_may_switch()?;
         }

@@ -9,6 +9,7 @@ use clap::Args;
 use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, fsck};
 use turntree::store::Thoroughness;
 
+use super::Verb;
 use crate::error::{Answer, Result, read_or_not};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, Output, REMOVED, STRONG, warn};
@@ -33,8 +34,8 @@ pub(crate) struct Fsck {
     quick: bool,
 }
 
-impl Fsck {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Fsck {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open_quietly()?;
         let depth = if self.quick { Thoroughness::Quick } else { Thoroughness::Full };
         let mut meter = Meter::new("checking");
@@ -46,7 +47,9 @@ impl Fsck {
         read_or_not(self.write(&mut run.out, &report))?;
         Ok(answer)
     }
+}
 
+impl Fsck {
     fn write(&self, out: &mut Output, report: &FsckReport) -> Result<()> {
         if out.json {
             return Ok(out.record(&record(report))?);

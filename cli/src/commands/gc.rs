@@ -4,6 +4,7 @@ use clap::Args;
 use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
 
+use super::Verb;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
@@ -36,14 +37,16 @@ pub(crate) struct Gc {
     auto: bool,
 }
 
-impl Gc {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Gc {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if self.auto {
             return Self::run_quietly(run);
         }
         collect_or_plan(run, Purpose::Gc, self.dry_run)
     }
+}
 
+impl Gc {
     /// One step, if it is due. Whoever started this does not wait for an answer, so what goes wrong
     /// is written down in the store.
     fn run_quietly(run: &mut Invocation) -> Result<Answer> {

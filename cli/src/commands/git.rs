@@ -13,6 +13,7 @@ use turntree_exchange::git::{
     GitRefChange, check_repository, export, import,
 };
 
+use super::Verb;
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp, whole_path};
@@ -97,17 +98,16 @@ struct Import {
     switch: bool,
 }
 
-impl Git {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Git {
+    fn reads_only(&self) -> bool {
+        matches!(self.action, Action::Export(_))
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Export(export) => export.run(run),
             Action::Import(import) => import.run(run),
         }
-    }
-
-    /// Whether it only reads the store.
-    pub(crate) fn looks_only(&self) -> bool {
-        matches!(self.action, Action::Export(_))
     }
 }
 

@@ -14,6 +14,7 @@ use turntree::repo::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use super::log::Walk;
 use crate::advice::Advice;
 use crate::complete::{revisions, sessions};
@@ -110,8 +111,12 @@ impl RoleName {
     }
 }
 
-impl Grep {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Grep {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let options = PatternOptions {
             fixed: self.fixed_strings,
             ignore_case: self.ignore_case,
@@ -148,7 +153,9 @@ impl Grep {
         complain(answered.damage())?;
         Ok(if answered.places().is_empty() { Answer::No } else { Answer::Yes })
     }
+}
 
+impl Grep {
     fn write(&self, out: &mut Output, answered: &Answered<'_>, place: &GrepPlace) -> Result<()> {
         let shows_lines = !self.count && !self.list;
         let found = match shows_lines {

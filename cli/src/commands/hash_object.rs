@@ -8,6 +8,7 @@ use clap::Args;
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, Operation, Tag, check_size};
 use turntree::{Error, tree};
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, read_input};
 use crate::json;
@@ -33,8 +34,8 @@ pub(crate) struct HashObject {
     write: bool,
 }
 
-impl HashObject {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for HashObject {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let bytes = read_input(&self.file)?;
         check(self.kind, &bytes).map_err(|error| {
             let (file, kind) = (input_name(&self.file), self.kind);

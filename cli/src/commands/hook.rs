@@ -8,6 +8,7 @@ use similar::TextDiff;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::hook::Dialect;
 
+use super::Verb;
 use crate::commands::hook_check::Check;
 use crate::error::{Answer, Hint, Result};
 use crate::hook::event::{self, Behaviour};
@@ -128,8 +129,8 @@ struct Place {
     dry_run: bool,
 }
 
-impl Hook {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Hook {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let is_for_events = self.dialect.is_some() || self.background || self.flags.is_any();
         if self.action.is_some() && is_for_events {
             let message = "these options say what is done with an event";
@@ -155,7 +156,9 @@ impl Hook {
             }
         }
     }
+}
 
+impl Hook {
     /// Whether these arguments are an event, of which nothing may fail: not even its arguments.
     pub(crate) fn is_event(arguments: &[std::ffi::OsString]) -> bool {
         let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());

@@ -10,6 +10,7 @@ use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::{FORMATS, named};
 use turntree_exchange::{Format, Gathered, HEAD_BYTES, ImportOptions, detect, read_head};
 
+use super::Verb;
 use super::designs;
 use super::import_folder::import_folder;
 use super::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
@@ -48,8 +49,8 @@ pub(crate) struct Import {
     switch: bool,
 }
 
-impl Import {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Import {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let format = self.format.as_deref().map(named).transpose()?;
         let name = input_name(&self.file);
         if let Some(found) = designs::gather(&self.file, format)? {
@@ -80,7 +81,9 @@ impl Import {
         print(&mut run.out, &report, None)?;
         Ok(Answer::Yes)
     }
+}
 
+impl Import {
     /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
     fn import_designs(
         &self,

@@ -7,6 +7,7 @@ use clap::Args;
 
 use turntree::local::create_repository;
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, STORE_DIR};
 use crate::json;
@@ -26,8 +27,8 @@ pub(crate) struct Init {
     dir: Option<PathBuf>,
 }
 
-impl Init {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Init {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let store = match (&self.dir, run.named_store()) {
             (None, Some(store)) => store.to_owned(),
             (dir, _) => dir.clone().unwrap_or_default().join(STORE_DIR),

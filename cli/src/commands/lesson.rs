@@ -9,6 +9,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Call, Lesson, Lessons, Merged, learn, prompt, select};
 use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
+use super::Verb;
 use super::lesson_fields::LessonFields;
 use super::lesson_file::{Export, Import};
 use super::lesson_target::{Change, Changed, Target, lessons_at, show};
@@ -146,13 +147,12 @@ struct Inject {
     turn: Option<u64>,
 }
 
-impl LessonCommand {
-    /// Whether it only reads what refs lead to.
-    pub(crate) fn looks_only(&self) -> bool {
+impl Verb for LessonCommand {
+    fn reads_only(&self) -> bool {
         matches!(self.action, Action::List(_) | Action::Inject(_) | Action::Export(_))
     }
 
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Add(add) => add.run(run),
             Action::List(list) => list.run(run),

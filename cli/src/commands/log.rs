@@ -14,6 +14,7 @@ use turntree::store::Gone;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::context_tokens;
 
+use super::Verb;
 use super::log_filter::{Filter, Wanted};
 use crate::complete::{revisions, sessions};
 use crate::error::{Answer, Failure, Result};
@@ -98,8 +99,12 @@ pub(crate) struct Style {
     pub(crate) reverse: bool,
 }
 
-impl Log {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Log {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let walk = match (&self.revision, &self.session) {
             (None, Some(session)) => Walk::of_session(&repo, session)?,
@@ -123,7 +128,9 @@ impl Log {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Log {
     fn write(
         &self,
         run: &mut Invocation,

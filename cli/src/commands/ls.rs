@@ -9,6 +9,7 @@ use turntree::context::{Context, FileEntry, FileMode, MessageEntry, Place, Secti
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -33,8 +34,12 @@ pub(crate) struct Ls {
     revision: String,
 }
 
-impl Ls {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Ls {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
         let context = repo.context(&revision.commit)?;

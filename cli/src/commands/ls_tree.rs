@@ -10,6 +10,7 @@ use turntree::repo::Repository;
 use turntree::tree::{Item, List, Map};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
@@ -29,8 +30,12 @@ pub(crate) struct LsTree {
     object: String,
 }
 
-impl LsTree {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for LsTree {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let named = object(&repo, &self.object)?;
         let id = root_of(&repo, named)?;

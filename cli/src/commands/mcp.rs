@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::mcp;
@@ -25,8 +26,8 @@ pub(crate) struct Mcp {
     options: Options,
 }
 
-impl Mcp {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Mcp {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let service = Arc::new(Service::new(run, &self.options, Ids::Short)?);
         end_on_signals(&service)?;
         // The server's threads write to stdout, so this one must not hold it.

@@ -16,6 +16,7 @@ use turntree::repo::{
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
+use super::Verb;
 use crate::advice::Advice;
 use crate::complete::revisions;
 use crate::error::{Answer, Failure, Hint, Result};
@@ -115,8 +116,8 @@ pub(crate) enum Messages {
     Summary,
 }
 
-impl Merge {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Merge {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (request, staged, turn) = merge(&repo, &self.revision, &self.how)?;
         let shown = Shown { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };

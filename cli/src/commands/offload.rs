@@ -11,6 +11,7 @@ use turntree::repo::vfs::{Stored, VfsUri};
 use turntree::workspace::save;
 use turntree_exchange::{OffloadOptions, Replacement, Tail, offload};
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, read_input, stamp};
 use crate::json;
@@ -49,8 +50,8 @@ pub(crate) struct Offload {
     storage_dir: Option<PathBuf>,
 }
 
-impl Offload {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Offload {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let content = read_input(&self.file)?;
         let text = std::str::from_utf8(&content).map_err(|error| {
             let (name, at) = (input_name(&self.file), error.valid_up_to());
@@ -86,7 +87,9 @@ impl Offload {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Offload {
     fn replacement(&self, text: &str, uri: &VfsUri) -> Option<Replacement> {
         let default = OffloadOptions::default();
         let tail = match (self.tail_lines, self.tail_chars) {

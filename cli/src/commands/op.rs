@@ -7,6 +7,7 @@ use turntree::ErrorKind;
 use turntree::object::Time;
 use turntree::repo::OperationEntry;
 
+use super::Verb;
 use super::undo::line;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -58,8 +59,12 @@ struct Show {
     operation: String,
 }
 
-impl Op {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Op {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Log(log) => log.run(run),
             Action::Show(show) => show.run(run),

@@ -8,6 +8,7 @@ use turntree::object::Time;
 use turntree::repo::{NewPin, pin_ref};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use super::pins::record_of;
 use crate::clock;
 use crate::complete::revisions;
@@ -43,8 +44,8 @@ pub(crate) struct Pin {
     expires: Option<String>,
 }
 
-impl Pin {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Pin {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let stamp = stamp()?;
         let id = resolve(&repo, &self.revision)?.commit;

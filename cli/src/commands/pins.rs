@@ -6,6 +6,7 @@ use clap::Args;
 use turntree::object::Time;
 use turntree::repo::{Pin, Repository};
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, ID, NAME};
@@ -27,8 +28,12 @@ pub(crate) struct Pins {
     session: Option<String>,
 }
 
-impl Pins {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Pins {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let now = clock::now()?;
         let mut shown = Vec::new();

@@ -8,6 +8,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree_exchange::check_reads;
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -50,8 +51,12 @@ struct Check {
     agent: Option<String>,
 }
 
-impl Reads {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Reads {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Check(check) => check.run(run),
         }

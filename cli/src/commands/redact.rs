@@ -11,6 +11,7 @@ use turntree::maintenance::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use super::gc::LOG_FILE;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, read_input, stamp};
@@ -58,8 +59,8 @@ pub(crate) struct Redact {
     yes: bool,
 }
 
-impl Redact {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Redact {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let pattern = self.pattern()?;
         let repo = run.open()?;
         let plan = plan_redaction(&repo, &pattern)?;
@@ -94,7 +95,9 @@ impl Redact {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Redact {
     fn pattern(&self) -> Result<Pattern> {
         let given = self.string.as_ref().or(self.regex.as_ref()).map_or("", String::as_str);
         let read = if given == "-" { Some(line_of_stdin()?) } else { None };

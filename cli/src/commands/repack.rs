@@ -4,6 +4,7 @@ use clap::Args;
 use turntree::maintenance::Purpose;
 use turntree::store::Tier;
 
+use super::Verb;
 use super::gc::collect_or_plan;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -29,8 +30,8 @@ pub(crate) struct Repack {
     dry_run: bool,
 }
 
-impl Repack {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Repack {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let named = Tier::ALL.into_iter().find(|tier| tier.name() == self.tier);
         let tier = if self.archive { Tier::Archive } else { named.unwrap_or(Tier::Compacted) };
         collect_or_plan(run, Purpose::Repack(tier), self.dry_run)

@@ -6,6 +6,7 @@ use clap::Args;
 use turntree::maintenance::{FsckReport, Loss, RefRepair, RepairPlan, plan_repair, repair};
 use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 
+use super::Verb;
 use super::fsck::{finding_record, write_findings};
 use super::undo;
 use crate::error::{Answer, Result, read_or_not};
@@ -41,8 +42,8 @@ pub(crate) struct Repair {
     accept_loss: bool,
 }
 
-impl Repair {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Repair {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let dir = run.store_dir()?;
         let remade = Store::has_lost_superblock(&RealIo, &dir)?;
         if remade && self.dry_run {
@@ -69,7 +70,9 @@ impl Repair {
         read_or_not(self.write(&mut run.out, &plan, report.as_ref(), remade, ok))?;
         Ok(if ok { Answer::Yes } else { Answer::No })
     }
+}
 
+impl Repair {
     fn write(
         &self,
         out: &mut Output,

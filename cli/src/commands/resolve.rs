@@ -9,6 +9,7 @@ use turntree::context::{OpenConflict, Take, Version, open_conflicts};
 use turntree::repo::{BranchName, Repository, Resolution};
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use super::merge::RACE;
 use crate::complete::{conflicts, revisions};
 use crate::error::{Answer, Failure, Hint, Result};
@@ -51,8 +52,8 @@ pub(crate) struct Resolve {
     message: Option<String>,
 }
 
-impl Resolve {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Resolve {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let branch = match &self.branch {
             Some(name) => with_resolver(&repo, |resolver| resolver.branch(name))?,
@@ -63,7 +64,9 @@ impl Resolve {
             Some(take) => self.decide(run, &repo, &branch, take),
         }
     }
+}
 
+impl Resolve {
     fn decide(
         &self,
         run: &mut Invocation,

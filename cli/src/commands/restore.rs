@@ -11,6 +11,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::{Action, Restore as Wanted, RestorePlan, Restored, plan};
 
+use super::Verb;
 use super::restore_for::RestoreFor;
 use crate::breadth::expect_narrow;
 use crate::complete::revisions;
@@ -75,8 +76,12 @@ pub(crate) struct Restore {
     into: RestoreFor,
 }
 
-impl Restore {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Restore {
+    fn reads_only(&self) -> bool {
+        self.to.is_some() || self.into.configuration().is_some()
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
         if let Some(configuration) = self.into.configuration() {
@@ -87,12 +92,9 @@ impl Restore {
             None => self.bring_back(run, &repo, id),
         }
     }
+}
 
-    /// Whether it leaves the store alone.
-    pub(crate) fn looks_only(&self) -> bool {
-        self.to.is_some() || self.into.configuration().is_some()
-    }
-
+impl Restore {
     fn bring_back(
         &self,
         run: &mut Invocation,

@@ -11,6 +11,7 @@ use turntree::maintenance::{
 };
 use turntree::repo::Repository;
 
+use super::Verb;
 use crate::complete::sessions;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::{Invocation, stamp};
@@ -98,8 +99,8 @@ struct Target {
     default: bool,
 }
 
-impl Retention {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Retention {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Set(set) => set.run(run),
             Action::Show(show) => show.run(run),

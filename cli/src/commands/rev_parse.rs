@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
@@ -25,8 +26,12 @@ pub(crate) struct RevParse {
     revisions: Vec<String>,
 }
 
-impl RevParse {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for RevParse {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let mut parsed = Vec::new();
         for text in &self.revisions {

@@ -10,6 +10,7 @@ use turntree::workspace::Restore;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{RollbackIntent, rollback_intent};
 
+use super::Verb;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::json;
@@ -79,8 +80,8 @@ enum Target {
     Turn(u64),
 }
 
-impl Rollback {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Rollback {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if let Some(said) = self.said.as_deref().filter(|_| self.parse) {
             return write_intent(run, rollback_intent(said));
         }
@@ -120,7 +121,9 @@ impl Rollback {
         };
         BringBack { restore, verb: "rollback", dry_run: self.dry_run }.run(run, &repo)
     }
+}
 
+impl Rollback {
     /// Where the arguments lead to.
     fn target(&self) -> Result<Target> {
         let number = |text: &str, least: u64| {

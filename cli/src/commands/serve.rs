@@ -6,6 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use turntree::Error;
 
+use super::Verb;
 use crate::error::{Answer, Failure, Result};
 use crate::invocation::Invocation;
 use crate::rpc;
@@ -28,8 +29,8 @@ pub(crate) struct Serve {
     options: Options,
 }
 
-impl Serve {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Serve {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         if !self.stdio {
             let error = Error::invalid("serve takes --stdio: it listens nowhere else");
             return Err(Failure::hinted(error, "turntree serve --stdio"));

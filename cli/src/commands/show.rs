@@ -10,6 +10,7 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::tree::Item;
 
+use super::Verb;
 use super::ls;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
@@ -35,8 +36,12 @@ pub(crate) struct Show {
     revision: String,
 }
 
-impl Show {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Show {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let revision = resolve(&repo, &self.revision)?;
         let id = revision.commit;

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use turntree::object::RefValue;
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
@@ -16,8 +17,12 @@ use crate::json;
   turntree show-ref --json | jq -r '.refs[].name'")]
 pub(crate) struct ShowRef {}
 
-impl ShowRef {
-    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+impl Verb for ShowRef {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let table = repo.refs();
         if !run.out.json {

@@ -12,6 +12,7 @@ use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
 use turntree::workspace::workspace_metadata;
 use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 
+use super::Verb;
 use super::transition::{self, Request, Transitions};
 use super::watching::{Due, Watching};
 use crate::advice::Advice;
@@ -103,8 +104,8 @@ pub(crate) struct Taken {
     watch: Option<json::Watched>,
 }
 
-impl Snapshot {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Snapshot {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.workspace {
             Some(dir) => self.limits.check(dir)?,
             None => self.limits.expect_none()?,
@@ -148,7 +149,9 @@ impl Snapshot {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Snapshot {
     /// Takes the snapshot, with the sections of `state`, for the threshold that is `due`.
     pub(crate) fn take(
         &self,

@@ -10,6 +10,7 @@ use turntree::Error;
 use turntree_exchange::{SPIRAL_WINDOW, Sign, SignKind, Spiral as Found, Step, Verdict};
 use turntree_exchange::{find_spiral, steps};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, input_name, read_input};
@@ -55,8 +56,12 @@ struct Turn {
     artifact_sha256: Option<String>,
 }
 
-impl Spiral {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Spiral {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let steps = match &self.from {
             Some(path) => read_turns(path)?,
             None => {

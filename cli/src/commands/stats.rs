@@ -10,6 +10,7 @@ use turntree::maintenance::{SessionStats, Stats as Found, Usage, stats};
 use turntree::object::Time;
 use turntree::store::Tier;
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::Invocation;
@@ -41,8 +42,8 @@ pub(crate) struct Stats {
     session: Option<String>,
 }
 
-impl Stats {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Stats {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (repo, now) = (run.open()?, clock::now()?);
         let found = stats(&repo, self.session.as_deref(), now)
             .hint(ErrorKind::NotFound, "'turntree branch' lists the sessions")?;

@@ -8,6 +8,7 @@ use clap::Args;
 use turntree::context::open_conflicts;
 use turntree::repo::Repository;
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::output::{FAINT, ID, NAME, REMOVED};
@@ -21,8 +22,12 @@ use crate::{clock, json};
   turntree status --json")]
 pub(crate) struct Status {}
 
-impl Status {
-    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+impl Verb for Status {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let store = run.store_dir()?;
         if run.out.json {

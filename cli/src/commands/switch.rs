@@ -6,6 +6,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::repo::{BranchName, Repository};
 
+use super::Verb;
 use crate::complete::revisions;
 use crate::error::{Answer, Result};
 use crate::invocation::{Invocation, check_may_switch, stamp};
@@ -28,8 +29,8 @@ pub(crate) struct Switch {
     branch: String,
 }
 
-impl Switch {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Switch {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         check_may_switch()?;
         let repo = run.open()?;
         let name = if self.branch == "-" { "@{-1}" } else { &self.branch };

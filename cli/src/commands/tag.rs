@@ -8,6 +8,7 @@ use turntree::ErrorKind;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{NamedTag, Repository};
 
+use super::Verb;
 use crate::complete::{revisions, tags};
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
@@ -40,8 +41,12 @@ pub(crate) struct Tag {
     delete: Vec<String>,
 }
 
-impl Tag {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Tag {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         match (&self.name, &*self.delete) {
             (Some(name), _) => self.create(run, &repo, name),
@@ -49,7 +54,9 @@ impl Tag {
             (None, names) => delete(run, &repo, names),
         }
     }
+}
 
+impl Tag {
     fn create(&self, run: &mut Invocation, repo: &Repository, name: &str) -> Result<Answer> {
         let id = resolve(repo, &self.revision)?.commit;
         let stamp = stamp()?;

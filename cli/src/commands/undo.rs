@@ -13,6 +13,7 @@ use turntree::workspace::{
 };
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::error::{Answer, Failure, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::json;
@@ -80,8 +81,8 @@ struct Options {
     allow_broad: bool,
 }
 
-impl Undo {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Undo {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let entry = match &self.operation {
             Some(name) => repo.find_operation(name).hint(
@@ -99,8 +100,8 @@ impl Undo {
     }
 }
 
-impl Redo {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Redo {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         if let Some(answer) = self.options.finish(run, &repo, REDO)? {
             return Ok(answer);

@@ -7,6 +7,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::repo::{Pin, Repository};
 
+use super::Verb;
 use crate::complete::pins;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
@@ -29,8 +30,8 @@ pub(crate) struct Unpin {
     name: String,
 }
 
-impl Unpin {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Unpin {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let found = self.find(&repo)?;
         let mut change = repo.begin();
@@ -51,7 +52,9 @@ impl Unpin {
         }
         Ok(Answer::Yes)
     }
+}
 
+impl Unpin {
     /// The pin of this name, else every pin on the snapshot of this name.
     fn find(&self, repo: &Repository) -> Result<Vec<Pin>> {
         let mut pins = repo.pins()?;

@@ -6,6 +6,7 @@ use turntree::repo::{BranchName, HEAD, Repository, check_full_name};
 use turntree::store::Expected;
 use turntree::{Error, ErrorKind};
 
+use super::Verb;
 use crate::error::{Answer, Hint, Result};
 use crate::invocation::{Invocation, stamp};
 use crate::revision::object;
@@ -34,8 +35,8 @@ pub(crate) struct UpdateRef {
     delete: bool,
 }
 
-impl UpdateRef {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for UpdateRef {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         check_full_name(&self.name)?;
         let repo = run.open()?;
         let (new, old) = match (&self.new, self.delete) {
@@ -65,7 +66,9 @@ impl UpdateRef {
             .hint(ErrorKind::Conflict, "'turntree show-ref' shows what it holds now")?;
         Ok(Answer::Yes)
     }
+}
 
+impl UpdateRef {
     fn value(&self, repo: &Repository, text: &str) -> Result<RefValue> {
         if let Some(target) = text.strip_prefix("ref:") {
             if self.name != HEAD || BranchName::from_full(target).is_none() {

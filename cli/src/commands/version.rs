@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use turntree::store::FORMAT_VERSION;
 
+use super::Verb;
 use crate::error::{Answer, Result};
 use crate::invocation::Invocation;
 use crate::json;
@@ -16,8 +17,8 @@ use crate::json;
   turntree version --json")]
 pub(crate) struct Version {}
 
-impl Version {
-    pub(crate) fn run(run: &mut Invocation) -> Result<Answer> {
+impl Verb for Version {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let record = json::Version {
             version: env!("CARGO_PKG_VERSION"),
             format: FORMAT_VERSION,

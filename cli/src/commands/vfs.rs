@@ -13,6 +13,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::repo::vfs::{EvictionReason, Payload, Pool, Stored, VFS_SECTION, VfsUri};
 
+use super::Verb;
 use crate::clock::{self, rfc3339};
 use crate::complete::revisions;
 use crate::error::{Answer, Hint, Result};
@@ -107,22 +108,21 @@ struct Evict {
     dry_run: bool,
 }
 
-impl Vfs {
-    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+impl Verb for Vfs {
+    fn reads_only(&self) -> bool {
+        match &self.action {
+            Action::Get(get) => !get.touch,
+            Action::Ls(_) => true,
+            Action::Put(_) | Action::Evict(_) => false,
+        }
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
             Action::Get(get) => get.run(run),
             Action::Ls(ls) => ls.run(run),
             Action::Put(put) => put.run(run),
             Action::Evict(evict) => evict.run(run),
-        }
-    }
-
-    /// Whether it only reads.
-    pub(crate) fn looks_only(&self) -> bool {
-        match &self.action {
-            Action::Get(get) => !get.touch,
-            Action::Ls(_) => true,
-            Action::Put(_) | Action::Evict(_) => false,
         }
     }
 }

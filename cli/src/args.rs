@@ -6,8 +6,8 @@ use clap::{CommandFactory, Parser};
 use clap_complete::env::CompleteEnv;
 
 use crate::commands::{Command, GROUPS};
-use crate::complete::VARIABLE;
-use crate::global::Global;
+use crate::program::complete::VARIABLE;
+use crate::program::global::Global;
 
 const REVISIONS: &str = "\
 Revisions:
@@ -55,9 +55,23 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+/// Old spellings of options that moved to a verb of their own: they still work, and no help lists them.
+const OLD_OPTIONS: [(&str, &[&str]); 2] = [
+    (
+        "snapshot",
+        &["usage", "auto_at", "cooldown", "transition", "active_skill", "active_tool", "task"],
+    ),
+    ("restore", &["configuration", "preserve_system_prompts", "output", "compat"]),
+];
+
 /// The parser, with the commands grouped in its help.
 pub(crate) fn command() -> clap::Command {
-    let command = Cli::command();
+    let mut command = Cli::command();
+    for (verb, options) in OLD_OPTIONS {
+        command = command.mut_subcommand(verb, |verb| {
+            options.iter().fold(verb, |verb, option| verb.mut_arg(option, |arg| arg.hide(true)))
+        });
+    }
     let template = help_template(&command);
     command.help_template(template)
 }
@@ -85,14 +99,12 @@ fn help_template(command: &clap::Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn arguments_are_declared_soundly_and_every_command_has_examples() {
         let mut command = super::command();
         command.build();
         command.clone().debug_assert();
-        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             let examples = command.get_after_long_help().map(ToString::to_string);
             let name = command.get_name();
             assert!(

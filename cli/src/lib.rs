@@ -1,56 +1,28 @@
 //! The command line of turntree: arguments in, library calls, records or text out.
 //!
 //! The library below reads no clock, environment, terminal or randomness; this crate brings all of
-//! them. A command is one file in `commands/`: its arguments, its `run`, and how its result looks.
-//! What `--json` prints is in [`json`](self), one type a record, and is a promise.
+//! them. The records of `--json` are in `view/json/`, one type each; their keys are a promise.
 //!
-//! | file | job |
+//! | room | job |
 //! |---|---|
-//! | `args.rs`, `global.rs` | the commands, the options they share, the help |
-//! | `invocation.rs` | which store, and whose name: one run of the program |
-//! | `revision.rs`, `clock.rs`, `quantity.rs` | names, times, durations and sizes that people write |
-//! | `search.rs` | what the questions about history share |
-//! | `trial.rs` | a command that runs in a directory, and signals meanwhile |
-//! | `restoration.rs` | what the commands share that bring a state back |
-//! | `output.rs`, `progress.rs` | stdout, pager, colour, warnings; how far a long reading has come |
-//! | `workspace.rs` | the capture of a directory, as commands do it |
+//! | `view/` | what people and programs see: text, records, errors, times and sizes |
+//! | `program/` | one run: options, environment, the store that it opens, its input |
+//! | `porcelain/` | the work that verbs, operations and hooks share |
 //! | `hook/` | events of agents, and the settings of their clients |
-//! | `store_log.rs` | the logs in a store |
-//! | `error.rs` | failures, hints and exit codes |
-//! | `service/` | what programs ask for: one file an operation, with its schemas |
-//! | `mcp.rs`, `rpc.rs` | the protocols in which they ask |
-//! | `json.rs` | the records of `--json` |
-//! | `render/` | text for people: graph, diff, one-liners |
-//! | `commands/` | one file a verb |
+//! | `service/` | operations for programs, one file each; MCP and JSON-RPC, which call them |
+//! | `commands/` | one file a verb, in one table |
+//! | `args.rs` | the parser and the help |
+//!
+//! Each room uses only those above it; `commands/mcp.rs` and `commands/serve.rs` alone start the
+//! service.
 
-mod advice;
 mod args;
-mod breadth;
-mod clock;
 mod commands;
-mod complete;
-mod error;
-mod global;
 mod hook;
-mod invocation;
-mod json;
-mod lines;
-mod live;
-mod mcp;
-mod output;
-mod progress;
-mod quantity;
-mod render;
-mod restoration;
-mod revision;
-mod rpc;
-mod sealing;
-mod search;
+mod porcelain;
+mod program;
 mod service;
-mod spool;
-mod store_log;
-mod trial;
-mod workspace;
+mod view;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,8 +32,8 @@ use turntree::Error;
 
 use crate::args::{Cli, answer_shell, command};
 use crate::commands::hook::Hook;
-use crate::error::{Exit, Failure};
-use crate::invocation::Invocation;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Exit, Failure, read_or_not, report_usage};
 
 /// Runs the program with the arguments and environment of this process.
 #[must_use]
@@ -74,7 +46,7 @@ pub fn main() -> ExitCode {
     let exit = match parsed {
         Ok(cli) => run(cli),
         Err(error) => {
-            let exit = error::report_usage(&error, arguments.iter().any(|arg| arg == "--json"));
+            let exit = report_usage(&error, arguments.iter().any(|arg| arg == "--json"));
             // An agent takes the code for wrong arguments as an order to stop.
             if Hook::is_event(&arguments) { Exit::Success } else { exit }
         }
@@ -93,7 +65,7 @@ pub fn answer_lines(
     output: &mut dyn std::io::Write,
 ) -> Result<(), String> {
     let service = service::Service::looking(dir);
-    rpc::serve(&service, &mut input, output).map_err(|failure| failure.message())
+    service::rpc::serve(&service, &mut input, output).map_err(|failure| failure.message())
 }
 
 fn run(cli: Cli) -> Exit {
@@ -105,7 +77,7 @@ fn run(cli: Cli) -> Exit {
     }
     let mut invocation = Invocation::new(cli.global);
     let result = cli.command.verb().run(&mut invocation);
-    let flushed = error::read_or_not(invocation.finish().map_err(Failure::from));
+    let flushed = read_or_not(invocation.finish().map_err(Failure::from));
     match result.and_then(|answer| flushed.map(|()| answer)) {
         Ok(answer) => answer.into(),
         Err(failure) => failure.report(json),

@@ -15,14 +15,14 @@ use turntree_exchange::agents::{
 };
 
 use super::Verb;
-use crate::commands::import_report::warn_of_notes;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, stamp, whole_path};
-use crate::json;
-use crate::output::{NAME, Output, STRONG, warn};
-use crate::progress::Meter;
-use crate::render::table::Table;
-use crate::render::{count, size};
+use crate::porcelain::import_report::warn_of_notes;
+use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::json;
+use crate::view::output::{NAME, Output, STRONG, warn};
+use crate::view::progress::Meter;
+use crate::view::render::table::Table;
+use crate::view::render::{count, size};
 
 /// Most files that are named one by one.
 const MAX_SHOWN: usize = 10;

@@ -13,14 +13,14 @@ use turntree::repo::{Blame as Blamed, BlameKind, BlamedPart, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Failure, Hint, Result};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME, Output};
-use crate::render::{ID_DIGITS, harmless, message, one_line};
-use crate::revision::resolve;
-use crate::search::warn_of_gaps;
-use crate::{clock, json};
+use crate::porcelain::revision::resolve;
+use crate::porcelain::search::warn_of_gaps;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::output::{FAINT, ID, NAME, Output};
+use crate::view::render::{ID_DIGITS, harmless, message, one_line};
+use crate::view::{clock, json};
 
 /// Characters of an entry's beginning.
 const ENTRY_WIDTH: usize = 60;

@@ -1,22 +1,22 @@
 //! `branch`: lists branches with how far they went, renames and deletes them.
 
-use std::collections::HashMap;
 use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Divergence, Head, Line, MAIN_BRANCH, Repository};
+use turntree::repo::{BranchName, Divergence, Head, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Failure, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::output::{FAINT, ID, NAME};
-use crate::render::{ID_DIGITS, one_line};
-use crate::revision::with_resolver;
-use crate::{clock, json};
+use crate::porcelain::branches::{Lines, branches_of, records};
+use crate::porcelain::revision::with_resolver;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::{clock, json};
 
 const BACK: &str = "'turntree undo' brings it back";
 
@@ -71,7 +71,7 @@ impl Branch {
         let branches = branches_of(repo, self.session.as_deref());
         let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
         let width = width.unwrap_or(0);
-        let mut lines = Lines { repo, by_session: HashMap::new() };
+        let mut lines = Lines::new(repo);
         for (name, id) in branches {
             let commit = repo.commit(&id)?;
             let divergence = lines.divergence(&name, &id)?;
@@ -90,63 +90,6 @@ impl Branch {
             )?;
         }
         Ok(Answer::Yes)
-    }
-}
-
-/// The branches of a session, or all.
-pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(BranchName, ObjectId)> {
-    let mut branches = repo.branches();
-    branches.retain(|(name, _)| session.is_none_or(|only| only == name.session()));
-    branches
-}
-
-/// The records of branches.
-pub(crate) fn records(
-    repo: &Repository,
-    branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
-) -> Result<Vec<json::Branch>> {
-    let head = repo.head()?.branch;
-    let mut lines = Lines { repo, by_session: HashMap::new() };
-    let record = |(name, id): (BranchName, ObjectId)| {
-        let commit = repo.commit(&id)?;
-        let divergence = lines.divergence(&name, &id)?;
-        Ok(json::Branch {
-            session: name.session().to_owned(),
-            branch: name.branch().to_owned(),
-            id: id.to_string(),
-            turn: commit.turn,
-            time: clock::rfc3339(commit.time),
-            message: commit.message,
-            head: name == head,
-            fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
-            own_turns: divergence.map(|d| d.own),
-        })
-    };
-    branches.into_iter().map(record).collect()
-}
-
-/// The main lines of sessions, to compare other branches with.
-struct Lines<'r> {
-    repo: &'r Repository,
-    by_session: HashMap<String, Option<Line<'r>>>,
-}
-
-impl Lines<'_> {
-    /// How far a branch has gone from the main one of its session, unless it is that.
-    fn divergence(&mut self, name: &BranchName, tip: &ObjectId) -> Result<Option<Divergence>> {
-        if name.branch() == MAIN_BRANCH {
-            return Ok(None);
-        }
-        let session = name.session();
-        if !self.by_session.contains_key(session) {
-            let main = self.repo.tip(&BranchName::main(session)?);
-            let line = main.map(|tip| self.repo.line(&tip)).transpose()?;
-            self.by_session.insert(session.to_owned(), line);
-        }
-        match self.by_session.get_mut(session) {
-            Some(Some(line)) => Ok(Some(line.divergence(tip)?)),
-            _ => Ok(None),
-        }
     }
 }
 

@@ -11,10 +11,10 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::Invocation;
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Result};
 
 /// Print the bytes of an entry
 ///

@@ -7,10 +7,10 @@ use turntree::object::{Commit, Kind, Object, ObjectSource, Operation, RefValue, 
 use turntree::{Error, tree};
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::revision::object;
-use crate::{clock, json};
+use crate::porcelain::revision::object;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::{clock, json};
 
 /// Print an object's bytes, kind or size
 #[derive(Debug, Args)]

@@ -7,13 +7,13 @@ use turntree::repo::{MergeKind, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use super::merge::{How, Shown, answer};
-use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::json;
-use crate::render::ID_DIGITS;
-use crate::revision::{resolve, with_resolver};
+use crate::porcelain::merge::{How, Shown, answer};
+use crate::porcelain::revision::{resolve, with_resolver};
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::render::ID_DIGITS;
 
 /// Take what single snapshots changed into HEAD's branch
 ///

@@ -11,15 +11,15 @@ use turntree::repo::{BranchName, Repository};
 use turntree_exchange::{Comparison, Strategy, compare};
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, Palette, warn};
-use crate::render::changes::Changes;
-use crate::render::table::Table;
-use crate::render::{ID_DIGITS, count};
-use crate::revision::resolve;
-use crate::{clock, json};
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{FAINT, ID, Palette, warn};
+use crate::view::render::changes::Changes;
+use crate::view::render::table::Table;
+use crate::view::render::{ID_DIGITS, count};
+use crate::view::{clock, json};
 
 /// What stands where nothing is known.
 const UNKNOWN: &str = "-";
@@ -136,7 +136,8 @@ fn count_all_lines(
 
 fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<Lines> {
     let stats = changes.stat("files", &strategy.files)?;
-    let sum = |lines: fn(&crate::render::changes::Stat) -> usize| stats.iter().map(lines).sum();
+    let sum =
+        |lines: fn(&crate::view::render::changes::Stat) -> usize| stats.iter().map(lines).sum();
     Ok(Lines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
 }
 

@@ -6,9 +6,9 @@ use clap_complete::env::Shells;
 use turntree::Error;
 
 use super::Verb;
-use crate::complete::VARIABLE;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::program::complete::VARIABLE;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
 
 /// Print the completion script of a shell
 #[derive(Debug, Args)]

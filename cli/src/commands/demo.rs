@@ -20,13 +20,14 @@ use turntree_exchange::agents::session_name;
 use turntree_exchange::{ImportOptions, ImportReport, import};
 
 use super::Verb;
-use super::log::{Style, Walk};
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, open_file, stamp};
-use crate::json;
-use crate::output::{Output, STRONG};
-use crate::render::changes::Changes;
-use crate::render::{count, one_line, size};
+use super::log::Style;
+use crate::porcelain::history::Walk;
+use crate::program::invocation::{Invocation, open_file, stamp};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::{Output, STRONG};
+use crate::view::render::changes::Changes;
+use crate::view::render::{count, one_line, size};
 
 /// The session that is shown when no transcript is given.
 const OWN_TRANSCRIPT: &[u8] = include_bytes!("../../assets/demo.jsonl");
@@ -172,13 +173,8 @@ impl Show<'_> {
         let branch = self.report.branch.clone();
         self.command(&format!("log -n {SHOWN_TURNS} --oneline"))?;
         let style = self.style(false);
-        Walk::of(&branch, self.report.head).write_text(
-            self.out,
-            self.repo,
-            SHOWN_TURNS,
-            &style,
-            None,
-        )
+        let walk = Walk::of(&branch, self.report.head);
+        style.write(walk, self.out, self.repo, SHOWN_TURNS, None)
     }
 
     /// Puts a snapshot on each of two branches that begin at the newest turn.
@@ -204,7 +200,7 @@ impl Show<'_> {
         let style = self.style(true);
         let mut walk = Walk::all(self.repo)?;
         walk.keep_session(self.report.branch.session());
-        walk.write_text(self.out, self.repo, 3, &style, None)
+        style.write(walk, self.out, self.repo, 3, None)
     }
 
     /// One turn of a strategy, and the bytes it took.

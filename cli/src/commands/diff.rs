@@ -1,21 +1,17 @@
 //! `diff`: what changed between two contexts, section by section.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{ContextDiff, MAIN_AGENT, SectionChange, diff};
-use turntree::object::ObjectId;
+use turntree::context::ContextDiff;
 use turntree::repo::{HEAD, Repository};
-use turntree::tree::Item;
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::render::changes::{Changes, path_of, write_stats};
-use crate::revision::resolve;
+use crate::porcelain::diff::{changes, records};
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::render::changes::{Changes, write_stats};
 
 /// Show what changed between two snapshots, section by section
 #[derive(Debug, Args)]
@@ -83,69 +79,5 @@ impl Diff {
         let paint = run.out.paint;
         write_stats(&mut run.out, paint, &stats)?;
         Ok(())
-    }
-}
-
-/// What changed at or below some paths, or anywhere.
-pub(crate) fn changes(
-    repo: &Repository,
-    old: &ObjectId,
-    new: &ObjectId,
-    paths: &[String],
-) -> Result<ContextDiff> {
-    let mut changed = diff(repo.store(), &repo.context(old)?, &repo.context(new)?)?;
-    if !paths.is_empty() {
-        for (section, diff) in &mut changed {
-            diff.changes.retain(|change| {
-                let path = path_of(section, &change.key);
-                paths.iter().any(|wanted| is_below(&path, wanted.trim_end_matches('/')))
-            });
-        }
-        changed.retain(|_, diff| !diff.changes.is_empty());
-    }
-    Ok(changed)
-}
-
-fn is_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// The sections that a record has whether they changed or not.
-const ALWAYS: [&str; 5] = ["files", "memory", "messages", "scratchpad", "state"];
-
-/// Conversations and states of all agents are one section each.
-pub(crate) fn records(changed: &ContextDiff) -> BTreeMap<&str, json::SectionDiff> {
-    let mut records = BTreeMap::from(ALWAYS.map(|name| (name, json::SectionDiff::default())));
-    for (section, diff) in changed {
-        let (name, agent) = match agent_part(section) {
-            Some((agent, part)) if ALWAYS.contains(&part) => (part, agent),
-            _ => (section.as_str(), MAIN_AGENT),
-        };
-        let record = records.entry(name).or_default();
-        for change in &diff.changes {
-            match (&change.old, &change.new) {
-                (None, Some(new)) => record.added.push(named(name, agent, change, new)),
-                (Some(old), None) => record.removed.push(named(name, agent, change, old)),
-                (_, Some(new)) => record.changed.push(named(name, agent, change, new)),
-                (None, None) => {}
-            }
-        }
-    }
-    records
-}
-
-/// The agent and the part of it that a section is.
-fn agent_part(section: &str) -> Option<(&str, &str)> {
-    section.strip_prefix("agents/")?.split_once('/')
-}
-
-fn named(section: &str, agent: &str, change: &SectionChange, item: &Item) -> json::Changed {
-    let id = item.link.id.to_string();
-    match (section, change.key.parse()) {
-        ("messages", Ok(index)) => json::Changed::Message { agent: agent.to_owned(), index, id },
-        ("source", Ok(index)) => json::Changed::Item { index, id },
-        _ if change.key.is_empty() => json::Changed::Key(section.to_owned()),
-        _ if agent == MAIN_AGENT => json::Changed::Key(change.key.clone()),
-        _ => json::Changed::Key(format!("{agent}/{}", change.key)),
     }
 }

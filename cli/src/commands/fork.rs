@@ -4,19 +4,15 @@ use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::Error;
-use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository};
 
 use super::Verb;
-use crate::advice::Advice;
-use crate::complete::revisions;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, check_may_switch, stamp};
-use crate::json;
-use crate::output::{ID, NAME};
-use crate::render::ID_DIGITS;
-use crate::revision::resolve;
+use crate::porcelain::branches::fork;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, check_may_switch};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::{ID, NAME};
+use crate::view::render::ID_DIGITS;
 
 /// Begin a new branch at a snapshot
 ///
@@ -58,37 +54,4 @@ impl Verb for Fork {
         }
         Ok(Answer::Yes)
     }
-}
-
-/// Begins a branch called `name` at a revision, in the session of that or another, and points HEAD at
-/// it if it is to `switch`. Returns where it begins.
-pub(crate) fn fork(
-    repo: &Repository,
-    revision: &str,
-    session: Option<&str>,
-    name: &str,
-    switch: bool,
-) -> Result<(BranchName, ObjectId)> {
-    let revision = resolve(repo, revision)?;
-    let id = revision.commit;
-    let commit = repo.commit(&id)?;
-    // A branch begins where there is something to go on from.
-    repo.context(&id)?;
-    let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
-    let branch = BranchName::new(session.unwrap_or(named), name)?;
-    if repo.tip(&branch).is_some() {
-        let taken = Error::invalid(format!("branch {branch} exists already"));
-        let hint = Advice::new(
-            "choose another name, or 'turntree switch' to it",
-            "choose another name, or call branch with action = switch",
-        );
-        return Err(Failure::hinted(taken, hint));
-    }
-    let mut change = repo.begin();
-    change.move_branch(&branch, Some(id));
-    if switch {
-        change.switch(&branch);
-    }
-    change.finish(&stamp()?, &format!("fork {branch}"))?;
-    Ok((branch, id))
 }

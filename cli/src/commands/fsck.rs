@@ -10,12 +10,12 @@ use turntree::maintenance::{FsckFinding, FsckKind, FsckReport, fsck};
 use turntree::store::Thoroughness;
 
 use super::Verb;
-use crate::error::{Answer, Result, read_or_not};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, Output, REMOVED, STRONG, warn};
-use crate::progress::Meter;
-use crate::render::{count, size};
-use crate::{clock, json};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result, read_or_not};
+use crate::view::output::{FAINT, Output, REMOVED, STRONG, warn};
+use crate::view::progress::Meter;
+use crate::view::render::{count, size};
+use crate::view::{clock, json};
 
 /// Verify every file and object of the store
 ///

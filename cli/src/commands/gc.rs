@@ -5,13 +5,13 @@ use turntree::ErrorKind;
 use turntree::maintenance::{Purpose, auto, collect, plan_collection};
 
 use super::Verb;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::json;
-use crate::progress::Working;
-use crate::render::collection::{self, Done};
-use crate::render::size;
-use crate::store_log::append;
+use crate::program::invocation::{Invocation, stamp};
+use crate::program::store_log::append;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::progress::Working;
+use crate::view::render::collection::{self, Done};
+use crate::view::render::size;
 
 /// What went wrong while nobody was looking, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";

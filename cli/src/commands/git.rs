@@ -14,14 +14,14 @@ use turntree_exchange::git::{
 };
 
 use super::Verb;
-use crate::complete::{revisions, sessions};
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp, whole_path};
-use crate::json;
-use crate::output::{NAME, STRONG, warn};
-use crate::progress::Working;
-use crate::quantity::parse_size;
-use crate::render::{count, harmless, size};
+use crate::program::complete::{revisions, sessions};
+use crate::program::invocation::{Invocation, stamp, whole_path};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{NAME, STRONG, warn};
+use crate::view::progress::Working;
+use crate::view::render::{count, harmless, size};
+use crate::view::units::parse_size;
 
 /// Most notes that are printed one by one.
 const MAX_SHOWN_NOTES: usize = 10;

@@ -1,31 +1,25 @@
 //! `grep`: where something stands, or stood, in all of history.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use clap_complete::ArgValueCandidates;
-use schemars::JsonSchema;
-use serde::Deserialize;
-use turntree::context::{Role, Selection};
+use turntree::context::Selection;
 use turntree::repo::{
-    BranchName, Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions,
-    Repository, SearchScope, Wanted,
+    Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, Wanted,
 };
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use super::log::Walk;
-use crate::advice::Advice;
-use crate::complete::{revisions, sessions};
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::output::{FAINT, ID, NAME, Output, STRONG, warn};
-use crate::progress::Working;
-use crate::render::changes::path_of;
-use crate::render::{ID_DIGITS, count, harmless};
-use crate::search::{messages_with, warn_of_gaps};
+use crate::porcelain::search::{RoleName, messages_with, record, scopes, warn_of_gaps};
+use crate::program::complete::{revisions, sessions};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{FAINT, ID, NAME, Output, STRONG, warn};
+use crate::view::progress::Working;
+use crate::view::render::changes::path_of;
+use crate::view::render::{ID_DIGITS, count, harmless};
 
 /// Blobs between two words about progress.
 const BLOBS_A_WORD: u64 = 1000;
@@ -86,29 +80,6 @@ pub(crate) struct Grep {
     #[arg(short = 'C', long, value_name = "N", default_value_t = 0,
         conflicts_with_all = ["count", "list"])]
     context: usize,
-}
-
-/// Who speaks.
-#[derive(Debug, Clone, Copy, ValueEnum, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum RoleName {
-    User,
-    Assistant,
-    Tool,
-    System,
-    Other,
-}
-
-impl RoleName {
-    pub(crate) const fn role(self) -> Role {
-        match self {
-            Self::User => Role::User,
-            Self::Assistant => Role::Assistant,
-            Self::Tool => Role::Tool,
-            Self::System => Role::System,
-            Self::Other => Role::Other,
-        }
-    }
 }
 
 impl Verb for Grep {
@@ -207,45 +178,6 @@ impl Grep {
     }
 }
 
-/// Where to search: the history of revisions, else every branch of a session, HEAD's by default, and
-/// then perhaps all others.
-pub(crate) fn scopes(
-    repo: &Repository,
-    revisions: &[String],
-    session: Option<&str>,
-    all: bool,
-) -> Result<Vec<SearchScope>> {
-    if !revisions.is_empty() {
-        let mut scope = SearchScope::default();
-        for revision in revisions {
-            let range = Walk::range(repo, revision)?.into_scope();
-            scope.starts.extend(range.starts);
-            scope.hide.extend(range.hide);
-        }
-        return Ok(vec![scope]);
-    }
-    let head = repo.head()?.branch;
-    let mut branches: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for (name, tip) in repo.branches() {
-        branches.entry(name.session().to_owned()).or_default().push((tip, Some(name)));
-    }
-    let own = session.unwrap_or(head.session());
-    let first = branches.remove(own);
-    if first.is_none() && !all {
-        let missing = Error::not_found(format!("session {own} has no snapshot"));
-        return Err(Failure::hinted(
-            missing,
-            Advice::new("--all searches every session", "all = true searches every session"),
-        ));
-    }
-    let others = branches.into_values().filter(|_| all);
-    let scope = |mut starts: Vec<(_, Option<BranchName>)>| {
-        starts.sort_by_key(|(_, name)| name.as_ref() != Some(&head));
-        SearchScope { starts, hide: Vec::new() }
-    };
-    Ok(first.into_iter().chain(others).map(scope).collect())
-}
-
 /// Says what could not be searched.
 fn complain(damage: &[String]) -> Result<()> {
     let distinct: BTreeSet<&String> = damage.iter().collect();
@@ -261,30 +193,5 @@ fn complain(damage: &[String]) -> Result<()> {
             let damaged = Error::new(ErrorKind::Corrupt, message);
             Err(Failure::hinted(damaged, "'turntree fsck' says what is damaged"))
         }
-    }
-}
-
-/// A place for programs, with what was found there if lines are shown.
-pub(crate) fn record(place: &GrepPlace, found: &Found, shows_lines: bool) -> json::GrepPlace {
-    let line = |line: &turntree::repo::MatchedLine| json::GrepLine {
-        line: line.number,
-        is_match: line.matches,
-        column: line.column,
-        text: line.text.clone(),
-        cut: line.cut,
-    };
-    json::GrepPlace {
-        session: place.session.clone(),
-        branch: place.branch.as_ref().map(|branch| branch.branch().to_owned()),
-        turn: place.turn,
-        id: place.commit.to_string(),
-        last_turn: place.last.map(|(turn, _)| turn),
-        last_id: place.last.map(|(_, id)| id.to_string()),
-        path: path_of(&place.section, &place.key),
-        role: place.role.map(Role::name),
-        blob: place.blob.to_string(),
-        count: place.count,
-        binary: shows_lines.then_some(found.binary),
-        lines: shows_lines.then(|| found.lines.iter().map(line).collect()),
     }
 }

@@ -9,9 +9,9 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSink, Operation, Tag, check
 use turntree::{Error, tree};
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, input_name, read_input};
-use crate::json;
+use crate::program::invocation::{Invocation, input_name, read_input};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Print the id of bytes, and perhaps store them
 ///

@@ -8,9 +8,9 @@ use clap::Args;
 use turntree::local::create_repository;
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, STORE_DIR};
-use crate::json;
+use crate::program::invocation::{Invocation, STORE_DIR};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Make a store
 ///

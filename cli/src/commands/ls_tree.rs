@@ -11,10 +11,10 @@ use turntree::tree::{Item, List, Map};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::revision::object;
+use crate::porcelain::revision::object;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// List the items of a tree: kind, id, meta in hex, key or index
 ///

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::mcp;
+use crate::program::invocation::Invocation;
+use crate::service::mcp;
 use crate::service::{Ids, Options, Service, end_on_signals};
+use crate::view::error::{Answer, Result};
 
 /// Serve the Model Context Protocol to an agent, over standard input and output
 ///

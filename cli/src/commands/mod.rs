@@ -3,79 +3,67 @@
 //! The table below names each verb once: its group in the help, its order there, its name (that of
 //! the variant, in lower case) and the type of its arguments.
 
-pub(crate) mod adopt;
-pub(crate) mod bisect;
-pub(crate) mod blame;
-pub(crate) mod branch;
-pub(crate) mod bundle;
-pub(crate) mod cat;
-pub(crate) mod cat_object;
-pub(crate) mod cherry_pick;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod demo;
-mod designs;
-pub(crate) mod diff;
-pub(crate) mod events;
-pub(crate) mod export;
-mod export_page;
-pub(crate) mod fork;
-pub(crate) mod fsck;
-pub(crate) mod gc;
-pub(crate) mod git;
-pub(crate) mod grep;
-pub(crate) mod hash_object;
+mod adopt;
+mod bisect;
+mod blame;
+mod branch;
+mod bundle;
+mod cat;
+mod cat_object;
+mod cherry_pick;
+mod compare;
+mod completions;
+mod demo;
+mod diff;
+mod export;
+mod fork;
+mod fsck;
+mod gc;
+mod git;
+mod grep;
+mod hash_object;
 pub(crate) mod hook;
-pub(crate) mod hook_check;
-pub(crate) mod import;
-mod import_folder;
-mod import_report;
-pub(crate) mod init;
-pub(crate) mod lesson;
-pub(crate) mod lesson_fields;
-mod lesson_file;
-pub(crate) mod lesson_target;
-pub(crate) mod log;
-mod log_filter;
-pub(crate) mod ls;
-pub(crate) mod ls_tree;
-pub(crate) mod mcp;
-pub(crate) mod merge;
-pub(crate) mod offload;
-pub(crate) mod op;
-pub(crate) mod pin;
-pub(crate) mod pins;
-pub(crate) mod reads;
-pub(crate) mod redact;
-pub(crate) mod repack;
-pub(crate) mod repair;
-pub(crate) mod resolve;
-pub(crate) mod restore;
-pub(crate) mod restore_for;
-pub(crate) mod retention;
-pub(crate) mod rev_parse;
-pub(crate) mod rollback;
-pub(crate) mod serve;
-pub(crate) mod show;
-pub(crate) mod show_ref;
-pub(crate) mod snapshot;
-pub(crate) mod spiral;
-pub(crate) mod stats;
-pub(crate) mod status;
-pub(crate) mod switch;
-pub(crate) mod tag;
-mod transition;
-pub(crate) mod undo;
-pub(crate) mod unpin;
-pub(crate) mod update_ref;
-pub(crate) mod version;
-pub(crate) mod vfs;
-mod watching;
+mod import;
+mod init;
+mod lesson;
+mod log;
+mod ls;
+mod ls_tree;
+mod mcp;
+mod merge;
+mod offload;
+mod ollm;
+mod op;
+mod pin;
+mod pins;
+mod redact;
+mod repack;
+mod repair;
+mod resolve;
+mod restore;
+mod retention;
+mod rev_parse;
+mod rollback;
+mod serve;
+mod show;
+mod show_ref;
+mod snapshot;
+mod spiral;
+mod stats;
+mod status;
+mod swarm;
+mod switch;
+mod tag;
+mod undo;
+mod unpin;
+mod update_ref;
+mod version;
+mod vfs;
 
 use clap::Subcommand;
 
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
 
 /// The arguments of a verb, ready to run.
 pub(crate) trait Verb {
@@ -150,9 +138,7 @@ verbs! {
         Undo(undo::Undo),
         Redo(undo::Redo),
         Op(op::Op),
-        Reads(reads::Reads),
         Export(export::Export),
-        Events(events::Events),
         Bundle(bundle::Bundle),
         Git(git::Git),
     }
@@ -165,6 +151,14 @@ verbs! {
         Hook(hook::Hook),
         Mcp(mcp::Mcp),
         Serve(serve::Serve),
+    }
+    "Frameworks" {
+        Swarm(swarm::Swarm),
+        Ollm(ollm::Ollm),
+        #[command(hide = true)]
+        Reads(swarm::OldReads),
+        #[command(hide = true)]
+        Events(swarm::OldEvents),
     }
     "Retention and size" {
         Pin(pin::Pin),

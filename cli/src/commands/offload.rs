@@ -12,9 +12,9 @@ use turntree::workspace::save;
 use turntree_exchange::{OffloadOptions, Replacement, Tail, offload};
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, input_name, read_input, stamp};
-use crate::json;
+use crate::program::invocation::{Invocation, input_name, read_input, stamp};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Store a long text, and print a short stand-in with its URI
 ///

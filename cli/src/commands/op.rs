@@ -9,11 +9,11 @@ use turntree::repo::OperationEntry;
 
 use super::Verb;
 use super::undo::line;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, Palette};
-use crate::render::{ID_DIGITS, one_line};
-use crate::{clock, json};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::output::{FAINT, ID, Palette};
+use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::{clock, json};
 
 /// Characters of a reason on a line.
 const REASON_WIDTH: usize = 60;

@@ -10,14 +10,14 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use super::pins::record_of;
-use crate::clock;
-use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::output::{ID, NAME};
-use crate::quantity::parse_duration;
-use crate::render::ID_DIGITS;
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::clock;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::output::{ID, NAME};
+use crate::view::render::ID_DIGITS;
+use crate::view::units::parse_duration;
 
 /// Protect a snapshot from retention
 ///

@@ -7,11 +7,11 @@ use turntree::object::Time;
 use turntree::repo::{Pin, Repository};
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME};
-use crate::render::{ID_DIGITS, one_line};
-use crate::{clock, json};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::{clock, json};
 
 /// List pins
 ///

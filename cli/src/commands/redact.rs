@@ -13,11 +13,11 @@ use turntree::{Error, ErrorKind};
 
 use super::Verb;
 use super::gc::LOG_FILE;
-use crate::error::{Answer, Failure, Hint, Result};
-use crate::invocation::{Invocation, read_input, stamp};
-use crate::json;
-use crate::output::{FAINT, ID, Output, STRONG};
-use crate::render::{ID_DIGITS, count, harmless, size};
+use crate::program::invocation::{Invocation, read_input, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, Output, STRONG};
+use crate::view::render::{ID_DIGITS, count, harmless, size};
 
 const IN_USE: &str = "end what has the store open, or mend it if it is damaged, and run it again";
 

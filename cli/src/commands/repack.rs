@@ -6,8 +6,8 @@ use turntree::store::Tier;
 
 use super::Verb;
 use super::gc::collect_or_plan;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
 
 /// Rewrite the store into fewer, smaller packs
 ///

@@ -9,12 +9,12 @@ use turntree::store::{RealIo, SalvageFate, SalvagedFile, Store};
 use super::Verb;
 use super::fsck::{finding_record, write_findings};
 use super::undo;
-use crate::error::{Answer, Result, read_or_not};
-use crate::invocation::{Invocation, stamp};
-use crate::json;
-use crate::output::{ADDED, Output, REMOVED, STRONG};
-use crate::progress::Meter;
-use crate::render::{ID_DIGITS, count};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Result, read_or_not};
+use crate::view::json;
+use crate::view::output::{ADDED, Output, REMOVED, STRONG};
+use crate::view::progress::Meter;
+use crate::view::render::{ID_DIGITS, count};
 
 /// The file that makes a directory a store, and what is done about it.
 const SUPERBLOCK: &str = "superblock";

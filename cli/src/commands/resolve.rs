@@ -10,15 +10,15 @@ use turntree::repo::{BranchName, Repository, Resolution};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use super::merge::RACE;
-use crate::complete::{conflicts, revisions};
-use crate::error::{Answer, Failure, Hint, Result};
-use crate::invocation::{Invocation, read_input, stamp};
-use crate::json;
-use crate::output::{FAINT, ID, NAME, REMOVED};
-use crate::render::merging::words;
-use crate::render::{ID_DIGITS, count, harmless};
-use crate::revision::with_resolver;
+use crate::porcelain::merge::RACE;
+use crate::porcelain::revision::with_resolver;
+use crate::program::complete::{conflicts, revisions};
+use crate::program::invocation::{Invocation, read_input, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME, REMOVED};
+use crate::view::render::merging::words;
+use crate::view::render::{ID_DIGITS, count, harmless};
 
 /// List open conflicts, or decide them
 ///

@@ -6,22 +6,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
-use turntree::context::Selection;
 use turntree::object::ObjectId;
-use turntree::repo::Repository;
-use turntree::workspace::{Action, Restore as Wanted, RestorePlan, Restored, plan};
+use turntree::repo::{BranchName, Repository};
+use turntree::workspace::{Action, RestorePlan, Restored, plan};
 
 use super::Verb;
-use super::restore_for::RestoreFor;
-use crate::breadth::expect_narrow;
-use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::output::{ADDED, FAINT, Output, REMOVED};
-use crate::render::{ID_DIGITS, count, harmless, size};
-use crate::restoration::{BringBack, Place, part, unknown_workspace};
-use crate::revision::resolve;
+use super::swarm::IntoConfiguration;
+use crate::porcelain::broad_directory::expect_narrow;
+use crate::porcelain::revision::resolve;
+use crate::porcelain::rewind::{Place, RestoreRequest, unknown_workspace};
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{ADDED, FAINT, Output, REMOVED};
+use crate::view::render::{count, harmless, size};
 
 /// Bring a snapshot back: its context on the branch, its files in the workspace
 ///
@@ -47,8 +46,7 @@ use crate::revision::resolve;
   turntree restore nightly~3 --only files/src --only scratchpad
   turntree restore HEAD --workspace ../copy
   turntree restore turn:12 --to look
-  turntree restore nightly~3 --to . --only files --dry-run
-  turntree restore review --for swarm.json --json")]
+  turntree restore nightly~3 --to . --only files --dry-run")]
 pub(crate) struct Restore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
@@ -72,19 +70,27 @@ pub(crate) struct Restore {
     /// Overwrite files that differ
     #[arg(long, requires = "to")]
     overwrite: bool,
+    /// The old spelling of 'turntree swarm restore'
+    #[arg(
+        long = "for",
+        value_name = "CONFIG",
+        value_hint = clap::ValueHint::FilePath,
+        conflicts_with_all = ["to", "only", "workspace", "session", "branch", "dry_run", "overwrite"]
+    )]
+    configuration: Option<PathBuf>,
     #[command(flatten)]
-    into: RestoreFor,
+    into: IntoConfiguration,
 }
 
 impl Verb for Restore {
     fn reads_only(&self) -> bool {
-        self.to.is_some() || self.into.configuration().is_some()
+        self.to.is_some() || self.configuration.is_some()
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let id = resolve(&repo, &self.revision)?.commit;
-        if let Some(configuration) = self.into.configuration() {
+        if let Some(configuration) = &self.configuration {
             return self.into.run(run, &repo, &id, configuration);
         }
         match &self.to {
@@ -101,29 +107,15 @@ impl Restore {
         repo: &Repository,
         from: ObjectId,
     ) -> Result<Answer> {
-        let branch = self.place.branch(repo)?;
-        let only = Selection::parse(&self.only);
-        let workspace = match only.reaches_files() {
-            true => self.place.directory(repo, &branch)?,
-            false => None,
-        };
-        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
-        if workspace.is_none() && only.reaches_files() && has_files {
-            return Err(unknown_workspace(&branch));
-        }
-        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
-        let message = format!("restored turn {turn} ({short}){}", part(&self.only));
-        let restore = Wanted {
-            branch,
+        let request = RestoreRequest {
+            branch: self.place.branch(repo)?,
             from,
-            only,
-            workspace,
-            is_rollback: false,
+            only: &self.only,
             keep_lessons: false,
-            audit: false,
-            message,
+            dry_run: self.dry_run,
         };
-        BringBack { restore, verb: "restore", dry_run: self.dry_run }.run(run, repo)
+        let directory = |branch: &BranchName| self.place.directory(repo, branch);
+        request.bring_back(repo, directory, unknown_workspace)?.run(run, repo)
     }
 
     fn lay_out(

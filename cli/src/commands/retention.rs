@@ -12,12 +12,12 @@ use turntree::maintenance::{
 use turntree::repo::Repository;
 
 use super::Verb;
-use crate::complete::sessions;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::output::{NAME, Output, warn};
-use crate::quantity::{duration, parse_duration, parse_size, size};
-use crate::{clock, json};
+use crate::program::complete::sessions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{NAME, Output, warn};
+use crate::view::units::{duration, parse_duration, parse_size, size};
+use crate::view::{clock, json};
 
 /// Show or set the retention policy of a session
 ///

@@ -6,11 +6,11 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::revision::{object, with_resolver};
+use crate::porcelain::revision::{object, with_resolver};
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Print the ids that revisions name, one a line
 ///

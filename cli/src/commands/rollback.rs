@@ -11,11 +11,11 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::{RollbackIntent, rollback_intent};
 
 use super::Verb;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::Invocation;
-use crate::json;
-use crate::render::{ID_DIGITS, count};
-use crate::restoration::{BringBack, Place, part, unknown_workspace};
+use crate::porcelain::rewind::{BringBack, Place, part, unknown_workspace};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::json;
+use crate::view::render::{ID_DIGITS, count};
 
 /// What open-codesign calls failures to go back.
 const NO_SNAPSHOT: &str = "no_snapshot";

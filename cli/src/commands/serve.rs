@@ -7,10 +7,10 @@ use clap::Args;
 use turntree::Error;
 
 use super::Verb;
-use crate::error::{Answer, Failure, Result};
-use crate::invocation::Invocation;
-use crate::rpc;
+use crate::program::invocation::Invocation;
+use crate::service::rpc;
 use crate::service::{Ids, Options, Service, end_on_signals};
+use crate::view::error::{Answer, Failure, Result};
 
 /// Serve other programs, JSON-RPC 2.0 in lines over standard input and output
 ///

@@ -1,24 +1,24 @@
 //! `show`: a snapshot at a glance, or one entry of it.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{Context, MAIN_AGENT, MessageEntry, Place, open_conflicts, split};
-use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
+use turntree::context::{Context, MAIN_AGENT, MessageEntry, open_conflicts};
+use turntree::object::{Commit, ObjectId, ObjectSource};
 use turntree::repo::Repository;
-use turntree::tree::Item;
 
 use super::Verb;
 use super::ls;
-use crate::complete::revisions;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::output::{FAINT, ID, NAME, Output, REMOVED, STRONG};
-use crate::render::{ID_DIGITS, count, harmless, message, size};
-use crate::revision::resolve;
-use crate::{clock, json};
+use crate::porcelain::entries::{entry_at, list, overview};
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::clock;
+use crate::view::error::{Answer, Result};
+use crate::view::output::{FAINT, ID, NAME, Output, REMOVED, STRONG};
+use crate::view::render::entries_of;
+use crate::view::render::{ID_DIGITS, count, harmless, message, size};
 
 /// Messages that an overview ends with.
 const LAST_MESSAGES: u64 = 5;
@@ -59,32 +59,6 @@ impl Verb for Show {
     }
 }
 
-/// A snapshot at a glance.
-pub(crate) fn overview(
-    id: &ObjectId,
-    commit: &Commit,
-    context: &Context,
-    source: &dyn ObjectSource,
-) -> Result<json::Overview> {
-    let mut agents = BTreeMap::new();
-    for agent in context.agents(source)? {
-        let messages = context.messages(source, &agent)?.len();
-        agents.insert(agent, json::Agent { messages });
-    }
-    Ok(json::Overview {
-        id: id.to_string(),
-        session: commit.session.clone(),
-        turn: commit.turn,
-        time: clock::rfc3339(commit.time),
-        agents,
-        files: context.count(source, "files")?,
-        scratchpad: context.count(source, "scratchpad")?,
-        memory: context.count(source, "memory")?,
-        vfs: context.count(source, "vfs")?,
-        conflicts: open_conflicts(source, context)?.len() as u64,
-    })
-}
-
 fn write_overview(
     out: &mut Output,
     repo: &Repository,
@@ -115,7 +89,7 @@ fn write_overview(
     let sections = context.sections(source)?;
     let width = sections.keys().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, section) in &sections {
-        let entries = count(section.len(source)?, ls::entries_of(name));
+        let entries = count(section.len(source)?, entries_of(name));
         writeln!(out, "{}  {entries}", paint.paint(NAME, format_args!("{name:<width$}")))?;
     }
     let open = open_conflicts(source, context)?;
@@ -155,8 +129,8 @@ fn show_path(
     path: &str,
 ) -> Result<()> {
     let source = repo.store();
-    let Some(record) = entry(source, &commit, context, path)? else {
-        return ls::print(out, commit, path.to_owned(), ls::list(source, context, path)?);
+    let Some(record) = entry_at(source, &commit, context, path)? else {
+        return ls::print(out, commit, path.to_owned(), list(source, context, path)?);
     };
     if out.json {
         out.record(&record)?;
@@ -173,40 +147,4 @@ fn show_path(
         None => writeln!(out, "(not text: 'turntree cat' prints the bytes)")?,
     }
     Ok(())
-}
-
-/// What is at a path, unless that is a folder or a section of entries.
-pub(crate) fn entry(
-    source: &dyn ObjectSource,
-    commit: &ObjectId,
-    context: &Context,
-    path: &str,
-) -> Result<Option<json::Entry>> {
-    let (section, _) = split(path);
-    let item = match context.lookup(source, path)? {
-        Place::Entry(item) => item,
-        Place::Section(found) if found.shape == turntree::context::Shape::Blob => {
-            Item::new(Kind::Blob, found.id)
-        }
-        Place::Section(_) | Place::Folder => return Ok(None),
-    };
-    let bytes = source.read_as(Kind::Blob, &item.link.id)?;
-    let mut record = json::Entry {
-        commit: commit.to_string(),
-        path: path.to_owned(),
-        id: item.link.id.to_string(),
-        size: bytes.len() as u64,
-        role: None,
-        format: None,
-        origin: None,
-        text: std::str::from_utf8(&bytes).ok().map(str::to_owned),
-    };
-    if section.ends_with("/messages") {
-        let entry = MessageEntry::from_item(&item)?;
-        record.text = Some(message::full(&message::read(source, &entry)?));
-        record.role = Some(entry.role.name());
-        record.format = Some(entry.media);
-        record.origin = entry.origin;
-    }
-    Ok(Some(record))
 }

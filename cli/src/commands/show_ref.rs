@@ -6,9 +6,9 @@ use clap::Args;
 use turntree::object::RefValue;
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::json;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Print every ref: what it holds, and its full name
 #[derive(Debug, Args)]

@@ -7,17 +7,17 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
 use turntree::Error;
-use turntree_exchange::{SPIRAL_WINDOW, Sign, SignKind, Spiral as Found, Step, Verdict};
+use turntree_exchange::{SPIRAL_WINDOW, SignKind, Spiral as Found, Step, Verdict};
 use turntree_exchange::{find_spiral, steps};
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, input_name, read_input};
-use crate::json;
-use crate::output::{NAME, REMOVED, STRONG};
-use crate::render::harmless;
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, input_name, read_input};
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::{NAME, REMOVED, STRONG};
+use crate::view::render::harmless;
 
 /// Detect loops: repeated calls without progress
 ///
@@ -71,7 +71,7 @@ impl Verb for Spiral {
         };
         let found = find_spiral(&steps, usize::try_from(self.window).unwrap_or(SPIRAL_WINDOW));
         if run.out.json {
-            run.out.record(&record(&found))?;
+            run.out.record(&json::Spiral::new(&found))?;
         } else {
             write_text(run, &found)?;
         }
@@ -95,30 +95,6 @@ fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
         ..Step::default()
     };
     Ok(turns.into_iter().map(step).collect())
-}
-
-/// What was found, for programs.
-pub(crate) fn record(found: &Found) -> json::Spiral {
-    json::Spiral {
-        verdict: found.verdict.name(),
-        streak: found.streak.as_ref().map(|streak| json::Streak {
-            verdict: streak.verdict.name(),
-            tool: streak.tool.clone(),
-            signature: streak.signature.clone(),
-            turns: streak.turns.clone(),
-        }),
-        signs: found.signs.iter().map(sign_record).collect(),
-        rollback_to: found.rollback_to,
-    }
-}
-
-fn sign_record(sign: &Sign) -> json::SpiralSign {
-    json::SpiralSign {
-        kind: sign.kind.name(),
-        verdict: sign.verdict.name(),
-        path: sign.path.clone(),
-        turns: sign.turns.clone(),
-    }
 }
 
 fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {

@@ -11,14 +11,14 @@ use turntree::object::Time;
 use turntree::store::Tier;
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::Invocation;
-use crate::output::{Output, STRONG};
-use crate::render::collection::percent;
-use crate::render::table::Table;
-use crate::render::{ID_DIGITS, count, one_line, size};
-use crate::{clock, json};
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::output::{Output, STRONG};
+use crate::view::render::collection::percent;
+use crate::view::render::table::Table;
+use crate::view::render::{ID_DIGITS, count, one_line, size};
+use crate::view::{clock, json};
 
 /// Sessions that are listed one by one: those that take most.
 const MAX_SESSIONS: usize = 20;

@@ -7,13 +7,13 @@ use clap_complete::ArgValueCandidates;
 use turntree::repo::{BranchName, Repository};
 
 use super::Verb;
-use crate::complete::revisions;
-use crate::error::{Answer, Result};
-use crate::invocation::{Invocation, check_may_switch, stamp};
-use crate::json;
-use crate::live::client_session;
-use crate::output::{NAME, warn};
-use crate::revision::with_resolver;
+use crate::porcelain::branches::{switch, whereabouts};
+use crate::porcelain::revision::with_resolver;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, check_may_switch};
+use crate::program::live::client_session;
+use crate::view::error::{Answer, Result};
+use crate::view::output::{NAME, warn};
 
 /// Point HEAD at another branch
 ///
@@ -58,18 +58,4 @@ fn warn_of_client(repo: &Repository, branch: &BranchName) {
              another branch"
         ));
     }
-}
-
-/// Points HEAD at a branch.
-pub(crate) fn switch(repo: &Repository, branch: &BranchName) -> Result<()> {
-    let mut change = repo.begin();
-    change.switch(branch);
-    change.finish(&stamp()?, &format!("switch {branch}"))?;
-    Ok(())
-}
-
-/// Where a branch is now.
-pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json::Moved> {
-    let tip = repo.tip(branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
-    Ok(json::Moved::new(tip.transpose()?, branch))
 }

@@ -9,13 +9,13 @@ use turntree::object::{ObjectId, Time};
 use turntree::repo::{NamedTag, Repository};
 
 use super::Verb;
-use crate::complete::{revisions, tags};
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::output::{FAINT, ID, NAME};
-use crate::render::{ID_DIGITS, one_line};
-use crate::revision::resolve;
-use crate::{clock, json};
+use crate::porcelain::revision::resolve;
+use crate::program::complete::{revisions, tags};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::output::{FAINT, ID, NAME};
+use crate::view::render::{ID_DIGITS, one_line};
+use crate::view::{clock, json};
 
 /// List tags, or give a snapshot a name that does not move
 ///

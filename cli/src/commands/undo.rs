@@ -14,13 +14,13 @@ use turntree::workspace::{
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::error::{Answer, Failure, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::json;
-use crate::output::{FAINT, ID, NAME, Palette};
-use crate::render::restoration::write_files;
-use crate::render::{ID_DIGITS, one_line};
-use crate::restoration::{capturing, checked, end, remember};
+use crate::porcelain::rewind::{capturing, checked, end, remember};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, ID, NAME, Palette};
+use crate::view::render::restoration::write_files;
+use crate::view::render::{ID_DIGITS, one_line};
 
 const UNDO: &str = "undo";
 const REDO: &str = "redo";

@@ -8,13 +8,13 @@ use turntree::ErrorKind;
 use turntree::repo::{Pin, Repository};
 
 use super::Verb;
-use crate::complete::pins;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::json;
-use crate::output::{ID, NAME};
-use crate::render::ID_DIGITS;
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::pins;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{ID, NAME};
+use crate::view::render::ID_DIGITS;
 
 /// Remove a pin, or every pin on a snapshot
 ///

@@ -7,9 +7,9 @@ use turntree::store::Expected;
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, stamp};
-use crate::revision::object;
+use crate::porcelain::revision::object;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Hint, Result};
 
 /// Set or delete a ref (compare-and-swap)
 ///

@@ -6,9 +6,9 @@ use clap::Args;
 use turntree::store::FORMAT_VERSION;
 
 use super::Verb;
-use crate::error::{Answer, Result};
-use crate::invocation::Invocation;
-use crate::json;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
 
 /// Print versions of the program, the store format and the JSON records
 #[derive(Debug, Args)]

@@ -14,15 +14,15 @@ use turntree::repo::Repository;
 use turntree::repo::vfs::{EvictionReason, Payload, Pool, Stored, VFS_SECTION, VfsUri};
 
 use super::Verb;
-use crate::clock::{self, rfc3339};
-use crate::complete::revisions;
-use crate::error::{Answer, Hint, Result};
-use crate::invocation::{Invocation, read_input, stamp};
-use crate::json;
-use crate::output::{FAINT, NAME, Output};
-use crate::quantity::{parse_duration, parse_size};
-use crate::render::{count, size};
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, read_input, stamp};
+use crate::view::clock::{self, rfc3339};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, NAME, Output};
+use crate::view::render::{count, size};
+use crate::view::units::{parse_duration, parse_size};
 
 /// Most times that an eviction is planned again because others stored something meanwhile.
 const MAX_ATTEMPTS: usize = 20;

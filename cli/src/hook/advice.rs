@@ -13,8 +13,8 @@ use turntree_exchange::{
     Followed, OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
 };
 
-use crate::commands::lesson::inject;
-use crate::error::Failure;
+use crate::porcelain::lessons::inject;
+use crate::view::error::Failure;
 
 /// Stores what a tool said at length, and returns what stands for it.
 pub(super) fn shorten(

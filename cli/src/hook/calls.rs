@@ -4,8 +4,8 @@ use turntree::store::Store;
 use turntree::workspace::{recall, remember};
 use turntree_exchange::agents::hook::Event;
 
-use crate::clock;
-use crate::error::Result;
+use crate::view::clock;
+use crate::view::error::Result;
 
 /// Notes that a client has run a hook. Nothing depends on it.
 pub(super) fn note(store: &Store, event: &Event) -> Result<()> {

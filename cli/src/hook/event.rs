@@ -15,8 +15,8 @@ use super::steps::Taken;
 use super::turn::{Turn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
-use crate::error::{Failure, Result};
-use crate::invocation::{Invocation, stamp};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Failure, Result};
 
 /// How long reading an event may take.
 const READING: Duration = Duration::from_millis(1500);

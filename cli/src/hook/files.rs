@@ -16,7 +16,7 @@ use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
 use turntree_exchange::agents::hook::{Effect, Event, Moment, TouchedFile};
 
-use crate::workspace::Limits;
+use crate::porcelain::capture::Limits;
 
 /// Largest file that is read because a tool has named it.
 const MAX_NAMED_BYTES: u64 = 16 << 20;

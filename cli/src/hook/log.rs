@@ -6,7 +6,7 @@ use std::path::Path;
 use turntree::store::HOOK_LOG;
 use turntree::{Error, Result};
 
-use crate::store_log::append;
+use crate::program::store_log::append;
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ fn entry(line: &str) -> Option<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store_log::MAX_LOG_BYTES;
+    use crate::program::store_log::MAX_LOG_BYTES;
 
     #[test]
     fn the_log_stays_small_and_keeps_what_is_newest() {

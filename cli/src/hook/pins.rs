@@ -8,7 +8,7 @@ use turntree::{ErrorKind, Result};
 use turntree_exchange::agents::hook::{Dialect, Moment, is_destructive};
 
 use super::turn::Turn;
-use crate::live::HOOK;
+use crate::program::live::HOOK;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use turntree::Error;
 
-use crate::error::Result;
+use crate::view::error::Result;
 
 /// The whole path of this program.
 pub(crate) fn program() -> Result<String> {

@@ -13,7 +13,7 @@ use turntree_exchange::agents::session_name;
 
 use super::turn::Turn;
 use super::{agents, pins, wait};
-use crate::live::{HOOK, is_head_of_hook};
+use crate::program::live::{HOOK, is_head_of_hook};
 
 /// What became of an event.
 pub(super) struct Taken {

@@ -7,13 +7,11 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
 use super::{Call, Effect, Request};
-use crate::commands::branch::{branches_of, records};
-use crate::commands::fork::fork;
-use crate::commands::switch::{switch, whereabouts};
-use crate::error::Result;
-use crate::invocation::check_may_switch;
-use crate::json;
-use crate::revision::with_resolver;
+use crate::porcelain::branches::{branches_of, fork, records, switch, whereabouts};
+use crate::porcelain::revision::with_resolver;
+use crate::program::invocation::check_may_switch;
+use crate::view::error::Result;
+use crate::view::json;
 
 /// What to do.
 #[derive(Deserialize, JsonSchema)]

@@ -9,12 +9,12 @@ use turntree::repo::{HEAD, Repository};
 
 use super::page::{Bounded, ITEMS, MAX_ITEMS, TEXT_BYTES, limit};
 use super::{Call, Effect, Request};
-use crate::commands::diff::{changes, records};
-use crate::error::{Failure, Result};
-use crate::json;
-use crate::output::Palette;
-use crate::render::changes::Changes;
-use crate::revision::resolve;
+use crate::porcelain::diff::{changes, records};
+use crate::porcelain::revision::resolve;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
+use crate::view::output::Palette;
+use crate::view::render::changes::Changes;
 
 /// What to compare.
 #[derive(Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::Repository;
 
-use crate::render::ID_DIGITS;
+use crate::view::render::ID_DIGITS;
 
 /// How answers write ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use turntree::repo::HEAD;
 
 use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
 use super::{Call, Effect, Request};
-use crate::commands::lesson::{Add, inject, list};
-use crate::commands::lesson_fields::LessonFields;
-use crate::commands::lesson_target::{Changed, Target};
-use crate::error::Result;
-use crate::json;
+use crate::porcelain::lessons::fields::LessonFields;
+use crate::porcelain::lessons::target::{Changed, Target};
+use crate::porcelain::lessons::{Add, inject, list};
+use crate::view::error::Result;
+use crate::view::json;
 
 /// What to do.
 #[derive(Deserialize, JsonSchema)]

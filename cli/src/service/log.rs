@@ -7,9 +7,9 @@ use turntree::repo::{HEAD, LogEntry, Touch, Touching};
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Call, Effect, Request, parse_cursor};
-use crate::commands::log::Walk;
-use crate::error::Result;
-use crate::json;
+use crate::porcelain::history::Walk;
+use crate::view::error::Result;
+use crate::view::json;
 
 /// Bytes of a message that are told: `show` has the whole context.
 const MESSAGE_BYTES: usize = 1000;

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, Effect, Request};
-use crate::commands::merge::{How, Messages, Shown, merge};
-use crate::error::Result;
-use crate::json;
+use crate::porcelain::merge::{How, Messages, Shown, merge};
+use crate::view::error::Result;
+use crate::view::json;
 
 /// Conflicts that are told.
 const TOLD: usize = 100;

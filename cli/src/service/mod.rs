@@ -12,12 +12,15 @@ mod branch;
 mod diff;
 mod ids;
 mod lessons;
+mod lines;
 mod log;
+pub(crate) mod mcp;
 mod merge;
 mod page;
 mod read_vfs;
 pub(crate) mod resource;
 mod restore;
+pub(crate) mod rpc;
 mod schema;
 mod search;
 mod show;
@@ -41,10 +44,10 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, DEFAULT_SESSION, Repository};
 use turntree::{Error, ErrorKind};
 
-use crate::complete::{revisions, sessions};
-use crate::error::{Exit, Failure, Result};
-use crate::invocation::{Invocation, Location, Opened, act, is_absent, open};
-use crate::live::client_session;
+use crate::program::complete::{revisions, sessions};
+use crate::program::invocation::{Invocation, Location, Opened, act, is_absent, open};
+use crate::program::live::client_session;
+use crate::view::error::{Exit, Failure, Result};
 
 pub(crate) use ids::Ids;
 

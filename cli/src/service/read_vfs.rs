@@ -9,7 +9,7 @@ use turntree::repo::vfs::VfsUri;
 
 use super::page::{self, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Call, Effect, Request};
-use crate::error::Result;
+use crate::view::error::Result;
 
 /// Which payload, and which part of it.
 #[derive(Deserialize, JsonSchema)]

@@ -18,12 +18,12 @@ use turntree::{Error, ErrorKind};
 
 use super::page::{Part, items};
 use super::{Call, Service};
-use crate::advice::Advice;
-use crate::commands::{ls, show};
-use crate::error::{Failure, Result};
-use crate::json;
-use crate::render::message;
-use crate::revision::resolve;
+use crate::porcelain::entries::{entry_at, list_part, overview};
+use crate::porcelain::revision::resolve;
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
+use crate::view::render::message;
 
 /// Bytes of a resource; `read_vfs` and `show` read longer ones in parts.
 const MAX_BYTES: usize = 4 << 20;
@@ -216,7 +216,7 @@ fn record(record: &impl serde::Serialize) -> Result<Contents> {
 /// An entry, or the beginning of what is below a path.
 fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>> {
     let (source, context) = (repo.store(), repo.context(id)?);
-    if let Some(entry) = show::entry(source, id, &context, path)? {
+    if let Some(entry) = entry_at(source, id, &context, path)? {
         let hint = "the tool show reads it in parts";
         let contents = match &entry.text {
             Some(text) => whole(text.as_bytes(), hint)?,
@@ -227,7 +227,7 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
         };
         return Ok(vec![contents]);
     }
-    let entries = ls::list_part(source, &context, path, 0, PAGE)?;
+    let entries = list_part(source, &context, path, 0, PAGE)?;
     let listing = json::Listing { commit: id.to_string(), path: path.to_owned(), entries };
     Ok(vec![record(&listing)?])
 }
@@ -235,7 +235,7 @@ fn at_path(repo: &Repository, id: &ObjectId, path: &str) -> Result<Vec<Contents>
 /// A snapshot at a glance, and the end of its conversation.
 fn snapshot(repo: &Repository, id: &ObjectId) -> Result<Vec<Contents>> {
     let (source, context) = (repo.store(), repo.context(id)?);
-    let overview = show::overview(id, &repo.commit(id)?, &context, source)?;
+    let overview = overview(id, &repo.commit(id)?, &context, source)?;
     let messages = context.messages(source, MAIN_AGENT)?;
     let (mut said, mut bytes) = (Vec::new(), 0);
     for index in (0..messages.len()).rev() {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use turntree::context::Selection;
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, Repository};
 use turntree::workspace::{ChangeKind, FileChanges, Restoration, Restore as Wanted};
@@ -12,12 +11,11 @@ use turntree::{Error, ErrorKind};
 
 use super::snapshot::no_workspace;
 use super::{Call, Effect, Request};
-use crate::advice::Advice;
-use crate::error::{Failure, Result};
-use crate::json;
-use crate::render::ID_DIGITS;
-use crate::restoration::{BringBack, checked, end, part};
-use crate::revision::{branch_of, resolve};
+use crate::porcelain::revision::{branch_of, resolve};
+use crate::porcelain::rewind::{BringBack, RestoreRequest, checked, end};
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
 
 /// Files that are told.
 const TOLD: usize = 200;
@@ -112,32 +110,18 @@ impl Request for Restore {
 impl Restore {
     fn wanted(&self, call: &Call<'_>, repo: &Repository, dry_run: bool) -> Result<BringBack> {
         let from = resolve(repo, &self.revision)?.commit;
-        let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
-        let only = Selection::parse(&self.only);
-        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
-        let workspace = match (only.reaches_files(), call.workspace()) {
-            (true, Some(dir)) => Some(checked(dir, false)?),
-            // Nobody's word but that of who started the server says where files are written.
-            (true, None) if has_files => {
-                return Err(no_workspace(
-                    "all but the files comes back with only = [\"conversation\"]",
-                ));
-            }
-            _ => None,
-        };
-        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
-        let message = format!("restored turn {turn} ({short}){}", part(&self.only));
-        let restore = Wanted {
-            branch,
+        let request = RestoreRequest {
+            branch: branch_of(repo, self.session.as_deref(), self.branch.as_deref())?,
             from,
-            only,
-            workspace,
-            is_rollback: false,
+            only: &self.only,
             keep_lessons: self.keep_lessons,
-            audit: false,
-            message,
+            dry_run,
         };
-        Ok(BringBack { restore, verb: "restore", dry_run })
+        // Only the directory that the server was started with is written to, whatever a snapshot says.
+        let directory =
+            |_: &BranchName| call.workspace().map(|dir| checked(dir, false)).transpose();
+        let without = "all but the files comes back with only = [\"conversation\"]";
+        request.bring_back(repo, directory, |_| no_workspace(without))
     }
 }
 
@@ -169,7 +153,9 @@ fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &Restoration) -> Str
     if let Some(FileChanges { files, left, .. }) = &plan.files {
         for file in files {
             let path = file.path.as_os_str().as_encoded_bytes();
-            bytes.extend([b"\0", path, b"\0", crate::json::action(file.kind).as_bytes()].concat());
+            bytes.extend(
+                [b"\0", path, b"\0", crate::view::json::action(file.kind).as_bytes()].concat(),
+            );
         }
         for left in left {
             bytes.extend([b"\0", left.path.as_os_str().as_encoded_bytes(), b"\0leave"].concat());

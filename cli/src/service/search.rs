@@ -7,10 +7,9 @@ use turntree::repo::{GrepQuery, LinePattern, PatternOptions, Wanted};
 
 use super::page::{items, limit, within};
 use super::{Call, Effect, Request};
-use crate::commands::grep::{RoleName, record, scopes};
-use crate::error::Result;
-use crate::json;
-use crate::search::messages_with;
+use crate::porcelain::search::{RoleName, messages_with, record, scopes};
+use crate::view::error::Result;
+use crate::view::json;
 
 /// Places that a call gets by default, and at most.
 const PLACES: u64 = 20;

@@ -6,10 +6,10 @@ use turntree::repo::HEAD;
 
 use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Call, Effect, Request};
-use crate::commands::{ls, show};
-use crate::error::Result;
-use crate::json;
-use crate::revision::resolve;
+use crate::porcelain::entries::{entry_at, list_part, overview};
+use crate::porcelain::revision::resolve;
+use crate::view::error::Result;
+use crate::view::json;
 
 /// What to show.
 #[derive(Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ impl Request for Show {
         let mut shown =
             Shown { snapshot: None, listing: None, entry: None, next_offset: None, whole: None };
         let entry = match &revision.path {
-            Some(path) => show::entry(source, &id, &context, path)?,
+            Some(path) => entry_at(source, &id, &context, path)?,
             None => None,
         };
         if let Some(mut entry) = entry {
@@ -81,13 +81,13 @@ impl Request for Show {
             return Ok(shown);
         }
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
-        let listed = ls::list_part(source, &context, &path, self.offset, limit + 1)?;
+        let listed = list_part(source, &context, &path, self.offset, limit + 1)?;
         let part = page::items(listed, 0, limit);
         shown.next_offset = part.next.map(|taken| self.offset.saturating_add(taken));
         let (commit, entries) = (id.to_string(), part.part);
         shown.listing = Some(json::Listing { commit, path, entries });
         if revision.path.is_none() {
-            shown.snapshot = Some(show::overview(&id, &repo.commit(&id)?, &context, source)?);
+            shown.snapshot = Some(overview(&id, &repo.commit(&id)?, &context, source)?);
         }
         Ok(shown)
     }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use turntree::{Error, ErrorKind};
 
 use super::{Call, Effect, Request};
-use crate::advice::Advice;
-use crate::commands::snapshot::Snapshot as Command;
-use crate::error::{Failure, Result};
-use crate::json;
+use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::json;
 
 /// Paths that were left out that are told.
 const TOLD: usize = 100;
@@ -56,22 +56,26 @@ impl Request for Snapshot {
         if workspace.is_none() && self.files == Some(true) {
             return Err(no_workspace("call it without files = true"));
         }
-        let command = Command {
-            message: Some(self.message),
+        let new = NewSnapshot {
+            basics: SnapshotBasics {
+                message: Some(self.message),
+                session: self.session,
+                branch: self.branch,
+                agent: self.agent,
+                model: self.model,
+                ..SnapshotBasics::default()
+            },
             workspace: workspace.map(ToOwned::to_owned),
             trigger: self.trigger.map(|word| word.parse()).transpose()?.unwrap_or_default(),
             pin: self.pin,
-            session: self.session,
-            branch: self.branch,
-            agent: self.agent,
-            model: self.model,
-            ..Command::default()
+            ..NewSnapshot::default()
         };
         let state = self.state.map(|state| Value::Object(state).to_string());
         let state = state.as_ref().map(String::as_bytes);
         // A first one that fails leaves no new store behind.
-        command.check(state)?;
-        let mut moved = command.take(&*call.open_or_create()?, state, None)?.record();
+        new.basics.check(state)?;
+        let repo = call.open_or_create()?;
+        let mut moved = new.take(&repo, new.basics.at(&repo)?, state, None)?.record();
         if let Some(workspace) = &mut moved.workspace {
             keep_first(&mut workspace.skipped);
         }

@@ -7,10 +7,9 @@ use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use super::page::within;
 use super::{Call, Effect, Request};
-use crate::commands::spiral::record;
-use crate::error::Result;
-use crate::json;
-use crate::revision::resolve;
+use crate::porcelain::revision::resolve;
+use crate::view::error::Result;
+use crate::view::json;
 
 /// Smallest and largest window.
 const MIN_WINDOW: u64 = 2;
@@ -40,6 +39,6 @@ impl Request for Spiral {
         let window = within("window", window, MIN_WINDOW..=MAX_WINDOW)?;
         let repo = call.open()?;
         let newest = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
-        Ok(record(&find_spiral(&steps(&repo, &newest)?, window)))
+        Ok(json::Spiral::new(&find_spiral(&steps(&repo, &newest)?, window)))
     }
 }

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Call, Effect, Request};
-use crate::commands::status::record;
-use crate::error::Result;
-use crate::json;
+use crate::porcelain::status::status;
+use crate::view::error::Result;
+use crate::view::json;
 
 /// No arguments.
 #[derive(Deserialize, JsonSchema)]
@@ -22,6 +22,6 @@ impl Request for Status {
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<json::Status> {
-        record(&*call.open()?, &call.service.location.dir)
+        status(&*call.open()?, &call.service.location.dir)
     }
 }

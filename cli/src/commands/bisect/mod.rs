@@ -1,0 +1,504 @@
+//! `bisect`: the search for the first bad turn.
+
+mod run_in_dir;
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Context, diff};
+use turntree::object::ObjectId;
+use turntree::repo::{
+    Bisect as Search, BisectNote, Candidate, Outlook, Repository, Untestable, Verdict,
+};
+use turntree::workspace::Scratch;
+use turntree::{Error, ErrorKind};
+
+use self::run_in_dir::{Interrupts, end_by};
+use super::Verb;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::{revisions, sessions};
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::output::{FAINT, ID, Output, STRONG, warn};
+use crate::view::render::changes::{Changes, write_stats};
+use crate::view::render::{ID_DIGITS, count, one_line};
+use crate::view::{clock, json};
+
+/// Characters of a message on a line.
+const MESSAGE_WIDTH: usize = 76;
+
+/// What a command ends with when it cannot say.
+const SKIP_CODE: i32 = 125;
+
+/// From here on, how a command ended is no answer.
+const FIRST_ABORT_CODE: i32 = 128;
+
+const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
+
+/// Find the first bad turn by binary search
+///
+/// The turns between a good and a bad one on the line of the bad one are asked about, until one is known
+/// to be the first bad one. What is known is kept in refs/bisect of the session: every answer is an
+/// operation, and 'turntree undo' takes it back. Without a verb it says how far the search is.
+///
+/// 'run' does it alone: it lays out the files of a turn in a directory of its own and runs CMD there,
+/// with TURNTREE_REV and TURNTREE_TURN of the turn and TURNTREE_STORE in its environment. 0 says good,
+/// 125 that nobody can say, 1 to 127 bad, and anything else stops the run, which goes on when it is
+/// started again. Turns with the same files are tested once; turns without files by their whole context.
+/// When all that is left cannot be tested it ends with 1.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree bisect start HEAD turn:12
+  turntree bisect run cargo test --quiet
+  turntree bisect run sh -c 'turntree cat $TURNTREE_REV:scratchpad/plan | grep -q step'
+  turntree bisect good
+  turntree bisect log
+  turntree bisect reset")]
+pub(crate) struct Bisect {
+    /// The session that is searched; HEAD's by default
+    #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    session: Option<String>,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Start(Start),
+    Good(Mark),
+    Bad(Mark),
+    Skip(Mark),
+    Run(Run),
+    Log(Log),
+    Reset(Reset),
+}
+
+/// Begin a search, or begin it anew
+#[derive(Debug, Args)]
+struct Start {
+    /// A bad turn
+    #[arg(value_name = "BAD", add = ArgValueCandidates::new(revisions))]
+    bad: Option<String>,
+    /// Good turns before it
+    #[arg(value_name = "GOOD", add = ArgValueCandidates::new(revisions))]
+    good: Vec<String>,
+}
+
+/// Say what a turn is
+#[derive(Debug, Args)]
+struct Mark {
+    /// The turn; the one that is to be tested next by default
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: Option<String>,
+}
+
+/// Let a command answer
+#[derive(Debug, Args)]
+struct Run {
+    /// Turns are the same only if their whole contexts are, not just their files
+    #[arg(long)]
+    whole: bool,
+    /// The command
+    #[arg(
+        value_name = "CMD",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// Show what was answered, in order
+#[derive(Debug, Args)]
+struct Log {}
+
+/// End the search
+#[derive(Debug, Args)]
+struct Reset {}
+
+impl Verb for Bisect {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let session = match &self.session {
+            Some(session) => session.clone(),
+            None => repo.head()?.branch.session().to_owned(),
+        };
+        match &self.action {
+            None => tell(run, &repo, &going_on(&repo, &session)?, Vec::new()),
+            Some(Action::Start(start)) => start.run(run, &repo, &session),
+            Some(Action::Good(mark)) => mark.run(run, &repo, &session, Verdict::Good),
+            Some(Action::Bad(mark)) => mark.run(run, &repo, &session, Verdict::Bad),
+            Some(Action::Skip(mark)) => mark.run(run, &repo, &session, Verdict::Skip),
+            Some(Action::Run(trial)) => trial.run(run, &repo, &session),
+            Some(Action::Log(_)) => log(run, &repo, &session),
+            Some(Action::Reset(_)) => reset(run, &repo, &session),
+        }
+    }
+}
+
+impl Start {
+    fn run(&self, run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
+        let mut search = Search::new(session);
+        if let Some(bad) = &self.bad {
+            search.mark(repo, &resolve(repo, bad)?.commit, Verdict::Bad)?;
+        }
+        for good in &self.good {
+            search.mark(repo, &resolve(repo, good)?.commit, Verdict::Good)?;
+        }
+        keep(repo, &search, "bisect start")?;
+        tell(run, repo, &search, Vec::new())
+    }
+}
+
+impl Mark {
+    fn run(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        session: &str,
+        verdict: Verdict,
+    ) -> Result<Answer> {
+        let mut search = going_on(repo, session)?;
+        let id = match &self.revision {
+            Some(revision) => resolve(repo, revision)?.commit,
+            None => asked_about(repo, &search, verdict)?,
+        };
+        search.mark(repo, &id, verdict)?;
+        let turn = repo.commit(&id)?.turn;
+        keep(repo, &search, &format!("bisect {verdict} turn {turn}"))?;
+        tell(run, repo, &search, Vec::new())
+    }
+}
+
+/// The turn that an answer without a revision is about.
+fn asked_about(repo: &Repository, search: &Search, verdict: Verdict) -> Result<ObjectId> {
+    match search.outlook(repo)? {
+        Outlook::Next { turn, .. } => Ok(turn.id),
+        Outlook::Waiting { bad: false, .. } if verdict == Verdict::Bad => {
+            Ok(resolve(repo, "HEAD")?.commit)
+        }
+        _ => Err(Error::invalid("no turn waits for an answer: name the one that is meant").into()),
+    }
+}
+
+impl Run {
+    fn run(&self, run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
+        let mut search = going_on(repo, session)?;
+        if let Outlook::Waiting { .. } = search.outlook(repo)? {
+            let waiting = Error::invalid("a run needs a bad turn and a good one before it");
+            return Err(Failure::hinted(waiting, NOT_STARTED));
+        }
+        let known = self.known(repo, &search)?;
+        let interrupts = Interrupts::catch()?;
+        let folder = tempfile::Builder::new().prefix("turntree-bisect-").tempdir();
+        let folder = folder.map_err(|error| Error::io("make a directory for the files", error))?;
+        let mut trial = Trial {
+            run: self,
+            scratch: Scratch::new(folder.path().join("turn")),
+            store: run.store_dir()?,
+            known,
+            answers: Vec::new(),
+        };
+        let result = trial.go_on(run, repo, &mut search, &interrupts);
+        let answers = trial.answers;
+        if let Err(error) = folder.close() {
+            warn(&format!("what the command made could not be removed: {error}"));
+        }
+        let signal = interrupts.caught();
+        drop(interrupts);
+        if let Some(signal) = signal {
+            warn("interrupted: 'turntree bisect run' goes on from here");
+            run.out.flush()?;
+            end_by(signal).map_err(|error| Error::io("end", error))?;
+        }
+        result?;
+        tell(run, repo, &search, answers)
+    }
+
+    /// What is known of trees from the turns that are known.
+    fn known(&self, repo: &Repository, search: &Search) -> Result<Vec<(ObjectId, Verdict)>> {
+        let tree =
+            |id: ObjectId, verdict| repo.tested_tree(&id, self.whole).map(|tree| (tree, verdict));
+        let mut known = Vec::new();
+        for (id, verdict) in search
+            .bad()
+            .map(|bad| (bad, Verdict::Bad))
+            .into_iter()
+            .chain(search.good().map(|good| (good, Verdict::Good)))
+        {
+            match tree(id, verdict) {
+                Ok(tree) => known.push(tree),
+                // What is gone cannot be compared with.
+                Err(error) if error.kind() == ErrorKind::Expired => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let bad = known.iter().find(|(_, verdict)| *verdict == Verdict::Bad).map(|(tree, _)| *tree);
+        if known.iter().any(|(tree, verdict)| *verdict == Verdict::Good && Some(*tree) == bad) {
+            let same = Error::invalid(
+                "a good turn has the same files as the bad one: no command that \
+                 looks at files tells them apart",
+            );
+            return Err(Failure::hinted(same, "--whole compares whole contexts"));
+        }
+        Ok(known)
+    }
+}
+
+/// A run that goes on.
+struct Trial<'a> {
+    run: &'a Run,
+    scratch: Scratch,
+    store: std::path::PathBuf,
+    /// What is said of trees by the turns that were known before.
+    known: Vec<(ObjectId, Verdict)>,
+    answers: Vec<json::BisectAnswer>,
+}
+
+impl Trial<'_> {
+    /// Tests turn after turn, until there is nothing more to test or somebody interrupts.
+    fn go_on(
+        &mut self,
+        run: &mut Invocation,
+        repo: &Repository,
+        search: &mut Search,
+        interrupts: &Interrupts,
+    ) -> Result<()> {
+        while let Outlook::Next { turn, .. } = search.outlook(repo)? {
+            let tree = repo.tested_tree(&turn.id, self.run.whole)?;
+            let before = self.known.iter().find(|(known, _)| *known == tree);
+            let known = before.map(|(_, verdict)| *verdict).or_else(|| search.verdict_of(&tree));
+            let verdict = match known {
+                Some(verdict) => verdict,
+                None => self.test(repo, &turn, interrupts)?,
+            };
+            if interrupts.caught().is_some() {
+                return Ok(());
+            }
+            search.mark(repo, &turn.id, verdict)?;
+            if known.is_none() {
+                search.mark_tree(&tree, verdict);
+            }
+            let number = turn.commit.turn;
+            keep(repo, search, &format!("bisect {verdict} turn {number}"))?;
+            if !run.out.json {
+                let same = if known.is_some() { ", as the same files before" } else { "" };
+                writeln!(run.out, "turn {number} is {}{same}", said(verdict))?;
+                run.out.flush()?;
+            }
+            self.answers.push(json::BisectAnswer {
+                turn: number,
+                id: turn.id.to_string(),
+                verdict: verdict.name(),
+                tested: known.is_none(),
+            });
+        }
+        Ok(())
+    }
+
+    fn test(
+        &mut self,
+        repo: &Repository,
+        turn: &Candidate,
+        interrupts: &Interrupts,
+    ) -> Result<Verdict> {
+        self.scratch.show(repo.store(), &repo.context(&turn.id)?)?;
+        let number = turn.commit.turn;
+        let store = std::path::absolute(&self.store)
+            .map_err(|error| Error::io("find the working directory", error))?;
+        let variables = [
+            ("TURNTREE_REV", turn.id.to_string().into()),
+            ("TURNTREE_TURN", number.to_string().into()),
+            ("TURNTREE_STORE", store.into_os_string()),
+        ];
+        let ended = interrupts.run(&self.run.command, &self.scratch.files(), &variables)?;
+        match ended.code() {
+            Some(0) => Ok(Verdict::Good),
+            Some(SKIP_CODE) => Ok(Verdict::Skip),
+            Some(code) if code < FIRST_ABORT_CODE => Ok(Verdict::Bad),
+            // Its end says nothing when it was interrupted with this process.
+            _ if interrupts.caught().is_some() => Ok(Verdict::Skip),
+            _ => {
+                let message = format!("the command gave no answer for turn {number}: {ended}");
+                let hint = "what is known is kept: 'turntree bisect run' goes on from here";
+                Err(Failure::hinted(Error::invalid(message), hint))
+            }
+        }
+    }
+}
+
+/// The search in a session.
+fn going_on(repo: &Repository, session: &str) -> Result<Search> {
+    let missing = || Error::not_found(format!("no bisect in progress in session {session}"));
+    repo.bisect(session)?.ok_or_else(missing).hint(ErrorKind::NotFound, NOT_STARTED)
+}
+
+/// Makes what is known durable.
+fn keep(repo: &Repository, search: &Search, reason: &str) -> Result<()> {
+    let mut change = repo.begin();
+    change.set_bisect(search)?;
+    change.finish(&stamp()?, reason)?;
+    Ok(())
+}
+
+fn reset(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
+    let mut change = repo.begin();
+    change.end_bisect(session).hint(ErrorKind::NotFound, NOT_STARTED)?;
+    change.finish(&stamp()?, "bisect reset")?;
+    if run.out.json {
+        run.out.record(&json::BisectReset { session: session.to_owned() })?;
+    } else {
+        writeln!(run.out, "the bisect of {session} is over")?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn log(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
+    for BisectNote { verdict, id, is_tree } in going_on(repo, session)?.notes() {
+        let turn = if *is_tree { None } else { repo.commit(id).ok().map(|commit| commit.turn) };
+        if run.out.json {
+            let what = if *is_tree { "tree" } else { "commit" };
+            let id = id.to_string();
+            run.out.record(&json::BisectNote { verdict: verdict.name(), what, id, turn })?;
+            continue;
+        }
+        let id = run.out.paint.paint(ID, id.short(ID_DIGITS));
+        match turn {
+            Some(turn) => writeln!(run.out, "{verdict:<4} {id} turn {turn}")?,
+            None => writeln!(run.out, "{verdict:<4} {id} files")?,
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+/// Says how far the search is.
+fn tell(
+    run: &mut Invocation,
+    repo: &Repository,
+    search: &Search,
+    answers: Vec<json::BisectAnswer>,
+) -> Result<Answer> {
+    let outlook = search.outlook(repo)?;
+    let answer = match outlook {
+        Outlook::Stuck(_) => Answer::No,
+        _ => Answer::Yes,
+    };
+    if run.out.json {
+        run.out.record(&record(search, &outlook, answers))?;
+    } else {
+        write(&mut run.out, repo, &outlook)?;
+    }
+    Ok(answer)
+}
+
+fn write(out: &mut Output, repo: &Repository, outlook: &Outlook) -> Result<()> {
+    match outlook {
+        Outlook::Waiting { bad: false, good: false } => {
+            writeln!(out, "waiting for a bad turn and a good one before it")?;
+        }
+        Outlook::Waiting { bad, .. } => {
+            let what = if *bad { "good turn before the bad one" } else { "bad turn" };
+            writeln!(out, "waiting for a {what}")?;
+        }
+        Outlook::Next { turn, left, steps } => {
+            writeln!(out, "next: {}", line(out, turn))?;
+            let (left, more) = (count(*left as u64, "turn"), count((*steps).into(), "more answer"));
+            writeln!(out, "{left} may be the first bad one: at most {more}")?;
+        }
+        Outlook::Found(turn) => {
+            writeln!(out, "the first bad turn is {}", line(out, turn))?;
+            write_changes(out, repo, turn)?;
+        }
+        Outlook::Stuck(turns) => {
+            writeln!(out, "nothing that can be tested is left; the first bad turn is one of")?;
+            for turn in turns {
+                writeln!(out, "  {}{}", line(out, turn), out.paint.paint(FAINT, why(turn)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &Output, turn: &Candidate) -> String {
+    let id = out.paint.paint(ID, turn.id.short(ID_DIGITS));
+    let number = out.paint.paint(STRONG, format!("turn {}", turn.commit.turn));
+    let message = one_line(&turn.commit.message, MESSAGE_WIDTH);
+    format!("{id} {number}: {message}").trim_end().to_owned()
+}
+
+fn why(turn: &Candidate) -> &'static str {
+    match turn.untestable {
+        Some(Untestable::Skipped) => "  (skipped)",
+        Some(Untestable::Gone) => "  (not kept)",
+        None => "  (bad)",
+    }
+}
+
+/// What a turn changed, in short.
+fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Result<()> {
+    let author = one_line(&turn.commit.author.agent, MESSAGE_WIDTH);
+    let time = clock::relative(turn.commit.time, clock::now()?);
+    writeln!(out, "{}", out.paint.paint(FAINT, format!("{time}  {author}").trim_end()))?;
+    let before = match turn.commit.parents.first() {
+        Some(parent) => repo.context(parent),
+        None => Ok(Context::default()),
+    };
+    let (before, after) = match (before, repo.context(&turn.id)) {
+        (Ok(before), Ok(after)) => (before, after),
+        (Err(error), _) | (_, Err(error)) if error.kind() == ErrorKind::Corrupt => {
+            return Err(error.into());
+        }
+        _ => {
+            writeln!(out, "what it changed is not kept")?;
+            return Ok(());
+        }
+    };
+    let changes = Changes { source: repo.store(), paint: out.paint };
+    let mut stats = Vec::new();
+    for (section, diff) in diff(repo.store(), &before, &after)? {
+        stats.extend(changes.stat(&section, &diff)?);
+    }
+    let paint = out.paint;
+    Ok(write_stats(out, paint, &stats)?)
+}
+
+fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Good => "good",
+        Verdict::Bad => "bad",
+        Verdict::Skip => "skipped",
+    }
+}
+
+fn record(search: &Search, outlook: &Outlook, answers: Vec<json::BisectAnswer>) -> json::Bisect {
+    let turn = |turn: &Candidate| json::BisectTurn {
+        turn: turn.commit.turn,
+        id: turn.id.to_string(),
+        message: turn.commit.message.clone(),
+        untestable: turn.untestable.map(|why| match why {
+            Untestable::Skipped => "skipped",
+            Untestable::Gone => "gone",
+        }),
+    };
+    let mut record = json::Bisect::new(search.session(), answers);
+    match outlook {
+        Outlook::Waiting { bad, good } => {
+            record.state = "waiting";
+            (record.has_bad, record.has_good) = (*bad, *good);
+        }
+        Outlook::Next { turn: next, left, steps } => {
+            record.state = "next";
+            record.turn = Some(turn(next));
+            (record.left, record.steps) = (Some(*left as u64), Some(*steps));
+        }
+        Outlook::Found(found) => (record.state, record.turn) = ("found", Some(turn(found))),
+        Outlook::Stuck(turns) => {
+            record.state = "stuck";
+            record.left = Some(turns.len() as u64);
+            record.among = turns.iter().map(turn).collect();
+        }
+    }
+    record
+}

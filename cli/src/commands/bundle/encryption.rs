@@ -1,0 +1,340 @@
+//! Encrypted files, in the format of age: keys and passphrases, writing, and reading at any place.
+//!
+//! The content is cut into pieces of 64 KiB, each of which is authenticated, so a file is decrypted
+//! where it is read and a changed byte is an error there. No decrypted byte is written to a disk.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind as IoErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use age::secrecy::SecretString;
+use age::stream::StreamReader;
+use age::{Decryptor, Encryptor, Identity, IdentityFile, Recipient, scrypt, x25519};
+use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use turntree::Error;
+use turntree::store::ReadAt;
+
+use crate::view::error::{Failure, Result};
+
+/// The passphrase, for those who have no terminal.
+const PASSPHRASE: &str = "TURNTREE_PASSPHRASE";
+
+/// What an encrypted file begins with.
+const MAGIC: &[u8] = b"age-encryption.org/";
+
+/// The most work that a passphrase may be made to take: a minute or so, and 4 GiB are too much.
+const MAX_WORK_LOG: u8 = 20;
+
+/// To whom a file is encrypted.
+#[derive(Debug, Args)]
+pub(crate) struct Sealing {
+    /// Encrypt to this public key (age1...), or those in a file, one a line
+    #[arg(long, value_name = "KEY|FILE", conflicts_with_all = ["passphrase", "passphrase_file"])]
+    encrypt_to: Vec<String>,
+    /// Encrypt with a passphrase: that of TURNTREE_PASSPHRASE, or one that is asked for
+    #[arg(long, conflicts_with = "passphrase_file")]
+    passphrase: bool,
+    /// Encrypt with the passphrase in this file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    passphrase_file: Option<PathBuf>,
+}
+
+/// How an encrypted file is opened.
+#[derive(Debug, Args)]
+pub(crate) struct Opening {
+    /// Decrypt with the keys in this file (AGE-SECRET-KEY-1...)
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    identity: Vec<PathBuf>,
+    /// Decrypt with the passphrase in this file, instead of TURNTREE_PASSPHRASE or asking for it
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    passphrase_file: Option<PathBuf>,
+}
+
+impl Sealing {
+    /// Whether anything is encrypted.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        !self.encrypt_to.is_empty() || self.passphrase || self.passphrase_file.is_some()
+    }
+
+    /// What encrypts; asks for a passphrase now, before any work is done.
+    pub(crate) fn encryptor(&self) -> Result<Encryptor> {
+        if self.encrypt_to.is_empty() {
+            let phrase = match &self.passphrase_file {
+                Some(file) => passphrase_in(file)?,
+                None => chosen_passphrase()?,
+            };
+            return Ok(Encryptor::with_user_passphrase(phrase));
+        }
+        let mut recipients = Vec::new();
+        for named in &self.encrypt_to {
+            match x25519::Recipient::from_str(named) {
+                Ok(recipient) => recipients.push(recipient),
+                Err(_) => recipients.extend(recipients_in(Path::new(named))?),
+            }
+        }
+        let recipients = recipients.iter().map(|recipient| recipient as &dyn Recipient);
+        Encryptor::with_recipients(recipients)
+            .map_err(|error| Error::invalid("encrypt").with_source(error).into())
+    }
+}
+
+/// Writes what `from` holds to `to`, encrypted.
+pub(crate) fn seal(
+    encryptor: Encryptor,
+    mut from: impl Read,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    let mut sealed = encryptor.wrap_output(to)?;
+    io::copy(&mut from, &mut sealed)?;
+    sealed.finish()?.flush()
+}
+
+/// A file to read at any place, decrypted when it is encrypted; and whether it is.
+pub(crate) fn open(file: File, name: &str, opening: &Opening) -> Result<(Arc<dyn ReadAt>, bool)> {
+    let mut head = [0; MAGIC.len()];
+    let plain = Plain(file);
+    let read = plain.read_at(&mut head, 0);
+    let read = read.map_err(|error| Error::io(format!("read {name}"), error))?;
+    if head.get(..read) != Some(MAGIC) {
+        return Ok((Arc::new(plain), false));
+    }
+    let refused = |error: &dyn fmt::Display| Error::invalid(format!("{name}: {error}"));
+    let decryptor = Decryptor::new_buffered(BufReader::new(plain.0));
+    let decryptor = decryptor.map_err(|error| refused(&error))?;
+    let identities = opening.identities(decryptor.is_scrypt(), name)?;
+    let stream = decryptor.decrypt(identities.iter().map(|identity| &**identity));
+    let mut stream = stream.map_err(|error| {
+        let hint = "give the key with --identity, or the passphrase with --passphrase-file";
+        Failure::hinted(refused(&error), hint)
+    })?;
+    // Also finds out that the end is the end.
+    let size = stream.seek(SeekFrom::End(0)).map_err(|error| {
+        Error::corrupt(name, "a whole encrypted file", "other bytes").with_source(error)
+    })?;
+    Ok((Arc::new(Sealed { stream: Mutex::new(stream), size }), true))
+}
+
+impl Opening {
+    fn identities(&self, with_passphrase: bool, name: &str) -> Result<Vec<Box<dyn Identity>>> {
+        if with_passphrase {
+            let phrase = match &self.passphrase_file {
+                Some(file) => passphrase_in(file)?,
+                None => match passphrase_of_environment() {
+                    Some(phrase) => phrase,
+                    None => ask(&format!("Passphrase of {name}: "))?,
+                },
+            };
+            let mut identity = scrypt::Identity::new(phrase);
+            identity.set_max_work_factor(MAX_WORK_LOG);
+            return Ok(vec![Box::new(identity)]);
+        }
+        let mut identities = Vec::new();
+        for path in &self.identity {
+            let bad = |error: &dyn fmt::Display| {
+                Error::invalid(format!("{}: expected age keys: {error}", path.display()))
+            };
+            let text = text_of(path)?;
+            let file = IdentityFile::from_buffer(text.as_bytes()).map_err(|error| bad(&error))?;
+            identities.extend(file.into_identities().map_err(|error| bad(&error))?);
+        }
+        Ok(identities)
+    }
+}
+
+fn recipients_in(path: &Path) -> Result<Vec<x25519::Recipient>> {
+    let shown = path.display();
+    if !path.exists() {
+        let message = format!("{shown}: expected a public key (age1...), or a file of them");
+        return Err(Error::invalid(message).into());
+    }
+    let text = text_of(path)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let keys = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let keys = keys.map(|(number, line)| {
+        let bad = |error| Error::invalid(format!("{shown}, line {number}: {error}"));
+        Ok(x25519::Recipient::from_str(line).map_err(bad)?)
+    });
+    let keys: Vec<_> = keys.collect::<Result<_>>()?;
+    match keys.is_empty() {
+        true => Err(Error::invalid(format!("{shown}: expected public keys, found none")).into()),
+        false => Ok(keys),
+    }
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let failed = |error| Error::io(format!("read {}", path.display()), error);
+    Ok(fs::read_to_string(path).map_err(failed)?)
+}
+
+/// The first line of a file.
+fn passphrase_in(path: &Path) -> Result<SecretString> {
+    let text = text_of(path)?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(SecretString::from(line.to_owned())),
+        None => {
+            let message = format!("{}: expected a passphrase, found nothing", path.display());
+            Err(Error::invalid(message).into())
+        }
+    }
+}
+
+fn passphrase_of_environment() -> Option<SecretString> {
+    std::env::var(PASSPHRASE).ok().filter(|phrase| !phrase.is_empty()).map(SecretString::from)
+}
+
+/// A new passphrase, asked for twice.
+fn chosen_passphrase() -> Result<SecretString> {
+    use age::secrecy::ExposeSecret as _;
+    if let Some(phrase) = passphrase_of_environment() {
+        return Ok(phrase);
+    }
+    let phrase = ask("Passphrase: ")?;
+    match ask("The same again: ")?.expose_secret() == phrase.expose_secret() {
+        true => Ok(phrase),
+        false => Err(Error::invalid("the passphrases are not the same").into()),
+    }
+}
+
+/// Asks at the terminal, which does not show the answer.
+fn ask(question: &str) -> Result<SecretString> {
+    let failed = |error| Error::io("ask for a passphrase", error);
+    let terminal = File::options().read(true).write(true).open("/dev/tty").map_err(|_| {
+        let message = "a passphrase is needed, and there is no terminal to ask at";
+        Failure::hinted(Error::invalid(message), format!("use --passphrase-file or {PASSPHRASE}"))
+    })?;
+    let shown = tcgetattr(&terminal).map_err(|error| failed(error.into()))?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    (&terminal).write_all(question.as_bytes()).map_err(failed)?;
+    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(|e| failed(e.into()))?;
+    let mut line = String::new();
+    let read = BufReader::new(&terminal).read_line(&mut line);
+    tcsetattr(&terminal, OptionalActions::Flush, &shown).map_err(|e| failed(e.into()))?;
+    read.and_then(|_| (&terminal).write_all(b"\n")).map_err(failed)?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    match line.is_empty() {
+        true => Err(Error::invalid("no passphrase was given").into()),
+        false => Ok(SecretString::from(line.to_owned())),
+    }
+}
+
+/// A file as it is.
+#[derive(Debug)]
+struct Plain(File);
+
+impl ReadAt for Plain {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read_at(rest, offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}
+
+/// A file that is decrypted where it is read.
+struct Sealed {
+    stream: Mutex<StreamReader<BufReader<File>>>,
+    size: u64,
+}
+
+impl ReadAt for Sealed {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = wanted.min(buffer.len());
+        let Some(room) = buffer.get_mut(..wanted) else { return Ok(0) };
+        // Whatever keeps a piece from being decrypted, it is not what was written.
+        let failed = |error| io::Error::new(IoErrorKind::InvalidData, error);
+        stream.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        stream.read_exact(room).map_err(failed)?;
+        Ok(wanted)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+}
+
+/// Content is not for messages.
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealed").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use age::secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    /// A file that is encrypted to a key, and how to open it.
+    fn sealed(text: &[u8]) -> (tempfile::TempDir, Vec<u8>, Opening) {
+        let folder = tempfile::tempdir().unwrap();
+        let key = x25519::Identity::generate();
+        let named = vec![key.to_public().to_string()];
+        let sealing = Sealing { encrypt_to: named, passphrase: false, passphrase_file: None };
+        let mut bytes = Vec::new();
+        seal(sealing.encryptor().unwrap(), text, &mut bytes).unwrap();
+        let file = folder.path().join("key");
+        fs::write(&file, key.to_string().expose_secret()).unwrap();
+        let opening = Opening { identity: vec![file], passphrase_file: None };
+        (folder, bytes, opening)
+    }
+
+    fn read(folder: &Path, bytes: &[u8], opening: &Opening) -> Result<Vec<u8>> {
+        let path = folder.join("sealed");
+        fs::write(&path, bytes).unwrap();
+        let (file, encrypted) = open(File::open(path).unwrap(), "sealed", opening)?;
+        assert!(encrypted);
+        let failed = |error| Error::io("read", error);
+        let mut text = vec![0; usize::try_from(file.size().unwrap()).unwrap() + 9];
+        let read = file.read_at(&mut text, 0).map_err(failed)?;
+        text.truncate(read);
+        let mut part = [0; 3];
+        let read = file.read_at(&mut part, 70_000).map_err(failed)?;
+        assert_eq!(part.get(..read), text.get(70_000..).map(|rest| &rest[..rest.len().min(3)]));
+        Ok(text)
+    }
+
+    #[test]
+    fn what_was_encrypted_is_read_at_any_place_and_only_with_the_key() {
+        let text = b"0123456789".repeat(20_000);
+        let (folder, bytes, opening) = sealed(&text);
+        assert!(read(folder.path(), &bytes, &opening).unwrap() == text);
+        let (other_folder, _, other) = sealed(b"");
+        let failure = read(folder.path(), &bytes, &other).unwrap_err();
+        assert!(failure.message().starts_with("sealed: "), "{}", failure.message());
+        drop(other_folder);
+        let nothing = Opening { identity: Vec::new(), passphrase_file: None };
+        assert!(read(folder.path(), &bytes, &nothing).is_err());
+    }
+
+    #[test]
+    fn a_changed_byte_and_a_lost_end_are_refused() {
+        let text = b"0123456789".repeat(7_100);
+        let (folder, bytes, opening) = sealed(&text);
+        for at in (0..bytes.len()).step_by(997).chain(bytes.len() - 20..bytes.len()) {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            let head = changed.starts_with(MAGIC);
+            assert!(!head || read(folder.path(), &changed, &opening).is_err(), "byte {at}");
+            assert!(at < MAGIC.len() || read(folder.path(), &bytes[..at], &opening).is_err());
+        }
+    }
+}

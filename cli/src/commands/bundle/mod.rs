@@ -1,0 +1,486 @@
+//! `bundle`: sessions in one file that verifies, to keep or to carry elsewhere.
+
+mod encryption;
+mod temp_file;
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::object::{ObjectId, Time};
+use turntree::repo::Repository;
+use turntree::store::{BundleWritten, Tier};
+use turntree::transfer::bundle::{
+    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
+    UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+};
+use turntree::{Error, ErrorKind};
+
+use self::encryption::{Opening, Sealing};
+use self::temp_file::{Spool, save_checked};
+use super::Verb;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::{Invocation, input_name, open_file, stamp};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{FAINT, ID, NAME, Output};
+use crate::view::progress::Working;
+use crate::view::render::{ID_DIGITS, count, one_line, size};
+use crate::view::units::parse_size;
+use crate::view::{clock, json};
+
+/// Most characters of a name that somebody else has chosen.
+const NAME_CHARS: usize = 100;
+
+/// Create, verify and import single-file bundles
+///
+/// A bundle holds the branches of a session, with the tags and pins on them, every turn behind them,
+/// and the operations that made them so; its first lines are text. With --not it leaves out what
+/// other turns lead to, and then a store must have these to take it in. It can be encrypted, in the
+/// format of age.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree bundle create nightly -o nightly.bundle
+  turntree bundle create nightly --not nightly~20 -o since.bundle
+  turntree bundle create nightly -o nightly.bundle.age --encrypt-to age1...
+  turntree bundle show nightly.bundle
+  turntree bundle show nightly.bundle --operations
+  turntree bundle verify nightly.bundle
+  turntree bundle unbundle nightly.bundle --dry-run
+  turntree bundle unbundle nightly.bundle --session from-home")]
+pub(crate) struct Bundle {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Create(Create),
+    Show(Show),
+    Verify(Verify),
+    Unbundle(Unbundle),
+}
+
+/// Write sessions, or single branches and turns, into a new file
+#[derive(Debug, Args)]
+struct Create {
+    /// Sessions, branches or other revisions
+    #[arg(required = true, value_name = "SESSION|REV", add = ArgValueCandidates::new(revisions))]
+    names: Vec<String>,
+    /// The file, which must not be there, or - for standard output
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: PathBuf,
+    /// Leave out what this revision leads to; whoever takes the bundle in must have it
+    #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    not: Vec<String>,
+    /// How hard to compress
+    #[arg(long, value_enum, default_value_t = Level::Archive)]
+    tier: Level,
+    #[command(flatten)]
+    sealing: Sealing,
+}
+
+/// Print what a bundle says of itself
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    input: Input,
+    /// List what was done to its refs instead, newest first; verifies all of the bundle
+    #[arg(long)]
+    operations: bool,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "operations")]
+    max_bytes: Option<u64>,
+}
+
+/// Check every byte of a bundle, and whether the store has what it builds on
+#[derive(Debug, Args)]
+struct Verify {
+    #[command(flatten)]
+    input: Input,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+}
+
+/// Take a bundle into the store
+///
+/// A branch that the store has with another history gets a new name, and one that goes on moves. It
+/// is one operation, which 'undo' takes back; the operations in the bundle stay there.
+#[derive(Debug, Args)]
+struct Unbundle {
+    #[command(flatten)]
+    input: Input,
+    /// Make its branches part of this session instead of their own
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Only show what would happen
+    #[arg(long)]
+    dry_run: bool,
+    /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_bytes: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct Input {
+    /// The bundle, or - for standard input
+    #[arg(value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+/// How hard a bundle is compressed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Level {
+    /// Quickly
+    Hot,
+    /// As 'gc' does
+    Compacted,
+    /// As small as it gets
+    Archive,
+}
+
+impl Verb for Bundle {
+    fn reads_only(&self) -> bool {
+        !matches!(self.action, Action::Unbundle(_))
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Create(create) => create.run(run),
+            Action::Show(show) => show.run(run),
+            Action::Verify(verify) => verify.run(run),
+            Action::Unbundle(unbundle) => unbundle.run(run),
+        }
+    }
+}
+
+impl Create {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let to_stdout = self.output == Path::new("-");
+        if to_stdout && io::stdout().is_terminal() {
+            let error = Error::invalid("a bundle is not for terminals");
+            return Err(Failure::hinted(error, "name a file with -o"));
+        }
+        let wanted = self.names.iter().map(|name| wanted(&repo, name));
+        let wanted: Vec<Wanted> = wanted.collect::<Result<_>>()?;
+        let without = self.not.iter().map(|rev| Ok(resolve(&repo, rev)?.commit));
+        let without: Vec<ObjectId> = without.collect::<Result<_>>()?;
+        if !to_stdout && fs::symlink_metadata(&self.output).is_ok() {
+            let message = format!("{} exists already", self.output.display());
+            return Err(Error::invalid(message).into());
+        }
+        let encrypted = self.sealing.is_asked_for();
+        let encryptor = encrypted.then(|| self.sealing.encryptor()).transpose()?;
+        let working = Working::new("packing");
+        let plan = plan_bundle(&repo, &wanted, &without)?;
+        let dir = if to_stdout { repo.store().dir() } else { folder_of(&self.output) };
+        let spool = Spool::create(dir)?;
+        let written = plan.write(&repo, self.tier.tier(), spool.file())?;
+        let copied = |out: &mut dyn Write| match encryptor {
+            Some(encryptor) => encryption::seal(encryptor, spool.reader(), out),
+            None => io::copy(&mut spool.reader(), out).and_then(|_| out.flush()),
+        };
+        match to_stdout {
+            true => copied(&mut run.out)?,
+            false => save_checked(&self.output, copied)?,
+        }
+        drop(working);
+        if !to_stdout {
+            self.report(&mut run.out, &plan, &written)?;
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn report(&self, out: &mut Output, plan: &BundlePlan, written: &BundleWritten) -> Result<()> {
+        let (file, manifest) = (self.output.display().to_string(), &plan.manifest);
+        let encrypted = self.sealing.is_asked_for();
+        if out.json {
+            out.record(&json::BundleWritten {
+                file,
+                checksum: written.checksum.to_string(),
+                encrypted,
+                bytes: written.bytes,
+                raw_bytes: written.raw_bytes,
+                manifest,
+            })?;
+            return Ok(());
+        }
+        let turns = count(turns(manifest), "turn");
+        let (bytes, raw) = (size(written.bytes), size(written.raw_bytes));
+        let how = if encrypted { ", encrypted" } else { "" };
+        writeln!(out, "wrote {turns}, {raw}, as {bytes} to {file}{how}")?;
+        requirements(out, &manifest.prerequisites)
+    }
+}
+
+impl Show {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, encrypted) = self.input.open()?;
+        if self.operations {
+            return self.list(&bundle, &mut run.out);
+        }
+        let shown = shown(&bundle, encrypted);
+        match run.out.json {
+            true => run.out.record(&shown)?,
+            false => describe(&mut run.out, &shown)?,
+        }
+        Ok(Answer::Yes)
+    }
+
+    fn list(&self, bundle: &BundleFile, out: &mut Output) -> Result<Answer> {
+        let working = Working::new("verifying");
+        let contents = bundle.verify(self.max_bytes)?;
+        let operations = bundle.operations(&contents)?;
+        drop(working);
+        out.page();
+        for operation in operations.into_iter().rev() {
+            list(out, operation)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Verify {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, encrypted) = self.input.open()?;
+        let working = Working::new("verifying");
+        let missing = match run.open() {
+            Ok(repo) => {
+                let options = UnbundleOptions { session: None, max_bytes: self.max_bytes };
+                Some(plan_unbundle(&repo, &bundle, &options)?.missing)
+            }
+            Err(Failure::Library { error, .. })
+                if error.kind() == ErrorKind::NotFound && run.named_store().is_none() =>
+            {
+                bundle.verify(self.max_bytes)?;
+                None
+            }
+            Err(failure) => return Err(failure),
+        };
+        drop(working);
+        let has_all = missing.as_ref().is_none_or(Vec::is_empty);
+        let shown = shown(&bundle, encrypted);
+        if run.out.json {
+            run.out.record(&json::BundleVerified { shown, missing: missing.as_deref() })?;
+        } else {
+            describe(&mut run.out, &shown)?;
+            writeln!(run.out, "every byte verifies")?;
+            for missing in missing.iter().flatten() {
+                writeln!(run.out, "this store has not {}", name_of(missing))?;
+            }
+        }
+        Ok(if has_all { Answer::Yes } else { Answer::No })
+    }
+}
+
+impl Unbundle {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let (bundle, _) = self.input.open()?;
+        let (session, max_bytes) = (self.session.clone(), self.max_bytes);
+        let options = UnbundleOptions { session, max_bytes };
+        let working = Working::new("verifying");
+        let done = if self.dry_run {
+            let plan = plan_unbundle(&*run.open()?, &bundle, &options)?;
+            Unbundled { plan, operation: None, new_bytes: 0 }
+        } else {
+            unbundle(&*run.open_or_create()?, &bundle, &options, &stamp()?)?
+        };
+        drop(working);
+        self.report(&mut run.out, &done)?;
+        done.plan.check()?;
+        Ok(Answer::Yes)
+    }
+
+    fn report(&self, out: &mut Output, done: &Unbundled) -> Result<()> {
+        let plan = &done.plan;
+        if out.json {
+            let refs = plan.refs.iter().map(|planned| json::BundleRef {
+                name: planned.name.clone(),
+                becomes: planned.becomes.clone(),
+                fate: fate(planned.fate),
+                id: planned.id.to_string(),
+                turn: planned.turn,
+            });
+            out.record(&json::UnbundlePlan {
+                dry_run: self.dry_run,
+                refs: refs.collect(),
+                new_objects: plan.new_objects,
+                known_objects: plan.known_objects,
+                missing: &plan.missing,
+                operation: done.operation,
+                new_bytes: done.new_bytes,
+            })?;
+            return Ok(());
+        }
+        for planned in &plan.refs {
+            let turn = planned.turn;
+            let becomes = out.paint.paint(NAME, one_line(&planned.becomes, NAME_CHARS));
+            let what = match planned.fate {
+                RefFate::New if planned.name != planned.becomes => {
+                    format!("new, for {}", one_line(&planned.name, NAME_CHARS))
+                }
+                RefFate::New => "new".to_owned(),
+                RefFate::Forward => "moves on".to_owned(),
+                RefFate::Known => "known".to_owned(),
+            };
+            writeln!(out, "{becomes}  turn {turn}, {what}")?;
+        }
+        let (new, known) = (count(plan.new_objects, "new object"), plan.known_objects);
+        if plan.missing.is_empty() {
+            let nothing = if plan.is_empty() { "; nothing to do" } else { "" };
+            writeln!(out, "{new}, {known} known{nothing}")?;
+        }
+        if self.dry_run && !plan.is_empty() {
+            writeln!(out, "nothing was done")?;
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Opens the bundle, and tells whether it is encrypted.
+    fn open(&self) -> Result<(BundleFile, bool)> {
+        let name = input_name(&self.file);
+        let file = if self.file == Path::new("-") {
+            // It is read at many places, and again while it is taken in.
+            let failed = |error| Error::io("keep what comes from standard input", error);
+            let mut file = tempfile::tempfile().map_err(failed)?;
+            io::copy(&mut io::stdin().lock(), &mut file).map_err(failed)?;
+            io::Seek::rewind(&mut file).map_err(failed)?;
+            file
+        } else {
+            open_file(&self.file)?
+        };
+        let (bytes, encrypted) = encryption::open(file, &name, &self.opening)?;
+        Ok((BundleFile::open(bytes).map_err(|error| error.at(name))?, encrypted))
+    }
+}
+
+impl Level {
+    fn tier(self) -> Tier {
+        match self {
+            Self::Hot => Tier::Hot,
+            Self::Compacted => Tier::Compacted,
+            Self::Archive => Tier::Archive,
+        }
+    }
+}
+
+/// What a name on the command line means: a session before anything else.
+fn wanted(repo: &Repository, name: &str) -> Result<Wanted> {
+    if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
+        return Ok(Wanted::Session(name.to_owned()));
+    }
+    let revision = resolve(repo, name)?;
+    Ok(revision.branch.map_or(Wanted::Commit(revision.commit), Wanted::Branch))
+}
+
+fn turns(manifest: &Manifest) -> u64 {
+    manifest.sessions.iter().map(|session| session.turns).sum()
+}
+
+fn shown(bundle: &BundleFile, encrypted: bool) -> json::BundleShown<'_> {
+    json::BundleShown {
+        checksum: bundle.checksum().to_string(),
+        encrypted,
+        bytes: bundle.file_bytes(),
+        raw_bytes: bundle.raw_bytes(),
+        manifest: bundle.manifest(),
+    }
+}
+
+fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
+    let manifest = shown.manifest;
+    let checksum: String = shown.checksum.chars().take(ID_DIGITS).collect();
+    let how = if shown.encrypted { ", encrypted" } else { "" };
+    let (bytes, raw) = (size(shown.bytes), size(shown.raw_bytes));
+    writeln!(out, "bundle {checksum}: {bytes} for {raw}{how}")?;
+    for session in &manifest.sessions {
+        let name = out.paint.paint(NAME, one_line(&session.session, NAME_CHARS));
+        let (first, last) = (session.first_turn, session.last_turn);
+        let (oldest, newest) = (&session.oldest, &session.newest);
+        let turns = count(session.turns, "turn");
+        write!(out, "{name}: {turns}, {first} to {last}, ")?;
+        write!(out, "{} to {}", one_line(oldest, NAME_CHARS), one_line(newest, NAME_CHARS))?;
+        match session.elided {
+            0 => writeln!(out)?,
+            elided => writeln!(out, "; {elided} without their context")?,
+        }
+    }
+    for (name, value) in &manifest.refs {
+        let (name, turn) = (one_line(name, NAME_CHARS), value.turn);
+        let id = out.paint.paint(FAINT, value.id.0.short(ID_DIGITS));
+        writeln!(out, "  {name}  turn {turn}  {id}")?;
+    }
+    if manifest.operations > 0 {
+        writeln!(out, "{}", count(manifest.operations, "operation"))?;
+    }
+    requirements(out, &manifest.prerequisites)
+}
+
+/// An operation with the refs that it changed.
+fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
+    let text = |held: Option<Held>| held.map(|held| held.to_string());
+    let changes = operation.changes.into_iter().map(|change| json::Change {
+        name: change.name,
+        old: text(change.old),
+        new: text(change.new),
+    });
+    let changes: Vec<json::Change> = changes.collect();
+    let time = Time { micros: operation.time_micros, offset_minutes: 0 };
+    if out.json {
+        out.record(&json::BundledOperation {
+            operation: operation.sequence,
+            time: clock::rfc3339(time),
+            actor: operation.actor,
+            reason: operation.reason,
+            undoes: operation.undoes,
+            changes,
+        })?;
+        return Ok(());
+    }
+    let (paint, sequence) = (out.paint, operation.sequence);
+    let time = paint.paint(FAINT, clock::rfc3339(time));
+    let (actor, reason) = (one_line(&operation.actor, 20), one_line(&operation.reason, NAME_CHARS));
+    writeln!(out, "{sequence:>5} {time}  {actor}  {reason}")?;
+    for json::Change { name, old, new } in &changes {
+        let name = paint.paint(NAME, name.strip_prefix("refs/").unwrap_or(name));
+        let value = |held: &Option<String>| match held {
+            None => paint.paint(FAINT, "nothing".to_owned()),
+            Some(id) => paint.paint(ID, id.chars().take(ID_DIGITS).collect()),
+        };
+        writeln!(out, "  {name} {} -> {}", value(old), value(new))?;
+    }
+    Ok(())
+}
+
+fn requirements(out: &mut Output, prerequisites: &[Prerequisite]) -> Result<()> {
+    for known in prerequisites {
+        writeln!(out, "requires {}", name_of(known))?;
+    }
+    Ok(())
+}
+
+fn name_of(known: &Prerequisite) -> String {
+    let (turn, session) = (known.turn, one_line(&known.session, NAME_CHARS));
+    format!("turn {turn} of {session} ({})", known.commit.0.short(ID_DIGITS))
+}
+
+const fn fate(fate: RefFate) -> &'static str {
+    match fate {
+        RefFate::New => "new",
+        RefFate::Forward => "forward",
+        RefFate::Known => "known",
+    }
+}
+
+/// The folder that a file is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

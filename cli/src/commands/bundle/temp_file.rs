@@ -1,0 +1,99 @@
+//! A file on its way: without a name until it is whole, and read back when it has one.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use turntree::Error;
+use turntree::local::random_bytes;
+use turntree::object::Checksum;
+use turntree::store::{Io, IoFile, RealIo};
+use turntree::workspace::save;
+
+use crate::view::error::Result;
+
+/// What what was read back is compared by.
+const CONTEXT: &str = "turntree v1 sealed bundle";
+
+/// A file without a name, which goes with the process.
+pub(crate) struct Spool(Arc<dyn IoFile>);
+
+impl Spool {
+    /// An empty one, on the disk of a folder.
+    pub(crate) fn create(dir: &Path) -> Result<Self> {
+        let name: String = random_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = dir.join(format!(".{name}.tmp"));
+        let failed = |error| Error::io(format!("make a file in {}", dir.display()), error);
+        let file = RealIo.create(&path).map_err(failed)?;
+        RealIo.remove(&path).map_err(failed)?;
+        Ok(Self(file))
+    }
+
+    /// The file, to write to.
+    pub(crate) fn file(&self) -> &Arc<dyn IoFile> {
+        &self.0
+    }
+
+    /// What is in it, front to back.
+    pub(crate) fn reader(&self) -> impl Read {
+        Reader { file: &*self.0, at: 0 }
+    }
+}
+
+struct Reader<'a> {
+    file: &'a dyn IoFile,
+    at: u64,
+}
+
+impl Read for Reader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// Writes a new file, and reads it back.
+///
+/// # Errors
+/// `InvalidInput` when it is there already, `Io`, and `Corrupt` when something else is read; then there
+/// is no file.
+pub(crate) fn save_checked(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<()> {
+    let mut sum = Checksum::new(CONTEXT);
+    let failed = |error| Error::io(format!("write {}", path.display()), error);
+    save(path, false, |out| {
+        let mut out = Summed { out, sum: &mut sum };
+        write(&mut out).map_err(failed)
+    })?;
+    let mut found = Checksum::new(CONTEXT);
+    let mut nowhere = io::sink();
+    let mut out = Summed { out: &mut nowhere, sum: &mut found };
+    let read = fs::File::open(path).and_then(|mut file| io::copy(&mut file, &mut out));
+    if read.is_ok() && found.finish() == sum.finish() {
+        return Ok(());
+    }
+    let _ = fs::remove_file(path);
+    Err(Error::corrupt(path.display(), "what was written", "other bytes").into())
+}
+
+/// Takes the checksum of what passes.
+struct Summed<'a> {
+    out: &'a mut dyn Write,
+    sum: &'a mut Checksum,
+}
+
+impl Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sum.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

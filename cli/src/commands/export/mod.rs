@@ -1,0 +1,380 @@
+//! `export`: a transcript as it came in, or the messages of a snapshot.
+
+mod page;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use turntree::context::{Context, MAIN_AGENT, Role};
+use turntree::context::{export_messages, export_source};
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::Repository;
+use turntree::workspace::save;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::codesign::{export_chat, export_designs};
+use turntree_exchange::formats::context_chef::{ChefOptions, export_chef};
+use turntree_exchange::formats::ollm::{
+    SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode, state_snapshot,
+};
+use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
+use turntree_exchange::render::{
+    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
+    export_openai,
+};
+
+use self::page::Prepared;
+use super::Verb;
+use crate::porcelain::compat::Compat;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::clock;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::render::size;
+
+/// Export a session
+///
+/// As source it is the imported file, byte for byte; as jsonl the messages of one agent at that
+/// revision, one a line, as they came in; as swarm-snapshot all that a SwarmSDK document has a place
+/// for; as context-chef a snapshot that its library restores; as ollm-context, ollm-mode or ollm-intent
+/// what OLLM CLI stores; as codesign a design store with the snapshots that lead there, a design for
+/// each session, and as codesign-session the chat and the comments of one. To read: markdown, and html,
+/// one file that needs no network and shows every branch when REV is a session. For other tools: json,
+/// openai, anthropic and atif. A file is written whole or not at all, with the permissions that the
+/// umask leaves, as those of a redirection; it holds whatever the agent has seen.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree export nightly --format source -o nightly.jsonl
+  turntree export nightly~10 --format jsonl | jq -r .type
+  turntree export HEAD --format jsonl --agent reviewer@main
+  turntree export nightly --format html -o nightly.html
+  turntree export plan-a plan-b --format html -o plans.html
+  turntree export nightly --format anthropic | jq '.messages | length'
+  turntree export review~2 --format swarm-snapshot -o snapshot.json
+  turntree export pricing landing --format codesign --branches -o design-store.json
+  turntree export pricing --format codesign-session -o chat.jsonl
+  turntree export work --format ollm-context --compat upstream -o snapshot.json
+  turntree export work.modes --format ollm-mode")]
+pub(crate) struct Export {
+    /// A session or any other revision; several for html and codesign
+    #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
+    revisions: Vec<String>,
+    /// What to write
+    #[arg(long, value_enum)]
+    format: Format,
+    /// Whose messages, for jsonl, openai, anthropic and atif
+    #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
+    agent: String,
+    /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
+    /// assistant, tool or other
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<(Role, bool)>,
+    /// The version of a swarm-snapshot: 1.0.0, 2.0.0 or 2.1.0; that of the imported one by default
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    snapshot_version: Option<SnapshotVersion>,
+    /// Do as the system of the format does, where it is wrong, for swarm-snapshot and ollm-context
+    #[arg(long, value_enum)]
+    compat: Option<Compat>,
+    /// Every branch of the session and not only what leads to the revision, for codesign
+    #[arg(long)]
+    branches: bool,
+    /// Leave out what has expired of core memory, as the next compile would, for context-chef
+    #[arg(long)]
+    sweep: bool,
+    /// Ids and sizes instead of contents and records, for json
+    #[arg(long)]
+    no_content: bool,
+    /// Which intent, for ollm-intent; the newest by default
+    #[arg(long, value_name = "ID")]
+    intent: Option<String>,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// What an export writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// The imported transcript, byte for byte
+    Source,
+    /// Messages of one agent, one a line
+    Jsonl,
+    /// A snapshot as SwarmSDK has it
+    SwarmSnapshot,
+    /// A snapshot document as ContextChef 4.2 has it
+    ContextChef,
+    /// A context snapshot as OLLM CLI has it
+    OllmContext,
+    /// A mode transition as OLLM CLI has it
+    OllmMode,
+    /// An intent as OLLM CLI has it
+    OllmIntent,
+    /// The text of a mode transition that OLLM CLI puts into a prompt
+    OllmState,
+    /// A design store as open-codesign has it
+    Codesign,
+    /// The chat of a design as open-codesign has it, with its comments
+    CodesignSession,
+    /// A transcript to read, turn by turn
+    Markdown,
+    /// One self-contained page: branches, turns, diffs, search, compare
+    Html,
+    /// The whole context of a snapshot
+    Json,
+    /// Messages of one agent for the chat completions of OpenAI
+    Openai,
+    /// Messages of one agent for the messages of Anthropic
+    Anthropic,
+    /// The conversation of one agent as an ATIF trajectory
+    Atif,
+}
+
+/// What is exported.
+struct Subject<'r> {
+    repo: &'r Repository,
+    id: ObjectId,
+    context: Context,
+    commit: Commit,
+    /// For html.
+    page: Option<Prepared>,
+    /// For codesign: the tips of each session.
+    designs: Vec<Vec<ObjectId>>,
+}
+
+impl Verb for Export {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        self.check_options()?;
+        let repo = run.open()?;
+        let subject = self.subject(&repo)?;
+        let Some(path) = &self.output else {
+            self.write(&subject, &mut run.out)?;
+            return Ok(Answer::Yes);
+        };
+        let write = |out: &mut dyn Write| self.write(&subject, out);
+        let bytes = match special(path) {
+            Some(opened) => {
+                let failed = |error| Error::io(format!("write {}", path.display()), error);
+                write(&mut opened.map_err(failed)?)?;
+                0
+            }
+            None if path.is_dir() => save(path, self.force, write)?,
+            None => save(path, self.force, write)
+                .hint(ErrorKind::InvalidInput, "--force replaces it")?,
+        };
+        let file = path.display().to_string();
+        if run.out.json {
+            run.out.record(&json::Exported { commit: subject.id.to_string(), file, bytes })?;
+        } else {
+            writeln!(run.out, "wrote {} to {file}", size(bytes))?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl Export {
+    /// That every option is for the format: one that does nothing would be taken for done.
+    fn check_options(&self) -> turntree::Result<()> {
+        use Format::{
+            Anthropic, Atif, Codesign, ContextChef, Json, Jsonl, OllmContext, OllmIntent, Openai,
+            SwarmSnapshot,
+        };
+        let options: [(&str, bool, &[Format]); 8] = [
+            ("--agent", self.agent != MAIN_AGENT, &[Jsonl, Openai, Anthropic, Atif]),
+            ("--role", self.role.is_some(), &[Jsonl]),
+            ("--snapshot-version", self.snapshot_version.is_some(), &[SwarmSnapshot]),
+            ("--compat", self.compat.is_some(), &[SwarmSnapshot, OllmContext]),
+            ("--branches", self.branches, &[Codesign]),
+            ("--sweep", self.sweep, &[ContextChef]),
+            ("--no-content", self.no_content, &[Json]),
+            ("--intent", self.intent.is_some(), &[OllmIntent]),
+        ];
+        for (option, is_given, formats) in options {
+            if is_given && !formats.contains(&self.format) {
+                let values = formats.iter().filter_map(ValueEnum::to_possible_value);
+                let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+                return Err(Error::invalid(format!("{option} is for {} only", names.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    fn subject<'r>(&self, repo: &'r Repository) -> Result<Subject<'r>> {
+        let several = self.revisions.len() > 1;
+        let Some(first) = self.revisions.first() else {
+            return Err(Error::invalid("nothing to export").into());
+        };
+        if several && !matches!(self.format, Format::Html | Format::Codesign) {
+            let message = "this format takes one REV: several are for html and codesign";
+            return Err(Error::invalid(message).into());
+        }
+        let id = resolve(repo, first)?.commit;
+        let page = match self.format {
+            Format::Html => Some(Prepared::of(repo, &self.revisions)?),
+            _ => None,
+        };
+        let designs = match self.format {
+            Format::Codesign => self.designs(repo)?,
+            _ => Vec::new(),
+        };
+        let (context, commit) = (repo.context(&id)?, repo.commit(&id)?);
+        Ok(Subject { repo, id, context, commit, page, designs })
+    }
+
+    fn write(&self, subject: &Subject<'_>, out: &mut dyn Write) -> turntree::Result<()> {
+        let (source, context, commit) = (subject.repo.store(), &subject.context, &subject.commit);
+        match self.format {
+            Format::Source => export_source(source, context, out)?,
+            Format::SwarmSnapshot => {
+                // Whoever imported it has told when it was made.
+                let edited = !commit.author.agent.starts_with("swarm-");
+                let (version, compat) = (self.snapshot_version, Compat::of(self.compat));
+                let moment = clock::rfc3339(commit.time);
+                let options = SnapshotOptions { version, compat, moment, edited };
+                export_snapshot(source, context, &options, out)?;
+                0
+            }
+            Format::Jsonl => {
+                self.check_agent(subject)?;
+                let is_wanted = |role: Role| match self.role {
+                    Some((wanted, is_it)) => (role == wanted) == is_it,
+                    None => true,
+                };
+                export_messages(source, context, &self.agent, &is_wanted, out)?
+            }
+            Format::ContextChef => {
+                let mut options = ChefOptions::of(commit);
+                if self.sweep {
+                    options.swept_at = Some(clock::now()?.micros / 1000);
+                }
+                export_chef(source, context, &options, out)?;
+                0
+            }
+            Format::OllmContext => {
+                let (facts, compat) =
+                    (SnapshotFacts::of(&subject.id, commit), Compat::ollm(self.compat));
+                export_context(source, context, &facts, compat, out)?;
+                0
+            }
+            Format::OllmMode => {
+                export_mode(source, context, &TransitionFacts::of(&subject.id, commit), out)?;
+                0
+            }
+            Format::OllmIntent => {
+                export_intent(source, context, self.intent.as_deref(), out)?;
+                0
+            }
+            Format::OllmState => {
+                let text = state_snapshot(source, context)?.to_xml();
+                out.write_all(text.as_bytes())
+                    .map_err(|error| Error::io("write the text", error))?;
+                0
+            }
+            Format::Codesign => {
+                export_designs(subject.repo, &subject.designs, out)?;
+                0
+            }
+            Format::CodesignSession => {
+                export_chat(subject.repo, &subject.id, out)?;
+                0
+            }
+            Format::Markdown => {
+                export_markdown(subject.repo, &subject.id, &clock::rfc3339, out)?;
+                0
+            }
+            Format::Json => {
+                let contents = if self.no_content { Contents::Ids } else { Contents::Whole };
+                let snapshot = (&subject.id, commit);
+                export_document(source, snapshot, context, contents, &clock::rfc3339, out)?;
+                0
+            }
+            Format::Openai => {
+                self.check_agent(subject)?;
+                export_openai(source, context, &self.agent, out)?;
+                0
+            }
+            Format::Anthropic => {
+                self.check_agent(subject)?;
+                export_anthropic(source, context, &self.agent, out)?;
+                0
+            }
+            Format::Atif => {
+                self.check_agent(subject)?;
+                let (agent, show_time) = (self.agent.as_str(), &clock::rfc3339);
+                let trajectory = Trajectory { commit, agent, show_time };
+                export_atif(source, context, &trajectory, out)?;
+                0
+            }
+            Format::Html => {
+                if let Some(page) = &subject.page {
+                    page.write(subject.repo, out)?;
+                }
+                0
+            }
+        };
+        Ok(())
+    }
+
+    /// The revisions, and with them all branches if these are wanted, by their sessions.
+    fn designs(&self, repo: &Repository) -> Result<Vec<Vec<ObjectId>>> {
+        let mut sessions: Vec<(String, Vec<ObjectId>)> = Vec::new();
+        for revision in &self.revisions {
+            let id = resolve(repo, revision)?.commit;
+            let session = repo.commit(&id)?.session;
+            match sessions.iter_mut().find(|(name, _)| *name == session) {
+                Some((_, tips)) => tips.push(id),
+                None => sessions.push((session, vec![id])),
+            }
+        }
+        for (branch, tip) in repo.branches().into_iter().filter(|_| self.branches) {
+            let of_session = sessions.iter_mut().find(|(name, _)| name == branch.session());
+            of_session.into_iter().for_each(|(_, tips)| tips.push(tip));
+        }
+        Ok(sessions.into_iter().map(|(_, tips)| tips).collect())
+    }
+
+    /// That the snapshot has the agent whose messages are asked for.
+    fn check_agent(&self, subject: &Subject<'_>) -> turntree::Result<()> {
+        let agents = subject.context.agents(subject.repo.store())?;
+        if self.agent == MAIN_AGENT || agents.contains(&self.agent) {
+            return Ok(());
+        }
+        let (agent, agents) = (&self.agent, agents.join(", "));
+        Err(Error::not_found(format!(
+            "there is no agent '{agent}' in this snapshot: it has {agents}"
+        )))
+    }
+}
+
+fn role(text: &str) -> turntree::Result<(Role, bool)> {
+    let (name, is_it) = text.strip_prefix('!').map_or((text, true), |name| (name, false));
+    let role = Role::from_name(name);
+    match role.name() == name {
+        true => Ok((role, is_it)),
+        false => Err(Error::invalid(format!(
+            "'{text}': expected system, user, assistant, tool or other, or one of these behind a !"
+        ))),
+    }
+}
+
+fn version(text: &str) -> turntree::Result<SnapshotVersion> {
+    SnapshotVersion::named(text)
+        .ok_or_else(|| Error::invalid(format!("'{text}': expected 1.0.0, 2.0.0 or 2.1.0")))
+}
+
+/// A pipe or a device, which is written to as it is.
+fn special(path: &Path) -> Option<io::Result<fs::File>> {
+    let found = fs::metadata(path).ok()?;
+    let is_special = !found.is_file() && !found.is_dir();
+    is_special.then(|| fs::OpenOptions::new().write(true).open(path))
+}

@@ -1,0 +1,65 @@
+//! `export --format html`: what the page shows, and the branches side by side.
+
+use std::io::Write;
+
+use turntree::Error;
+use turntree::repo::Repository;
+use turntree_exchange::render::{Page, PageBranch, export_page};
+
+use super::super::compare::{Line, compared, lines_of};
+use crate::view::clock;
+use crate::view::error::Result;
+
+/// What the foot of a page says.
+const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
+
+/// A page that can be written.
+pub(super) struct Prepared {
+    title: String,
+    branches: Vec<PageBranch>,
+    comparison: Option<String>,
+}
+
+impl Prepared {
+    /// The page about some revisions; one that names a session stands for all its branches.
+    pub(super) fn of(repo: &Repository, revisions: &[String]) -> Result<Self> {
+        let mut lines = Vec::new();
+        for revision in revisions {
+            let mut line = Line::named(repo, revision)?;
+            let session = line.branch.as_ref().map(|branch| branch.session().to_owned());
+            let others = match session.filter(|session| session == revision) {
+                Some(session) => lines_of(repo, &session),
+                None => Vec::new(),
+            };
+            if let Some(main) = line.branch.as_ref().filter(|_| !others.is_empty()) {
+                line.name = main.branch().to_owned();
+            }
+            let branch = line.branch.clone();
+            lines.push(line);
+            lines.extend(others.into_iter().filter(|other| other.branch != branch));
+        }
+        let comparison = match lines.len() {
+            0 | 1 => None,
+            _ => Some(json_of(&compared(repo, &lines)?)?),
+        };
+        let branches = lines.into_iter().map(|line| PageBranch { name: line.name, tip: line.tip });
+        Ok(Self { title: revisions.join(", "), branches: branches.collect(), comparison })
+    }
+
+    /// Writes the page.
+    pub(super) fn write(&self, repo: &Repository, out: &mut dyn Write) -> turntree::Result<()> {
+        let page = Page {
+            title: &self.title,
+            branches: &self.branches,
+            comparison: self.comparison.as_deref(),
+            made_by: MADE_BY,
+            show_time: &clock::rfc3339,
+        };
+        export_page(repo, &page, out)
+    }
+}
+
+fn json_of(record: &impl serde::Serialize) -> Result<String> {
+    let json = serde_json::to_string(record);
+    Ok(json.map_err(|error| Error::invalid("the comparison").with_source(error))?)
+}

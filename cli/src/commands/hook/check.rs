@@ -1,0 +1,78 @@
+//! `hook check`: which clients run hooks, and when they last did.
+
+use std::io::Write;
+
+use clap::Args;
+use turntree::Error;
+use turntree_exchange::agents::hook::Dialect;
+
+use crate::hook::calls;
+use crate::hook::program::program;
+use crate::hook::settings::{path_of, uninstall};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+use crate::view::output::NAME;
+
+/// Tell which clients have the hooks, and when each has last called
+///
+/// Looks into the settings of the project in the working directory and those of the user. A client that
+/// has the hooks and never called does not run them: it may want them trusted first.
+#[derive(Debug, Args)]
+pub(crate) struct Check {}
+
+impl Check {
+    #[expect(clippy::unused_self, reason = "as every other command")]
+    pub(crate) fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = if run.would_create()? { None } else { Some(run.open()?) };
+        for dialect in Dialect::ALL {
+            let places = installed(dialect)?;
+            let called = repo.as_ref().and_then(|repo| calls::last(repo.store(), dialect.name()));
+            if run.out.json {
+                let (last_called, last_event) = called.unzip();
+                let (client, installed) = (dialect.name(), paths(&places));
+                run.out.record(&json::HookCheck { client, installed, last_called, last_event })?;
+                continue;
+            }
+            let name = run.out.paint.paint(NAME, dialect.name());
+            let places_said = match places.is_empty() {
+                true => "not installed".to_owned(),
+                false => format!("installed in {}", paths(&places).join(", ")),
+            };
+            let said = match &called {
+                Some((time, event)) => format!("last called {time} at {event}"),
+                None => "never called for this store".to_owned(),
+            };
+            writeln!(run.out, "{name}: {places_said}; {said}")?;
+            if let Some((_, is_project)) = places.first().filter(|_| called.is_none()) {
+                for (number, step) in dialect.steps_to_trust(*is_project).iter().enumerate() {
+                    writeln!(run.out, "  {}. {step}", number + 1)?;
+                }
+            }
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn paths(places: &[(String, bool)]) -> Vec<String> {
+    places.iter().map(|(path, _)| path.clone()).collect()
+}
+
+/// The settings of a client that have the hooks, and whether they are those of a project.
+fn installed(dialect: Dialect) -> Result<Vec<(String, bool)>> {
+    let here =
+        std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
+    let home = etcetera::home_dir().ok();
+    let program = program()?;
+    let bases = std::iter::once((here, true)).chain(home.map(|home| (home, false)));
+    let mut found = Vec::new();
+    for (base, is_project) in bases {
+        let path = path_of(dialect, &base);
+        // Settings that are no JSON have no hooks that anybody runs.
+        let is_there = uninstall(&path, &program).is_ok_and(|plan| !plan.is_done());
+        if is_there {
+            found.push((path.display().to_string(), is_project));
+        }
+    }
+    Ok(found)
+}

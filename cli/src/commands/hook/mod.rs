@@ -1,0 +1,314 @@
+//! `hook`: what an agent calls at every step, and how it comes to do that.
+
+mod check;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use similar::TextDiff;
+use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::hook::Dialect;
+
+use self::check::Check;
+use super::Verb;
+use crate::hook::event::{self, Behaviour};
+use crate::hook::log;
+use crate::hook::program::{program, utf8};
+use crate::hook::settings::{Plan, install, path_of, shell_word, uninstall};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{FAINT, NAME};
+
+/// Take a snapshot at every step of Claude Code, Codex or Gemini CLI
+///
+/// Without a command it reads one event from standard input, as these clients give it: new turns of the
+/// transcript go in, with the files that tools changed. It never fails and never makes an agent wait for
+/// long; what goes wrong is in 'turntree hook log'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree hook install claude-code --dry-run
+  turntree hook install claude-code --user --offload 20000 --spiral
+  turntree hook uninstall claude-code --user
+  turntree hook check
+  turntree hook log
+  turntree hook < event.json")]
+pub(crate) struct Hook {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Whose events they are; found by what is in them by default
+    #[arg(long, value_enum, value_name = "CLIENT")]
+    dialect: Option<Client>,
+    #[command(flatten)]
+    flags: Flags,
+    /// Nobody waits for it
+    #[arg(long, hide = true)]
+    background: bool,
+}
+
+#[derive(Debug, Args)]
+struct Flags {
+    /// Put away what a tool says with more characters than this (Claude Code)
+    #[arg(long, value_name = "N")]
+    offload: Option<u64>,
+    /// Tell the agent when it goes in circles
+    #[arg(long)]
+    spiral: bool,
+    /// Tell the agent the lessons of its session
+    #[arg(long)]
+    lessons: bool,
+    /// Whether files go along: auto, or off for those alone that tools name
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    workspace: Workspace,
+}
+
+impl Flags {
+    fn is_any(&self) -> bool {
+        let Self { offload, spiral, lessons, workspace } = self;
+        offload.is_some() || *spiral || *lessons || *workspace != Workspace::default()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Workspace {
+    #[default]
+    Auto,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Client {
+    ClaudeCode,
+    Codex,
+    Gemini,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Install(Install),
+    Uninstall(Uninstall),
+    Log(Log),
+    Check(Check),
+}
+
+/// Put the hooks into the settings of a client
+///
+/// Everything else in the settings stays as it is, byte for byte. Again with other options, it replaces
+/// what it put in before.
+#[derive(Debug, Args)]
+struct Install {
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// Take the hooks out of the settings of a client
+#[derive(Debug, Args)]
+struct Uninstall {
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Show what went wrong in hooks
+#[derive(Debug, Args)]
+struct Log {}
+
+#[derive(Debug, Args)]
+struct Place {
+    /// The client
+    #[arg(value_enum, value_name = "CLIENT")]
+    client: Client,
+    /// The settings of the project in the working directory, which is what is meant by default
+    #[arg(long, conflicts_with = "user")]
+    project: bool,
+    /// The settings of the user
+    #[arg(long)]
+    user: bool,
+    /// Only print the difference
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Verb for Hook {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let is_for_events = self.dialect.is_some() || self.background || self.flags.is_any();
+        if self.action.is_some() && is_for_events {
+            let message = "these options say what is done with an event";
+            return Err(Error::invalid(message))
+                .hint(ErrorKind::InvalidInput, "those of an installation stand behind 'install'");
+        }
+        match &self.action {
+            Some(Action::Install(action)) => action.run(run),
+            Some(Action::Uninstall(action)) => action.run(run),
+            Some(Action::Log(_)) => Log::run(run),
+            Some(Action::Check(action)) => action.run(run),
+            None => {
+                let behaviour = Behaviour {
+                    dialect: self.dialect.map(Into::into),
+                    offload: self.flags.offload,
+                    spiral: self.flags.spiral,
+                    lessons: self.flags.lessons,
+                    workspace: self.flags.workspace == Workspace::Auto,
+                    background: self.background,
+                };
+                event::take(run, behaviour);
+                Ok(Answer::Yes)
+            }
+        }
+    }
+}
+
+impl Hook {
+    /// Whether these arguments are an event, of which nothing may fail: not even its arguments.
+    pub(crate) fn is_event(arguments: &[std::ffi::OsString]) -> bool {
+        let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
+        let mut verb = words.next();
+        while let Some(option) = verb.as_ref().filter(|word| word.starts_with("--")) {
+            if matches!(&**option, "--store" | "--at-op" | "--color") {
+                words.next();
+            }
+            verb = words.next();
+        }
+        let is_hook = verb.is_some_and(|word| word == "hook");
+        let asks = |word: &str| {
+            matches!(word, "install" | "uninstall" | "log" | "check" | "help" | "--help" | "-h")
+        };
+        is_hook && !words.any(|word| asks(&word))
+    }
+}
+
+impl Install {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let command = self.command(run)?;
+        let plan = install(self.place.client.into(), &self.place.path()?, &command);
+        self.place.carry_out(run, plan, "installed", self.place.steps())
+    }
+
+    /// The command that runs this program at every event.
+    fn command(&self, run: &Invocation) -> Result<String> {
+        let mut command = shell_word(&program()?);
+        if let Some(store) = run.named_store() {
+            let store = std::path::absolute(store)
+                .map_err(|error| Error::io(format!("find {}", store.display()), error))?;
+            command += &format!(" --store {}", shell_word(utf8(&store)?));
+        }
+        command += &format!(" hook --dialect {}", Dialect::from(self.place.client).name());
+        if let Some(offload) = self.flags.offload {
+            command += &format!(" --offload {offload}");
+        }
+        if self.flags.spiral {
+            command += " --spiral";
+        }
+        if self.flags.lessons {
+            command += " --lessons";
+        }
+        if self.flags.workspace == Workspace::Off {
+            command += " --workspace off";
+        }
+        Ok(command)
+    }
+}
+
+impl Uninstall {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let plan = uninstall(&self.place.path()?, &program()?);
+        self.place.carry_out(run, plan, "uninstalled", &[])
+    }
+}
+
+impl Place {
+    /// What is left to do in the client.
+    fn steps(&self) -> &'static [&'static str] {
+        Dialect::from(self.client).steps_to_trust(!self.user)
+    }
+
+    fn path(&self) -> Result<PathBuf> {
+        let base = if self.user {
+            etcetera::home_dir().map_err(|error| {
+                Error::not_found("there is no home directory").with_source(error)
+            })?
+        } else {
+            std::env::current_dir()
+                .map_err(|error| Error::io("find the working directory", error))?
+        };
+        Ok(path_of(self.client.into(), &base))
+    }
+
+    fn carry_out(
+        &self,
+        run: &mut Invocation,
+        plan: turntree::Result<Plan>,
+        done: &str,
+        then: &'static [&'static str],
+    ) -> Result<Answer> {
+        let asked = self.path()?;
+        let plan = plan.map_err(|error| error.at(asked.display())).hint(
+            ErrorKind::InvalidInput,
+            "nothing was written; mend the file, or put the hooks in by hand as docs/hooks.md has them",
+        )?;
+        if !self.dry_run && !plan.is_done() {
+            plan.apply().hint(ErrorKind::Conflict, "try again")?;
+        }
+        if run.out.json {
+            run.out.record(&json::HookSettings {
+                client: Dialect::from(self.client).name(),
+                path: plan.path.display().to_string(),
+                changed: !plan.is_done(),
+                dry_run: self.dry_run,
+                then,
+            })?;
+            return Ok(Answer::Yes);
+        }
+        let path = plan.path.display();
+        if plan.is_done() {
+            writeln!(run.out, "{} is as it should be", run.out.paint.paint(NAME, path))?;
+        } else if self.dry_run {
+            write_difference(run, &plan)?;
+        } else {
+            writeln!(run.out, "{done}: {}", run.out.paint.paint(NAME, path))?;
+        }
+        for (number, step) in then.iter().enumerate() {
+            writeln!(run.out, "then {}. {step}", number + 1)?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+fn write_difference(run: &mut Invocation, plan: &Plan) -> Result<()> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (before, after) = (text(&plan.before), text(&plan.after));
+    let path = plan.path.display().to_string();
+    let difference = TextDiff::from_lines(&before, &after);
+    write!(run.out, "{}", difference.unified_diff().context_radius(1).header(&path, &path))?;
+    Ok(())
+}
+
+impl Log {
+    fn run(run: &mut Invocation) -> Result<Answer> {
+        let entries = log::entries(&run.store_dir()?)?;
+        for log::Entry { time, dialect, event, doing, what } in &entries {
+            if run.out.json {
+                run.out.record(&json::HookLog { time, dialect, event, doing, what })?;
+            } else {
+                let time = run.out.paint.paint(FAINT, time);
+                writeln!(run.out, "{time} {dialect} {event}: {doing}: {what}")?;
+            }
+        }
+        if entries.is_empty() && !run.out.json {
+            writeln!(run.out, "nothing went wrong")?;
+        }
+        Ok(Answer::Yes)
+    }
+}
+
+impl From<Client> for Dialect {
+    fn from(client: Client) -> Self {
+        match client {
+            Client::ClaudeCode => Self::ClaudeCode,
+            Client::Codex => Self::Codex,
+            Client::Gemini => Self::Gemini,
+        }
+    }
+}

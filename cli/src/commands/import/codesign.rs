@@ -1,0 +1,62 @@
+//! What `import` takes of open-codesign that is more than one file: its directory, a database and its log.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use turntree::Error;
+use turntree_exchange::Format;
+use turntree_exchange::formats::StoredFile;
+use turntree_exchange::formats::codesign::is_stored;
+use turntree_exchange::{Gathered, gather_files};
+
+use crate::view::error::Result;
+
+/// The format that such files are of.
+const FORMAT: &str = "codesign";
+
+/// The folder with chats.
+const FOLDERS: [&str; 1] = ["sessions"];
+
+/// The name under which a database is imported, whatever it is called.
+const DATABASE: &str = "designs.db";
+const LOG: &str = "-wal";
+
+/// The files that belong together at `path`: those of a directory of open-codesign, or a database with a
+/// log beside it. Nothing for anything else, and when another format is asked for.
+pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Gathered>> {
+    if format.is_some_and(|format| format.name != FORMAT) {
+        return Ok(None);
+    }
+    if path.is_dir() {
+        let found = gather_files(&full(path)?, &FOLDERS, is_stored)?;
+        return Ok(Some(found).filter(|found| !found.files.is_empty()));
+    }
+    let mut log = path.as_os_str().to_owned();
+    log.push(LOG);
+    let log = PathBuf::from(log);
+    let has_log = fs::metadata(&log).is_ok_and(|found| found.is_file() && found.len() > 0);
+    if !has_log || !is_database(path) {
+        return Ok(None);
+    }
+    let mut found = Gathered::default();
+    for (path, name) in [(path, DATABASE.to_owned()), (&log, format!("{DATABASE}{LOG}"))] {
+        let bytes =
+            fs::read(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
+        found.files.push(StoredFile { path: name, bytes: bytes.into() });
+    }
+    Ok(Some(found))
+}
+
+/// The directory by its full path, whose last part names the session.
+pub(super) fn full(path: &Path) -> Result<PathBuf> {
+    let failed = |error| Error::io(format!("open {}", path.display()), error);
+    Ok(path.canonicalize().map_err(failed)?)
+}
+
+/// Whether a file begins as a database does.
+fn is_database(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut head));
+    read.is_ok() && turntree_exchange::detect(&head).is_ok_and(|format| format.name == FORMAT)
+}

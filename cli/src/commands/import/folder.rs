@@ -1,0 +1,96 @@
+//! `import` of a directory in which a framework keeps what it stores.
+
+use std::io::Write;
+use std::path::Path;
+
+use turntree::{Error, ErrorKind};
+use turntree_exchange::agents::session_name;
+use turntree_exchange::formats::context_chef::{self, FolderReport};
+use turntree_exchange::formats::ollm::{self, OllmReport};
+use turntree_exchange::{FoldersOf, Gathered, ImportOptions, gather_store};
+
+use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::render::count;
+
+/// Where systems keep what they store, with the formats of it.
+const SYSTEMS: [(System, &[&str], FoldersOf); 2] = [
+    (System::ContextChef, &["context-chef"], context_chef::folders_of),
+    (System::Ollm, &["ollm-context", "ollm-mode", "ollm-intent"], ollm::folders_of),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum System {
+    ContextChef,
+    Ollm,
+}
+
+/// Imports the directory `path`, as `session` if that is given.
+pub(super) fn import_folder(
+    run: &mut Invocation,
+    path: &Path,
+    session: Option<&str>,
+    mut options: ImportOptions,
+) -> Result<Answer> {
+    let shown = path.display().to_string();
+    let full = path.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
+    let (system, Gathered { name, files, mut odd }) = gathered(&shown, &full, &options)?;
+    let repo = run.open_or_create()?;
+    match system {
+        System::ContextChef => {
+            if session.is_none() {
+                options.session = session_name(&full);
+            }
+            let report = context_chef::import_folder(&repo, &name, &files, &options)
+                .map_err(|error| error.at(&shown))
+                .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+            let FolderReport { report, payloads, memories, notes, odd: more } = report;
+            odd.extend(more);
+            warn_of_odd(&shown, &odd);
+            let inside = json::ImportedFolder { payloads, memories, notes };
+            print(&mut run.out, &report, Some(inside))?;
+            if !run.out.json {
+                let payloads = count(payloads, "payload");
+                let entry = if memories == 1 { "entry" } else { "entries" };
+                let notes = count(notes, "note");
+                writeln!(run.out, "{payloads}, {memories} {entry} of memory, {notes}")?;
+            }
+        }
+        System::Ollm => {
+            let report = ollm::import_folder(&repo, &name, &files, session, &options)
+                .map_err(|error| error.at(&shown))
+                .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+            let OllmReport { branches, odd: more } = report;
+            odd.extend(more);
+            warn_of_odd(&shown, &odd);
+            for branch in &branches {
+                print(&mut run.out, branch, None)?;
+            }
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+/// The files of the first system that has some there.
+fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System, Gathered)> {
+    for (system, formats, folders_of) in SYSTEMS {
+        if options.format.is_some_and(|format| !formats.contains(&format.name)) {
+            continue;
+        }
+        let gathered = gather_store(full, folders_of)?;
+        if !gathered.files.is_empty() {
+            return Ok((system, gathered));
+        }
+    }
+    let message = match options.format {
+        Some(format) if !SYSTEMS.iter().any(|(_, formats, _)| formats.contains(&format.name)) => {
+            format!("{shown} is a directory: expected a file of {}", format.name)
+        }
+        _ => format!(
+            "{shown} is a directory without files of ContextChef or OLLM CLI: expected a transcript, or a directory with .context_vfs, .context_memory, or vfs, archive, memory and notes; or with .ollm, context-snapshots, snapshots or intent-snapshots"
+        ),
+    };
+    Err(Error::invalid(message).into())
+}

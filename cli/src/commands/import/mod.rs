@@ -1,0 +1,137 @@
+//! `import`: a recorded session goes in, one commit a turn.
+
+mod codesign;
+mod folder;
+
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::ErrorKind;
+use turntree_exchange::agents::{session_name, working_directory};
+use turntree_exchange::formats::codesign::import_designs;
+use turntree_exchange::formats::{FORMATS, named};
+use turntree_exchange::{Format, Gathered, HEAD_BYTES, ImportOptions, detect, read_head};
+
+use self::folder::import_folder;
+use super::Verb;
+use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_notes, warn_of_odd};
+use crate::program::invocation::{Invocation, input_name, open_file, stamp};
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::progress::Progress;
+
+const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format names one";
+
+/// Import a recorded session, one snapshot a turn
+///
+/// The format is detected from the content. Importing a longer version of a transcript again adds
+/// only its new turns; a rewritten one becomes a new branch from the last common turn. What is not
+/// understood is kept, and reported on stderr. The first import moves HEAD to the session.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree import ~/.claude/projects/-work/3f2a91c0.jsonl
+  turntree import run.json --format atif --session nightly
+  turntree import project/.context_vfs --session build
+  turntree import ~/.config/open-codesign --session designs
+  turntree import ~/.ollm
+  turntree import ~/.codex/sessions/2026/05/01/rollout-1.jsonl.zst
+  zcat old.jsonl.gz | turntree import - --session old --switch")]
+pub(crate) struct Import {
+    /// The transcript, or - for standard input; a directory of ContextChef, OLLM CLI or open-codesign
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
+    file: PathBuf,
+    /// Read it as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
+    format: Option<String>,
+    /// The session it becomes or continues; the file's name by default
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Point HEAD at the imported branch
+    #[arg(long)]
+    switch: bool,
+}
+
+impl Verb for Import {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let format = self.format.as_deref().map(named).transpose()?;
+        let name = input_name(&self.file);
+        if let Some(found) = codesign::gather(&self.file, format)? {
+            return self.import_designs(run, format, &found);
+        }
+        if self.file.is_dir() {
+            let options = self.options(format)?;
+            return import_folder(run, &self.file, self.session.as_deref(), options);
+        }
+        let (input, total) = self.input()?;
+        if format.is_none() && total.is_some() {
+            // What is no transcript leaves no new store behind.
+            let head = read_head(BufReader::new(open_file(&self.file)?));
+            let head = head.map_err(|error| error.at(&name))?;
+            detect(&head)
+                .map_err(|error| error.at(&name))
+                .hint(ErrorKind::InvalidInput, FORMATS_HINT)?;
+        }
+        let repo = run.open_or_create()?;
+        let options = self.options(format)?;
+        let directory = working_directory(&self.file);
+        let input = Progress::new(input, &name, total);
+        let report = turntree_exchange::import_from(&repo, input, &options, directory.as_deref())
+            .map_err(|error| error.at(&name))
+            .hint(ErrorKind::InvalidInput, FORMATS_HINT)
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+        warn_of_notes(&name, &report.notes);
+        print(&mut run.out, &report, None)?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Import {
+    /// Imports the stores of a directory of open-codesign, or a database with the log beside it.
+    fn import_designs(
+        &self,
+        run: &mut Invocation,
+        format: Option<&'static Format>,
+        found: &Gathered,
+    ) -> Result<Answer> {
+        let shown = self.file.display().to_string();
+        let repo = run.open_or_create()?;
+        let mut options = self.options(format)?;
+        if self.session.is_none() && self.file.is_dir() {
+            options.session = session_name(&codesign::full(&self.file)?);
+        }
+        let report = import_designs(&repo, &found.files, &options)
+            .map_err(|error| error.at(&shown))
+            .hint(ErrorKind::Conflict, CONFLICT_HINT)?;
+        warn_of_odd(&shown, &found.odd);
+        warn_of_notes(&shown, &report.notes);
+        print(&mut run.out, &report, None)?;
+        Ok(Answer::Yes)
+    }
+
+    /// The transcript, and its size when it is a file.
+    fn input(&self) -> Result<(Box<dyn BufRead>, Option<u64>)> {
+        if self.file == Path::new("-") {
+            return Ok((Box::new(io::stdin().lock()), None));
+        }
+        let file = open_file(&self.file)?;
+        let total =
+            file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+        Ok((Box::new(BufReader::with_capacity(HEAD_BYTES, file)), total))
+    }
+
+    fn options(&self, format: Option<&'static Format>) -> Result<ImportOptions> {
+        Ok(ImportOptions {
+            format,
+            session: self.session.clone().unwrap_or_else(|| session_name(&self.file)),
+            stamp: stamp()?,
+            switch: self.switch,
+        })
+    }
+}
+
+fn format_parser() -> clap::builder::PossibleValuesParser {
+    let values = FORMATS
+        .iter()
+        .map(|format| clap::builder::PossibleValue::new(format.name).help(format.title));
+    clap::builder::PossibleValuesParser::new(values)
+}

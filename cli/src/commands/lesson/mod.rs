@@ -1,0 +1,236 @@
+//! `lesson`: what an agent learned, kept in its session and told again before a coming call.
+
+mod file;
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use turntree::ErrorKind;
+use turntree::repo::Repository;
+use turntree_exchange::lessons::{Lesson, Merged};
+
+use self::file::{Export, Import};
+use super::Verb;
+use crate::porcelain::lessons::fields::LessonFields;
+use crate::porcelain::lessons::target::{Target, lessons_at, show};
+use crate::porcelain::lessons::{Add, inject, list, shown};
+use crate::program::complete::{lessons, revisions};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::render::lessons::write_list;
+
+/// Record lessons, and show the best before the next call
+///
+/// A lesson belongs to its session: branches that are forked off take it along, 'turntree merge BRANCH
+/// --only lessons' carries it on, and no other session sees it. None is ever deleted, only deprecated.
+/// Each command that changes lessons is one operation, which 'turntree undo' takes back, and no turn
+/// for 'turntree rollback'.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree lesson add --tool fs.replace --mistake 'matched on white space' --correct 'take blocks'
+  turntree lesson add --spiral --branch plan-a
+  turntree lesson inject --tool fs.replace
+  turntree lesson list --all
+  turntree lesson export LESSONS.md; $EDITOR LESSONS.md; turntree lesson import LESSONS.md
+  turntree lesson rm 3f2a91c0de")]
+pub(crate) struct LessonCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Add(Add),
+    List(List),
+    Edit(Edit),
+    Rm(Rm),
+    Pin(Pin),
+    Unpin(Unpin),
+    Inject(Inject),
+    Export(Export),
+    Import(Import),
+}
+
+/// List lessons
+#[derive(Debug, Args)]
+struct List {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// Those that count no more, too
+    #[arg(short, long)]
+    all: bool,
+}
+
+/// Change what a lesson says; an empty text takes a field away
+#[derive(Debug, Args)]
+struct Edit {
+    /// The lesson, or the beginning of its id
+    #[arg(value_name = "ID", add = ArgValueCandidates::new(lessons))]
+    id: String,
+    #[command(flatten)]
+    fields: LessonFields,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Some lessons.
+#[derive(Debug, Args)]
+struct Chosen {
+    /// Lessons, or the beginnings of their ids
+    #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(lessons))]
+    ids: Vec<String>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Deprecate lessons: they count no more
+#[derive(Debug, Args)]
+struct Rm {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Pin lessons: they never expire, and every prompt tells them
+#[derive(Debug, Args)]
+struct Pin {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Unpin lessons
+#[derive(Debug, Args)]
+struct Unpin {
+    #[command(flatten)]
+    chosen: Chosen,
+}
+
+/// Print the lessons for a coming call, as text to stand before the prompt
+///
+/// All pinned ones, newest first, and the five others that fit best: what is about the tool, what
+/// happened often, what worked, what is new. At most 8192 bytes; nothing without lessons.
+#[derive(Debug, Args)]
+struct Inject {
+    /// The snapshot
+    #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// The tool that is about to be called
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// The turn that it is called in; that of the snapshot by default
+    #[arg(long, value_name = "N")]
+    turn: Option<u64>,
+}
+
+impl Verb for LessonCommand {
+    fn reads_only(&self) -> bool {
+        matches!(self.action, Action::List(_) | Action::Inject(_) | Action::Export(_))
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Add(add) => add_lesson(add, run),
+            Action::List(list) => list.run(run),
+            Action::Edit(edit) => edit.run(run),
+            Action::Rm(Rm { chosen }) => chosen.run(run, "rm", |lesson| lesson.deprecated = true),
+            Action::Pin(Pin { chosen }) => chosen.run(run, "pin", |lesson| lesson.pinned = true),
+            Action::Unpin(Unpin { chosen }) => {
+                chosen.run(run, "unpin", |lesson| lesson.pinned = false)
+            }
+            Action::Inject(inject) => inject.run(run),
+            Action::Export(export) => export.run(run),
+            Action::Import(import) => import.run(run),
+        }
+    }
+}
+
+fn add_lesson(add: &Add, run: &mut Invocation) -> Result<Answer> {
+    let repo = run.open()?;
+    match add.apply(&repo)? {
+        Some(changed) => show(run, changed),
+        None => nothing_to_learn(add, run, &repo),
+    }
+}
+
+fn nothing_to_learn(add: &Add, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+    let branch = add.target.branch(repo)?;
+    if run.out.json {
+        let (session, branch) = (branch.session().to_owned(), branch.branch().to_owned());
+        let none = json::LessonsChanged::nothing(session, branch);
+        run.out.record(&none)?;
+    } else {
+        writeln!(run.out, "no spiral: nothing to learn")?;
+    }
+    Ok(Answer::No)
+}
+
+impl Edit {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let edit = |lesson: &mut Lesson| self.fields.apply(lesson);
+        change_each(&self.target, std::slice::from_ref(&self.id), run, "edit", edit)
+    }
+}
+
+impl Chosen {
+    fn run(&self, run: &mut Invocation, verb: &str, edit: impl Fn(&mut Lesson)) -> Result<Answer> {
+        change_each(&self.target, &self.ids, run, verb, edit)
+    }
+}
+
+/// Edits some lessons of a branch.
+fn change_each(
+    target: &Target,
+    ids: &[String],
+    run: &mut Invocation,
+    verb: &str,
+    edit: impl Fn(&mut Lesson),
+) -> Result<Answer> {
+    target.change(run, verb, |change| {
+        let mut merged = Merged::default();
+        for id in ids {
+            let key = change.lessons.find(id).map_err(|error| error.at(format_args!("'{id}'")));
+            let key = key.hint(ErrorKind::NotFound, "'turntree lesson list --all' shows them")?;
+            let Some(old) = change.lessons.get(&key).cloned() else { continue };
+            let mut lesson = old.clone();
+            edit(&mut lesson);
+            if lesson == old {
+                continue;
+            }
+            let list = match lesson.deprecated && !old.deprecated {
+                true => &mut merged.deprecated,
+                false => &mut merged.changed,
+            };
+            list.push(key.clone());
+            change.lessons.set(&key, lesson)?;
+        }
+        Ok(merged)
+    })
+}
+
+impl List {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        if run.out.json {
+            run.out.record(&list(&repo, &self.revision, self.all)?)?;
+            return Ok(Answer::Yes);
+        }
+        let (lessons, turn) = lessons_at(&repo, &self.revision)?;
+        write_list(&mut run.out, &shown(&lessons, turn, self.all), turn, lessons.others())?;
+        Ok(Answer::Yes)
+    }
+}
+
+impl Inject {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let repo = run.open()?;
+        let told = inject(&repo, &self.revision, self.tool.as_deref(), self.turn)?;
+        if run.out.json {
+            run.out.record(&told)?;
+        } else {
+            write!(run.out, "{}", told.prompt)?;
+        }
+        Ok(Answer::Yes)
+    }
+}

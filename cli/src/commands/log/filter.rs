@@ -1,0 +1,108 @@
+//! `log`: which snapshots are shown, by what their commits say.
+
+use clap::Args;
+use turntree::object::Trigger;
+use turntree::repo::{LogEntry, Touch, Touches};
+use turntree::{Error, Result};
+use turntree_exchange::context_tokens;
+
+use crate::view::clock;
+
+/// What a snapshot must be; all that is given holds.
+#[derive(Debug, Args)]
+pub(crate) struct Filter {
+    /// Only what was taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
+    #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
+    since: Option<i64>,
+    /// Only what was taken earlier than TIME
+    #[arg(long, value_name = "TIME", alias = "before", value_parser = moment)]
+    until: Option<i64>,
+    /// Only what was taken for this reason, as 'snapshot --trigger' names it
+    #[arg(long, value_name = "TRIGGER", value_parser = trigger)]
+    trigger: Option<Trigger>,
+    /// Only snapshots whose message has TEXT in it
+    #[arg(long, value_name = "TEXT")]
+    message: Option<String>,
+    /// Only contexts of more than N tokens, of those that say how many they have
+    #[arg(long, value_name = "N")]
+    tokens_above: Option<u64>,
+    /// Only contexts of fewer than N tokens, of those that say how many they have
+    #[arg(long, value_name = "N")]
+    tokens_below: Option<u64>,
+    /// Only snapshots with this fact in their metadata, such as ollm/id=ID; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = fact)]
+    meta: Vec<(String, String)>,
+}
+
+impl Filter {
+    /// Whether it leaves anything out.
+    pub(super) fn is_any(&self) -> bool {
+        let Self { since, until, trigger, message, tokens_above, tokens_below, meta } = self;
+        since.or(*until).is_some()
+            || trigger.is_some()
+            || message.is_some()
+            || tokens_above.or(*tokens_below).is_some()
+            || !meta.is_empty()
+    }
+
+    fn admits(&self, entry: &LogEntry) -> bool {
+        let commit = &entry.commit;
+        let tokens = context_tokens(commit);
+        let is = |fact: &(String, String)| {
+            let found = commit.metadata.get(&fact.0);
+            // What an import keeps is the JSON that it was.
+            found.is_some_and(|found| {
+                *found == fact.1
+                    || serde_json::from_str::<String>(found).is_ok_and(|text| text == fact.1)
+            })
+        };
+        self.since.is_none_or(|since| commit.time.micros > since)
+            && self.until.is_none_or(|until| commit.time.micros < until)
+            && self.trigger.is_none_or(|trigger| commit.trigger == trigger)
+            && self.message.as_ref().is_none_or(|text| commit.message.contains(text))
+            && self.tokens_above.is_none_or(|least| tokens.is_some_and(|tokens| tokens > least))
+            && self.tokens_below.is_none_or(|most| tokens.is_some_and(|tokens| tokens < most))
+            && self.meta.iter().all(is)
+    }
+}
+
+/// What is shown: by what commits say, then by what turns changed, which costs more to know.
+pub(crate) struct Wanted<'w, 'r> {
+    pub(crate) filter: &'w Filter,
+    pub(crate) touches: Option<Touches<'r>>,
+}
+
+impl Wanted<'_, '_> {
+    /// Whether a snapshot is shown.
+    pub(super) fn shows(&mut self, entry: &LogEntry) -> crate::view::error::Result<bool> {
+        match &mut self.touches {
+            _ if !self.filter.admits(entry) => Ok(false),
+            Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether anything is left out.
+    pub(super) fn is_any(&self) -> bool {
+        self.touches.is_some() || self.filter.is_any()
+    }
+}
+
+fn moment(text: &str) -> Result<i64> {
+    let now = clock::now()?;
+    clock::parse_moment(text, now).ok_or_else(|| {
+        Error::invalid(format!(
+            "'{text}': expected a time such as 2026-11-20T10:00:00Z, yesterday or 3.hours.ago"
+        ))
+    })
+}
+
+fn trigger(text: &str) -> Result<Trigger> {
+    text.parse()
+}
+
+fn fact(text: &str) -> Result<(String, String)> {
+    let fact = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    fact.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| Error::invalid(format!("'{text}': expected NAME=VALUE")))
+}

@@ -1,0 +1,79 @@
+//! `ollm`: snapshots as OLLM CLI takes them: by usage of the context, and of changes of mode.
+
+mod snapshot;
+mod transition;
+
+use clap::{Args, Subcommand};
+
+use super::Verb;
+use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
+use crate::porcelain::thresholds::{Thresholds, Usage, parse_usage};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+
+pub(crate) use self::snapshot::snapshot_when_due;
+pub(crate) use self::transition::{ModeSnapshot, Modes, snapshot_of_modes};
+
+/// Take snapshots as OLLM CLI does
+///
+/// Its sessions are imported with 'turntree import', and 'turntree export --format ollm-snapshot' and
+/// '--format ollm-context' write its files.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree ollm snapshot 7000/8192 --state state.json
+  turntree ollm transition developer:debugger --task 'Fix the login'")]
+pub(crate) struct Ollm {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Snapshot(WhenDue),
+    Transition(OfModes),
+}
+
+/// Take a snapshot if usage of the context has crossed a threshold
+///
+/// The thresholds are 0.85, 0.95 and 1: a snapshot is taken when usage crosses one from below since the
+/// last call. Otherwise nothing is taken, and the answer says why.
+#[derive(Debug, Args)]
+struct WhenDue {
+    /// Usage of the context: a share such as 0.87, or tokens such as 7000/8192
+    #[arg(value_name = "USAGE", value_parser = parse_usage)]
+    usage: Usage,
+    #[command(flatten)]
+    thresholds: Thresholds,
+    #[command(flatten)]
+    new: NewSnapshot,
+}
+
+/// Take a light snapshot of a change of mode
+///
+/// It goes on the session SESSION.modes, and holds the last 5 messages, findings and reasoning, skills,
+/// tools and the task.
+#[derive(Debug, Args)]
+struct OfModes {
+    /// The modes, such as planning:developer
+    #[arg(value_name = "FROM:TO")]
+    transition: Modes,
+    #[command(flatten)]
+    modes: ModeSnapshot,
+    #[command(flatten)]
+    basics: SnapshotBasics,
+}
+
+impl Verb for Ollm {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Snapshot(WhenDue { usage, thresholds, new }) => {
+                let target = new.open(run)?;
+                snapshot_when_due(run, *usage, thresholds, new, target)
+            }
+            Action::Transition(OfModes { transition, modes, basics }) => {
+                let target = basics.open(run)?;
+                snapshot_of_modes(run, transition, modes, basics, target)
+            }
+        }
+    }
+}

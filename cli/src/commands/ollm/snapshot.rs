@@ -1,0 +1,52 @@
+//! `ollm snapshot`: a snapshot only when usage of the context has crossed a threshold.
+
+use std::io::Write;
+
+use turntree::repo::{BranchName, Repository};
+
+use super::super::snapshot::show;
+use crate::porcelain::snapshot::{NewSnapshot, Target};
+use crate::porcelain::thresholds::{Due, Thresholds, Usage};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+use crate::view::json;
+
+/// Takes a snapshot if one is due at this usage, and says why not otherwise.
+pub(crate) fn snapshot_when_due(
+    run: &mut Invocation,
+    usage: Usage,
+    thresholds: &Thresholds,
+    new: &NewSnapshot,
+    target: Target,
+) -> Result<Answer> {
+    let Target { repo, at, state } = target;
+    let messages = match repo.tip(&at.branch) {
+        Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
+        None => 0,
+    };
+    let is_empty = messages == 0 && state.is_none();
+    let due = thresholds.check(usage, &repo, &at.branch, is_empty, &at.stamp)?;
+    if due.level.is_none() {
+        due.keep(&repo, &at.branch, &at.stamp)?;
+        return not_due(run, &repo, &due, &at.branch);
+    }
+    show(run, new.take(&repo, at, state.as_deref(), Some(due))?)
+}
+
+/// Says why no snapshot was taken, and where the branch is.
+fn not_due(
+    run: &mut Invocation,
+    repo: &Repository,
+    due: &Due,
+    branch: &BranchName,
+) -> Result<Answer> {
+    if run.out.json {
+        let tip = repo.tip(branch);
+        let tip = tip.map(|tip| Ok::<_, turntree::Error>((tip, repo.commit(&tip)?.turn)));
+        let moved = json::Moved::new(tip.transpose()?, branch);
+        run.out.record(&json::Moved { watch: Some(due.told.clone()), ..moved })?;
+    } else {
+        writeln!(run.out, "{}", due.words())?;
+    }
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,113 @@
+//! `ollm transition`: a light snapshot when an agent changes its mode.
+
+use std::io::Write;
+use std::str::FromStr;
+
+use clap::Args;
+use turntree::context::{Builder, Context};
+use turntree::maintenance::{Policy, Scope, set_policy};
+use turntree::object::Trigger;
+use turntree::repo::{BranchName, Snapshot as Draft};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::ollm::{MODES_SUFFIX, Transition};
+
+use crate::porcelain::snapshot::{At, SnapshotBasics, Target};
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Hint, Result};
+use crate::view::json;
+use crate::view::output::{ID, NAME};
+use crate::view::render::ID_DIGITS;
+
+/// How long transitions are kept, unless a policy of their session says otherwise.
+const KEPT_MICROS: i64 = 60 * 60 * 1_000_000;
+
+/// The modes that an agent changes from and to.
+#[derive(Debug, Clone)]
+pub(crate) struct Modes {
+    from: String,
+    to: String,
+}
+
+/// What a snapshot of a change of modes holds besides the conversation.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ModeSnapshot {
+    /// A skill in use; those of the context by default; may be given several times
+    #[arg(long, value_name = "NAME", requires = "transition")]
+    active_skill: Vec<String>,
+    /// A tool in use; those of the context by default; may be given several times
+    #[arg(long, value_name = "NAME", requires = "transition")]
+    active_tool: Vec<String>,
+    /// What the agent works on; that of the context by default
+    #[arg(long, value_name = "TEXT", requires = "transition")]
+    task: Option<String>,
+}
+
+impl ModeSnapshot {
+    fn transition(&self, modes: &Modes) -> Transition {
+        let Modes { from, to } = modes.clone();
+        let list = |names: &[String]| (!names.is_empty()).then(|| names.to_vec());
+        let (skills, tools) = (list(&self.active_skill), list(&self.active_tool));
+        Transition { from, to, skills, tools, task: self.task.clone() }
+    }
+}
+
+impl FromStr for Modes {
+    type Err = Error;
+
+    fn from_str(text: &str) -> turntree::Result<Self> {
+        let modes = text.split_once(':').filter(|(from, to)| !from.is_empty() && !to.is_empty());
+        let modes = modes.map(|(from, to)| Self { from: from.to_owned(), to: to.to_owned() });
+        modes.ok_or_else(|| {
+            Error::invalid(format!("'{text}': expected FROM:TO, such as planning:developer"))
+        })
+    }
+}
+
+/// Takes the snapshot, on the session of transitions beside that of the branch.
+pub(crate) fn snapshot_of_modes(
+    run: &mut Invocation,
+    modes: &Modes,
+    besides: &ModeSnapshot,
+    basics: &SnapshotBasics,
+    target: Target,
+) -> Result<Answer> {
+    let transition = besides.transition(modes);
+    let Target { repo, at: At { branch: origin, stamp }, state } = target;
+    let branch = BranchName::main(&format!("{}{MODES_SUFFIX}", origin.session()))?;
+    let mut change = repo.begin();
+    let context = match change.tip(&origin) {
+        Some(tip) => repo.context(&tip)?,
+        None => Context::default(),
+    };
+    let mut builder = Builder::new();
+    transition.apply(&mut change, &mut builder, &context, state.as_deref())?;
+    let tree = builder.write(&mut change)?;
+    let title = transition.title();
+    let mut draft = Draft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);
+    draft.trigger = Trigger::ModeChange;
+    if let Some(agent) = &basics.agent {
+        draft.author.agent.clone_from(agent);
+    }
+    draft.author.model = basics.model.clone().unwrap_or_default();
+    // The session of transitions begins with a policy; what somebody does to that later stands.
+    let scope = Scope::Session(branch.session());
+    let begins = change.tip(&branch).is_none() && repo.refs().value(&scope.ref_name()?).is_none();
+    if begins {
+        let policy = Policy { keep_within: Some(KEPT_MICROS), ..Policy::default() };
+        set_policy(&mut change, scope, &policy)?;
+    }
+    let id = change.snapshot(&branch, draft)?;
+    let turn = change.commit(&id)?.turn;
+    change
+        .finish(&stamp, "transition")
+        .hint(ErrorKind::Conflict, "another process put a transition there meanwhile: try again")?;
+    if run.out.json {
+        run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
+        return Ok(Answer::Yes);
+    }
+    let paint = run.out.paint;
+    let (id, name) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
+    let kept = if begins { ", where each is kept for an hour" } else { "" };
+    writeln!(run.out, "{id} {title}, turn {turn} of {name}{kept}")?;
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,118 @@
+//! `swarm`: reads, event logs and restores of SwarmSDK.
+
+mod events;
+mod reads;
+mod restore;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+
+use self::events::Events;
+use self::reads::Reads;
+pub(super) use self::restore::IntoConfiguration;
+use super::Verb;
+use crate::porcelain::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::Invocation;
+use crate::view::error::{Answer, Result};
+
+/// Check reads, rebuild states and restore snapshots of SwarmSDK
+///
+/// Its snapshots and event logs are imported with 'turntree import', and 'turntree export --format
+/// swarm-snapshot' writes them.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Examples:
+  turntree swarm reads HEAD --workspace .
+  turntree swarm reads review --workspace /srv/app --agent lead --json
+  turntree swarm events swarm.jsonl --until 2026-03-02T09:00:06Z --json
+  turntree swarm events since.jsonl --base snapshot.json > now.json
+  turntree swarm restore review swarm.json --json")]
+pub(crate) struct Swarm {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Reads(Reads),
+    Events(Events),
+    Restore(Restore),
+}
+
+/// Fit a snapshot into a configuration of today; the exit code is 1 when it does not fit
+///
+/// Prints which agents are restored, and where the configuration differs from that of the snapshot.
+/// The store is not changed.
+#[derive(Debug, Args)]
+struct Restore {
+    /// The snapshot
+    #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    revision: String,
+    /// The configuration, {"agents": {NAME: {"system_prompt": TEXT}}}, or - for standard input
+    #[arg(value_name = "CONFIG", value_hint = clap::ValueHint::FilePath)]
+    configuration: PathBuf,
+    #[command(flatten)]
+    into: IntoConfiguration,
+}
+
+impl Verb for Swarm {
+    fn reads_only(&self) -> bool {
+        matches!(self.action, Action::Reads(_) | Action::Restore(_))
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        match &self.action {
+            Action::Reads(reads) => reads.run(run),
+            Action::Events(events) => events.run(run),
+            Action::Restore(Restore { revision, configuration, into }) => {
+                let repo = run.open()?;
+                let id = resolve(&repo, revision)?.commit;
+                into.run(run, &repo, &id, configuration)
+            }
+        }
+    }
+}
+
+/// The old spelling of 'turntree swarm reads'
+#[derive(Debug, Args)]
+pub(crate) struct OldReads {
+    #[command(subcommand)]
+    action: OldReadsAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum OldReadsAction {
+    Check(Reads),
+}
+
+impl Verb for OldReads {
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let OldReadsAction::Check(reads) = &self.action;
+        reads.run(run)
+    }
+}
+
+/// The old spelling of 'turntree swarm events'
+#[derive(Debug, Args)]
+pub(crate) struct OldEvents {
+    #[command(subcommand)]
+    action: OldEventsAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum OldEventsAction {
+    Reconstruct(Events),
+}
+
+impl Verb for OldEvents {
+    fn run(&self, run: &mut Invocation) -> Result<Answer> {
+        let OldEventsAction::Reconstruct(events) = &self.action;
+        events.run(run)
+    }
+}

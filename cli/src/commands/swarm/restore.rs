@@ -1,0 +1,80 @@
+//! `swarm restore`: the parts of a snapshot that fit into a configuration of today.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::object::ObjectId;
+use turntree::repo::Repository;
+use turntree::workspace::save;
+use turntree_exchange::formats::swarm::{Configuration, RestoreResult, restore_swarm};
+
+use crate::porcelain::compat::Compat;
+use crate::program::invocation::{Invocation, input_name, read_input};
+use crate::view::error::{Answer, Failure, Result};
+use crate::view::output::{Output, warn};
+use crate::view::render::harmless;
+
+const CONVERT: &str =
+    "'turntree export REV --format swarm-snapshot --snapshot-version 2.1.0' converts it";
+
+/// How a snapshot is restored into the configuration of a swarm.
+#[derive(Debug, Args)]
+pub(crate) struct IntoConfiguration {
+    /// Use the recorded system prompts instead of those of the configuration
+    #[arg(long, requires = "configuration")]
+    preserve_system_prompts: bool,
+    /// Write the snapshot to continue from to this file, as JSON
+    #[arg(short, long, value_name = "FILE", requires = "configuration", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
+    /// Reproduce SwarmSDK's known bugs
+    #[arg(long, value_enum, requires = "configuration")]
+    compat: Option<Compat>,
+}
+
+impl IntoConfiguration {
+    pub(crate) fn run(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        id: &ObjectId,
+        configuration: &Path,
+    ) -> Result<Answer> {
+        let name = input_name(configuration);
+        let configured = Configuration::parse(&read_input(configuration)?);
+        let configured = configured.map_err(|error| error.at(&name))?;
+        let context = repo.context(id)?;
+        let (preserve, compat) = (self.preserve_system_prompts, Compat::of(self.compat));
+        let restored = restore_swarm(repo.store(), &context, &configured, preserve, compat);
+        let restored = match restored {
+            Err(error) if error.message().starts_with("Unsupported") => {
+                return Err(Failure::hinted(error, CONVERT));
+            }
+            restored => restored?,
+        };
+        if let Some(path) = &self.output {
+            save(path, false, |out| restored.write(out))?;
+        }
+        let result = &restored.result;
+        if run.out.json {
+            run.out.record(result)?;
+        } else {
+            print(&mut run.out, result)?;
+        }
+        Ok(if result.success { Answer::Yes } else { Answer::No })
+    }
+}
+
+fn print(out: &mut Output, result: &RestoreResult) -> Result<()> {
+    for warning in &result.warnings {
+        warn(&harmless(&warning.message));
+    }
+    writeln!(out, "{}", result.summary)?;
+    if result.configuration_differs {
+        writeln!(out, "the configuration is another one than that of the snapshot")?;
+    }
+    for agent in &result.changed_prompts {
+        writeln!(out, "  another system prompt: {}", harmless(agent))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Branches: their records, how far they went, beginning one, pointing HEAD at one.
+
+use std::collections::HashMap;
+
+use turntree::Error;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Divergence, Line, MAIN_BRANCH, Repository};
+
+use super::revision::resolve;
+use crate::program::invocation::stamp;
+use crate::view::advice::Advice;
+use crate::view::error::{Failure, Result};
+use crate::view::{clock, json};
+
+/// The branches of a session, or all.
+pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(BranchName, ObjectId)> {
+    let mut branches = repo.branches();
+    branches.retain(|(name, _)| session.is_none_or(|only| only == name.session()));
+    branches
+}
+
+/// The records of branches.
+pub(crate) fn records(
+    repo: &Repository,
+    branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
+) -> Result<Vec<json::Branch>> {
+    let head = repo.head()?.branch;
+    let mut lines = Lines::new(repo);
+    let record = |(name, id): (BranchName, ObjectId)| {
+        let commit = repo.commit(&id)?;
+        let divergence = lines.divergence(&name, &id)?;
+        Ok(json::Branch {
+            session: name.session().to_owned(),
+            branch: name.branch().to_owned(),
+            id: id.to_string(),
+            turn: commit.turn,
+            time: clock::rfc3339(commit.time),
+            message: commit.message,
+            head: name == head,
+            fork_turn: divergence.and_then(|d| Some(d.fork?.1)),
+            own_turns: divergence.map(|d| d.own),
+        })
+    };
+    branches.into_iter().map(record).collect()
+}
+
+/// The main lines of sessions, to compare other branches with.
+pub(crate) struct Lines<'r> {
+    repo: &'r Repository,
+    by_session: HashMap<String, Option<Line<'r>>>,
+}
+
+impl<'r> Lines<'r> {
+    pub(crate) fn new(repo: &'r Repository) -> Self {
+        Self { repo, by_session: HashMap::new() }
+    }
+
+    /// How far a branch has gone from the main one of its session, unless it is that.
+    pub(crate) fn divergence(
+        &mut self,
+        name: &BranchName,
+        tip: &ObjectId,
+    ) -> Result<Option<Divergence>> {
+        if name.branch() == MAIN_BRANCH {
+            return Ok(None);
+        }
+        let session = name.session();
+        if !self.by_session.contains_key(session) {
+            let main = self.repo.tip(&BranchName::main(session)?);
+            let line = main.map(|tip| self.repo.line(&tip)).transpose()?;
+            self.by_session.insert(session.to_owned(), line);
+        }
+        match self.by_session.get_mut(session) {
+            Some(Some(line)) => Ok(Some(line.divergence(tip)?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Begins a branch called `name` at a revision, in the session of that or another, and points HEAD at
+/// it if it is to `switch`. Returns where it begins.
+pub(crate) fn fork(
+    repo: &Repository,
+    revision: &str,
+    session: Option<&str>,
+    name: &str,
+    switch: bool,
+) -> Result<(BranchName, ObjectId)> {
+    let revision = resolve(repo, revision)?;
+    let id = revision.commit;
+    let commit = repo.commit(&id)?;
+    // A branch begins where there is something to go on from.
+    repo.context(&id)?;
+    let named = revision.branch.as_ref().map_or(commit.session.as_str(), BranchName::session);
+    let branch = BranchName::new(session.unwrap_or(named), name)?;
+    if repo.tip(&branch).is_some() {
+        let taken = Error::invalid(format!("branch {branch} exists already"));
+        let hint = Advice::new(
+            "choose another name, or 'turntree switch' to it",
+            "choose another name, or call branch with action = switch",
+        );
+        return Err(Failure::hinted(taken, hint));
+    }
+    let mut change = repo.begin();
+    change.move_branch(&branch, Some(id));
+    if switch {
+        change.switch(&branch);
+    }
+    change.finish(&stamp()?, &format!("fork {branch}"))?;
+    Ok((branch, id))
+}
+
+/// Points HEAD at a branch.
+pub(crate) fn switch(repo: &Repository, branch: &BranchName) -> Result<()> {
+    let mut change = repo.begin();
+    change.switch(branch);
+    change.finish(&stamp()?, &format!("switch {branch}"))?;
+    Ok(())
+}
+
+/// Where a branch is now.
+pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json::Moved> {
+    let tip = repo.tip(branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
+    Ok(json::Moved::new(tip.transpose()?, branch))
+}

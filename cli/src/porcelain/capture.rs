@@ -1,0 +1,162 @@
+//! The capture of a directory as commands do it: refused where it would be too much, timed, shown
+//! while it goes on, and told of at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use turntree::Error;
+use turntree::context::{Builder, Context};
+use turntree::object::ObjectId;
+use turntree::repo::{Repository, Transaction};
+use turntree::workspace::{
+    CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, StatCache, capture,
+};
+
+use crate::porcelain::broad_directory::expect_narrow;
+use crate::view::error::Result;
+use crate::view::json;
+use crate::view::output::warn;
+use crate::view::progress::Working;
+use crate::view::render::{count, size};
+use crate::view::units::{parse_size, parse_time};
+
+/// Paths that are named on stderr when they are left out; `--json` has all of them.
+const SHOWN: usize = 20;
+
+/// How much of a directory is captured.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Limits {
+    /// Leave out files with more bytes than this; 100MiB by default
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_file_size: Option<u64>,
+    /// Look at and read files for no longer than this, such as 500ms or 10s: what is left keeps its
+    /// last known content, and the next snapshot goes on
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    time_budget: Option<Duration>,
+    /// Take even the home directory, a directory above it, or /
+    #[arg(long)]
+    allow_broad: bool,
+}
+
+/// A directory that was captured.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    cache: Option<StatCache>,
+    captured: Captured,
+}
+
+impl Limits {
+    /// Refuses them without a directory.
+    ///
+    /// # Errors
+    /// `InvalidInput`.
+    pub(crate) fn expect_none(&self) -> Result<()> {
+        let Self { max_file_size, time_budget, allow_broad } = self;
+        if max_file_size.is_some() || time_budget.is_some() || *allow_broad {
+            let expected = "--max-file-size, --time-budget and --allow-broad go with --workspace";
+            return Err(Error::invalid(expected).into());
+        }
+        Ok(())
+    }
+
+    /// None but whether a broad directory is meant.
+    pub(crate) fn broad(allow_broad: bool) -> Self {
+        Self { allow_broad, ..Self::default() }
+    }
+
+    /// Refuses a directory that is not there, or holds more than anybody means to put into a
+    /// snapshot.
+    pub(crate) fn check(&self, dir: &Path) -> Result<()> {
+        if !dir.is_dir() {
+            let missing = format!("{} is not a directory", dir.display());
+            return Err(Error::not_found(missing).into());
+        }
+        expect_narrow(dir, self.allow_broad)
+    }
+
+    /// Makes the section `files` of `builder`, which continues `parent`, what `dir` holds, and warns
+    /// of what is left out.
+    pub(crate) fn capture(
+        &self,
+        repo: &Repository,
+        change: &mut Transaction<'_>,
+        parent: &Context,
+        builder: &mut Builder,
+        dir: &Path,
+    ) -> Result<Workspace> {
+        self.check(dir)?;
+        let end = self.time_budget.map(|budget| Instant::now() + budget);
+        // Without one every file is read, which is all that is lost.
+        let cache = StatCache::open(repo.store(), dir).ok();
+        let working = Working::new("looks at files");
+        let options = CaptureOptions {
+            max_file_bytes: self.max_file_size.unwrap_or(MAX_FILE_BYTES),
+            over_budget: &|| end.is_some_and(|end| Instant::now() >= end),
+            progress: &|progress| working.say(progress_text(progress)),
+            never: &[repo.store().dir().to_owned()],
+            cache: cache.as_ref(),
+        };
+        let captured = capture(change, parent, builder, dir, &options)?;
+        drop(working);
+        warn_of(&captured);
+        Ok(Workspace { cache, captured })
+    }
+}
+
+impl Workspace {
+    /// Keeps what was seen for the next capture, once `tree` is in the store.
+    pub(crate) fn keep(&self, repo: &Repository, tree: &ObjectId) {
+        if let Some(cache) = &self.cache {
+            // The snapshot is taken: without this the next one takes longer, and no more.
+            let _ = cache.save(&self.captured, repo.store(), tree);
+        }
+    }
+
+    /// What it looked at, for people.
+    pub(crate) fn summary(&self) -> String {
+        let Captured { files, bytes, read, changed, removed, .. } = &self.captured;
+        let files = count(*files, "file");
+        format!("{files} ({}): {read} read, {changed} changed, {removed} removed", size(*bytes))
+    }
+
+    /// The same for programs.
+    pub(crate) fn record(&self) -> json::Workspace {
+        let Captured { files, bytes, read, changed, removed, skipped, unfinished, .. } =
+            &self.captured;
+        let skipped = skipped.iter().map(|skipped| json::Skipped {
+            path: skipped.path.to_string_lossy().into_owned(),
+            reason: skipped.reason.clone(),
+        });
+        json::Workspace {
+            files: *files,
+            bytes: *bytes,
+            read: *read,
+            changed: *changed,
+            removed: *removed,
+            skipped: skipped.collect(),
+            unfinished: *unfinished,
+        }
+    }
+}
+
+/// How far a capture has come, for people.
+pub(crate) fn progress_text(progress: CaptureProgress) -> String {
+    match progress {
+        CaptureProgress::Looked(files) => format!("looks at files: {files}"),
+        CaptureProgress::Read(done, of) => format!("reads files: {done} of {of}"),
+    }
+}
+
+fn warn_of(captured: &Captured) {
+    for skipped in captured.skipped.iter().take(SHOWN) {
+        let path = if skipped.path == PathBuf::new() { Path::new(".") } else { &skipped.path };
+        warn(&format!("{} is left out: {}", path.display(), skipped.reason));
+    }
+    if let Some(more) = captured.skipped.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        warn(&format!("and {} left out; --json names them all", count(more as u64, "more path")));
+    }
+    if captured.unfinished {
+        warn("the time was up: the snapshot has what is known, and the next one goes on");
+    }
+}

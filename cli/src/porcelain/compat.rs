@@ -1,0 +1,32 @@
+//! `--compat`: known bugs of other systems, reproduced.
+
+use clap::ValueEnum;
+use turntree_exchange::formats::{ollm, swarm};
+
+/// A version of another system whose known bugs are reproduced.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Compat {
+    /// SwarmSDK 2.7.13; for ollm-context OLLM CLI 0.1.6
+    Upstream,
+    /// SwarmSDK 2.7.13, given events whose names are strings and not symbols
+    StringKeys,
+}
+
+impl Compat {
+    /// As the library has it for OLLM CLI.
+    pub(crate) fn ollm(named: Option<Self>) -> ollm::Compat {
+        match named {
+            Some(Self::Upstream) => ollm::Compat::Upstream,
+            Some(Self::StringKeys) | None => ollm::Compat::Sound,
+        }
+    }
+
+    /// As the library has it for SwarmSDK.
+    pub(crate) fn of(named: Option<Self>) -> swarm::Compat {
+        match named {
+            None => swarm::Compat::Sound,
+            Some(Self::Upstream) => swarm::Compat::Upstream,
+            Some(Self::StringKeys) => swarm::Compat::StringKeys,
+        }
+    }
+}

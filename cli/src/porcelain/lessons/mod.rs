@@ -1,0 +1,133 @@
+//! Lessons of a session: listed, added, and those for a coming call.
+
+pub(crate) mod fields;
+pub(crate) mod target;
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::Error;
+use turntree::repo::Repository;
+use turntree_exchange::lessons::{Call, Lesson, Lessons, Merged, learn, prompt, select};
+use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
+
+use self::fields::LessonFields;
+use self::target::{Change, Changed, Target, lessons_at};
+use super::revision::resolve;
+use crate::program::complete::revisions;
+use crate::program::invocation::stamp;
+use crate::view::error::Result;
+use crate::view::{clock, json};
+
+/// Add a lesson
+///
+/// One that says the same as one that is there renews it; those about infrastructure fold by the models
+/// that they go from and to, and are counted.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Add {
+    #[command(flatten)]
+    pub(crate) fields: LessonFields,
+    /// Take it from the circle that 'turntree spiral' finds; without one nothing is added, exit code 1
+    #[arg(long)]
+    pub(crate) spiral: bool,
+    /// The turn in which it was learned; that of the newest snapshot by default
+    #[arg(long, value_name = "N")]
+    pub(crate) turn: Option<u64>,
+    /// Link it to the branch, or snapshot, that was given up
+    #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
+    pub(crate) branch: Option<String>,
+    /// Pin it: it never expires, and every prompt tells it
+    #[arg(long)]
+    pub(crate) pin: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+impl Add {
+    /// Adds the lesson, unless it was to be that of a spiral and there is none.
+    pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<Changed>> {
+        let mut lesson = Lesson::default();
+        if self.spiral {
+            let Some(learned) = self.learn(repo)? else { return Ok(None) };
+            lesson = learned;
+        }
+        self.fields.apply(&mut lesson);
+        let changed = self.target.apply(repo, "add", |change| {
+            lesson.captured_at = stamp()?.time.micros / 1000;
+            lesson.pinned = self.pin;
+            if let Some(revision) = &self.branch {
+                abandon(change, revision, &mut lesson)?;
+            }
+            lesson.turn_id = match self.turn {
+                Some(turn) => turn,
+                None if self.spiral => lesson.turn_id,
+                None => change.tip.turn,
+            };
+            let added = change.lessons.add(lesson)?;
+            let mut merged = Merged::default();
+            let list = if added.folded { &mut merged.changed } else { &mut merged.added };
+            list.push(added.key);
+            Ok(merged)
+        })?;
+        Ok(Some(changed))
+    }
+
+    /// What there is to learn from the last turns of the branch, or of the one that was given up.
+    fn learn(&self, repo: &Repository) -> Result<Option<Lesson>> {
+        let branch = self.target.branch(repo)?;
+        let revision = self.branch.clone().unwrap_or_else(|| branch.to_string());
+        let steps = steps(repo, &resolve(repo, &revision)?.commit)?;
+        Ok(learn(&find_spiral(&steps, SPIRAL_WINDOW)))
+    }
+}
+
+/// Links a lesson to what was given up.
+fn abandon(change: &Change<'_>, revision: &str, lesson: &mut Lesson) -> Result<()> {
+    let found = resolve(change.repo, revision)?;
+    let session = change.repo.commit(&found.commit)?.session;
+    if session != change.branch.session() {
+        let error = Error::invalid(format!(
+            "{revision} is of session {session}: a lesson stays in its own, {}",
+            change.branch.session()
+        ));
+        return Err(error.into());
+    }
+    lesson.abandoned_branch = found.branch.map(|branch| branch.to_string());
+    lesson.abandoned_commit = Some(found.commit.to_string());
+    Ok(())
+}
+
+/// Lessons that are listed in a turn: those that count then, or all.
+pub(crate) fn shown(lessons: &Lessons, turn: u64, all: bool) -> Vec<(&str, &Lesson)> {
+    let is_shown = |(_, lesson): &(&str, &Lesson)| all || lesson.is_live(turn);
+    let mut shown: Vec<(&str, &Lesson)> = lessons.iter().filter(is_shown).collect();
+    shown.sort_by_key(|(key, lesson)| (lesson.turn_id, lesson.captured_at, *key));
+    shown
+}
+
+/// The lessons of a snapshot that count, or all, for programs.
+pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json::Lessons> {
+    let (lessons, turn) = lessons_at(repo, revision)?;
+    let record = |(key, lesson): (&str, &Lesson)| json::ListedLesson {
+        id: key.to_owned(),
+        live: lesson.is_live(turn),
+        lesson: lesson.clone(),
+    };
+    let others = lessons.others().to_vec();
+    let lessons = shown(&lessons, turn, all).into_iter().map(record).collect();
+    Ok(json::Lessons { turn, lessons, others })
+}
+
+/// The lessons for a coming call, in a turn or that of the snapshot.
+pub(crate) fn inject(
+    repo: &Repository,
+    revision: &str,
+    tool: Option<&str>,
+    turn: Option<u64>,
+) -> Result<json::InjectedLessons> {
+    let (lessons, newest) = lessons_at(repo, revision)?;
+    let now_millis = clock::now()?.micros / 1000;
+    let call = Call { tool, turn: turn.unwrap_or(newest), now_millis };
+    let block = prompt(&select(&lessons, &call));
+    let (prompt, lessons, left_out) = (block.text, block.told, block.left_out);
+    Ok(json::InjectedLessons { prompt, lessons, left_out })
+}

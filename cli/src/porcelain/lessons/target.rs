@@ -1,0 +1,138 @@
+//! The lessons of a branch, looked at or changed as one operation.
+
+use clap::Args;
+use clap_complete::ArgValueCandidates;
+use turntree::context::Builder;
+use turntree::object::{Commit, ObjectId};
+use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::lessons::{Lessons, Merged};
+
+use crate::porcelain::revision::{branch_of, resolve};
+use crate::program::complete::sessions;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::advice::Advice;
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::render::lessons::write_changes;
+
+/// Where the lessons are.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Target {
+    /// Of this session's main branch
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
+    pub(crate) session: Option<String>,
+    /// Of this branch; HEAD's by default
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) on: Option<String>,
+}
+
+/// What came of a change, for people and for programs.
+pub(crate) struct Changed {
+    branch: BranchName,
+    changes: Merged,
+    lessons: Lessons,
+    /// The snapshot that has it, and its turn.
+    made: Option<(ObjectId, u64)>,
+}
+
+impl Changed {
+    /// The same for programs.
+    pub(crate) fn record(self) -> json::LessonsChanged {
+        let Merged { added, changed, deprecated } = self.changes;
+        json::LessonsChanged {
+            session: self.branch.session().to_owned(),
+            branch: self.branch.branch().to_owned(),
+            commit: self.made.map(|(id, _)| id.to_string()),
+            turn: self.made.map(|(_, turn)| turn),
+            added,
+            changed,
+            deprecated,
+        }
+    }
+}
+
+/// The lessons of a branch, while they are changed.
+pub(crate) struct Change<'a> {
+    pub(crate) repo: &'a Repository,
+    pub(crate) branch: BranchName,
+    pub(crate) tip: Commit,
+    pub(crate) lessons: Lessons,
+}
+
+impl Target {
+    pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
+        branch_of(repo, self.session.as_deref(), self.on.as_deref())
+    }
+
+    /// Changes the lessons of the branch by `act`, as one operation called `verb`, and shows what came
+    /// of it.
+    pub(crate) fn change(
+        &self,
+        run: &mut Invocation,
+        verb: &str,
+        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+    ) -> Result<Answer> {
+        let changed = self.apply(&*run.open()?, verb, act)?;
+        show(run, changed)
+    }
+
+    /// Changes the lessons of the branch by `act`, as one operation called `verb`.
+    pub(crate) fn apply(
+        &self,
+        repo: &Repository,
+        verb: &str,
+        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+    ) -> Result<Changed> {
+        let stamp = stamp()?;
+        let branch = self.branch(repo)?;
+        let mut transaction = repo.begin();
+        let Some(tip) = transaction.tip(&branch) else {
+            let hint = Advice::anyone("lessons belong to a session: take a snapshot first");
+            let error = Error::not_found(format!("{branch} has no snapshot yet"));
+            return Err(Failure::hinted(error, hint));
+        };
+        let (context, tip) = (repo.context(&tip)?, repo.commit(&tip)?);
+        let before = Lessons::read(&transaction, &context)?;
+        let mut change = Change { repo, branch, tip, lessons: before.clone() };
+        let changes = act(&mut change)?;
+        let Change { branch, tip, lessons, .. } = change;
+        let mut made = None;
+        if changes != Merged::default() {
+            let mut builder = Builder::from(context);
+            lessons.write(&mut transaction, &mut builder, &before)?;
+            let tree = builder.write(&mut transaction)?;
+            let mut draft = Draft::new(tree, format!("lesson {verb}"), &stamp);
+            draft.metadata.insert(LESSONS_CHANGED.to_owned(), verb.to_owned());
+            // The files are what they were, and so is the directory that they came from.
+            let workspace = tip.metadata.get_key_value(WORKSPACE);
+            draft.metadata.extend(workspace.map(|(name, dir)| (name.clone(), dir.clone())));
+            let id = transaction.snapshot(&branch, draft)?;
+            made = Some((id, transaction.commit(&id)?.turn));
+            transaction.finish(&stamp, &format!("lesson {verb} {branch}")).hint(
+                ErrorKind::Conflict,
+                Advice::anyone(
+                    "another process put a snapshot on this branch meanwhile: try again",
+                ),
+            )?;
+        }
+        Ok(Changed { branch, changes, lessons, made })
+    }
+}
+
+/// Shows what came of a change.
+pub(crate) fn show(run: &mut Invocation, changed: Changed) -> Result<Answer> {
+    if run.out.json {
+        run.out.record(&changed.record())?;
+    } else {
+        let Changed { branch, changes, lessons, .. } = &changed;
+        write_changes(&mut run.out, branch, changes, lessons)?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// The lessons of a snapshot, and its turn.
+pub(crate) fn lessons_at(repo: &Repository, revision: &str) -> Result<(Lessons, u64)> {
+    let id = resolve(repo, revision)?.commit;
+    Ok((Lessons::read(repo.store(), &repo.context(&id)?)?, repo.commit(&id)?.turn))
+}

@@ -1,0 +1,266 @@
+//! Merges and picks: how one is done, what came of it.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCandidates;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
+use turntree::object::ObjectId;
+use turntree::repo::{
+    BranchName, Merge as Staged, MergeKind, MergeRequest, Repository, Transaction,
+};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::formats::tool_use;
+
+use crate::porcelain::revision::{resolve, with_resolver};
+use crate::program::complete::revisions;
+use crate::program::invocation::{input_name, read_input, stamp};
+use crate::view::advice::Advice;
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{ID, NAME, Output};
+use crate::view::render::merging::write_report;
+use crate::view::render::{ID_DIGITS, count, harmless};
+
+/// What losing a race means for these commands.
+pub(crate) const RACE: &str = "another process moved this branch meanwhile: try again";
+
+/// Merges a revision. Returns what was asked for, what came of it, and the turn of the merge.
+pub(crate) fn merge(
+    repo: &Repository,
+    revision: &str,
+    how: &How,
+) -> Result<(MergeRequest<'static>, Staged, u64)> {
+    let (theirs, label) = snapshot_of(repo, revision)?;
+    let request = how.request(repo, theirs, label)?;
+    let stamp = stamp()?;
+    let mut change = repo.begin();
+    let staged = change.merge(&request, &stamp).hint(
+        ErrorKind::NotFound,
+        Advice::new(
+            "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
+            "branch lists branches, show what is in a snapshot",
+        ),
+    )?;
+    let turn = change.commit(&staged.commit)?.turn;
+    let reason = format!("merge {} into {}", request.label, request.into);
+    how.finish(change, staged.kind != MergeKind::UpToDate, &reason)?;
+    Ok((request, staged, turn))
+}
+
+/// How a merge or a cherry-pick is done.
+#[derive(Debug, Default, Args)]
+pub(crate) struct How {
+    /// Into this branch; HEAD's by default
+    #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
+    pub(crate) into: Option<String>,
+    /// What becomes of a conversation that both sides continued
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
+    pub(crate) messages: Messages,
+    /// What theirs said, in short, for --messages summary
+    #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
+    pub(crate) summary: Option<String>,
+    /// The same from a file, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) summary_file: Option<PathBuf>,
+    /// Take only this: files, conversation, another section, or a path; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) only: Vec<String>,
+    /// What the snapshot says
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// Print what would come of it, and do nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+}
+
+/// What becomes of a conversation that both sides continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Messages {
+    /// Messages of both in the order of time, those of theirs with their origin
+    #[default]
+    Append,
+    /// As in ours
+    Ours,
+    /// As in theirs
+    Theirs,
+    /// As in ours, and then a message with the summary
+    Summary,
+}
+
+impl How {
+    /// The request for a commit.
+    pub(crate) fn request(
+        &self,
+        repo: &Repository,
+        theirs: ObjectId,
+        label: String,
+    ) -> Result<MergeRequest<'static>> {
+        let into = match &self.into {
+            Some(name) => with_resolver(repo, |resolver| resolver.branch(name))?,
+            None => repo.head()?.branch,
+        };
+        Ok(MergeRequest {
+            into,
+            theirs,
+            label,
+            messages: self.policy()?,
+            only: Selection::parse(&self.only),
+            tools: &tool_use,
+            message: self.message.clone(),
+        })
+    }
+
+    fn policy(&self) -> Result<MessagePolicy> {
+        let summary = match (&self.summary, &self.summary_file) {
+            (Some(text), _) => Some(text.clone()),
+            (None, Some(path)) => Some(text_of(path)?),
+            (None, None) => None,
+        };
+        match (self.messages, summary) {
+            (Messages::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
+            (Messages::Summary, None) => {
+                let error = Error::invalid("a merge with a summary takes its text");
+                let (command, call) = ("give it with --summary", "give it as summary");
+                Err(Failure::hinted(error, Advice::new(command, call)))
+            }
+            (_, Some(_)) => {
+                let error =
+                    Error::invalid("a summary is for a merge with messages by summary alone");
+                let (command, call) = ("say --messages summary", "call it with messages = summary");
+                Err(Failure::hinted(error, Advice::new(command, call)))
+            }
+            (Messages::Append, None) => Ok(MessagePolicy::Append),
+            (Messages::Ours, None) => Ok(MessagePolicy::Ours),
+            (Messages::Theirs, None) => Ok(MessagePolicy::Theirs),
+        }
+    }
+
+    /// Whether nothing is to be done.
+    pub(crate) fn dry_run(&self) -> bool {
+        self.dry_run
+    }
+
+    /// Makes what is staged durable, if there is anything and it is wanted.
+    pub(crate) fn finish(
+        &self,
+        change: Transaction<'_>,
+        is_changed: bool,
+        reason: &str,
+    ) -> Result<()> {
+        if is_changed && !self.dry_run {
+            change.finish(&stamp()?, reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
+        }
+        Ok(())
+    }
+}
+
+fn text_of(path: &Path) -> Result<String> {
+    let bytes = read_input(path)?;
+    let text = String::from_utf8(bytes.into());
+    Ok(text.map_err(|_| Error::invalid(format!("{}: expected UTF-8", input_name(path))))?)
+}
+
+/// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
+fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> {
+    let found = resolve(repo, revision)?;
+    if found.path.is_some() {
+        let message = format!("'{revision}' names an entry: expected a snapshot");
+        let hint = Advice::new("'--only PATH' takes a part of one", "only takes a part of one");
+        return Err(Failure::hinted(Error::invalid(message), hint));
+    }
+    let label = found.branch.as_ref().map(BranchName::to_string);
+    Ok((found.commit, label.unwrap_or_else(|| found.commit.short(ID_DIGITS))))
+}
+
+/// No when there are conflicts to decide.
+pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s Staged>) -> Answer {
+    let has_conflicts =
+        |staged: &Staged| staged.report.as_ref().is_some_and(|report| !report.conflicts.is_empty());
+    if staged.into_iter().any(has_conflicts) { Answer::No } else { Answer::Yes }
+}
+
+/// A merge or a pick, to be shown.
+pub(crate) struct Shown<'a> {
+    pub(crate) staged: &'a Staged,
+    pub(crate) request: &'a MergeRequest<'a>,
+    pub(crate) turn: u64,
+    pub(crate) dry_run: bool,
+}
+
+impl Shown<'_> {
+    pub(crate) fn record(&self) -> json::Merged {
+        let Self { staged, request, turn, dry_run } = *self;
+        let section = |section: &SectionMerge| json::MergedSection {
+            taken: section.taken,
+            combined: section.combined,
+            conflicts: section.conflicts,
+        };
+        let conflict = |conflict: &Conflict| json::MergeConflict {
+            path: conflict.path.clone(),
+            kind: conflict.kind.name(),
+            fields: conflict.fields.clone(),
+            markers: conflict.has_markers,
+        };
+        let report = staged.report.as_ref();
+        let sections: BTreeMap<_, _> = report
+            .iter()
+            .flat_map(|report| &report.sections)
+            .map(|(name, merge)| (name.clone(), section(merge)))
+            .collect();
+        let is_there = !dry_run || staged.kind == MergeKind::UpToDate;
+        json::Merged {
+            kind: match staged.kind {
+                MergeKind::UpToDate => "up-to-date",
+                MergeKind::FastForward => "fast-forward",
+                MergeKind::Merged => "merged",
+            },
+            dry_run,
+            session: request.into.session().to_owned(),
+            branch: request.into.branch().to_owned(),
+            id: is_there.then(|| staged.commit.to_string()),
+            turn: is_there.then_some(turn),
+            base: staged.base.map(|id| id.to_string()),
+            ours: staged.ours.to_string(),
+            theirs: staged.theirs.to_string(),
+            sections,
+            conflicts: report.iter().flat_map(|report| &report.conflicts).map(conflict).collect(),
+        }
+    }
+
+    /// What was done, `done` being the word for it, and what came in.
+    pub(crate) fn write(&self, out: &mut Output, done: &str) -> Result<()> {
+        let Self { staged, request, turn, dry_run } = *self;
+        let into = out.paint.paint(NAME, request.into.to_string());
+        let label = out.paint.paint(NAME, request.label.clone());
+        let id = out.paint.paint(ID, staged.commit.short(ID_DIGITS));
+        let of = match request.only.is_all() {
+            true => "all of".to_owned(),
+            false => format!("{} of", harmless(&request.only.to_text().replace('\n', ", "))),
+        };
+        let would = if dry_run { "would be " } else { "" };
+        match (staged.kind, dry_run) {
+            (MergeKind::UpToDate, _) => writeln!(out, "{into} has {of} {label} already")?,
+            (MergeKind::FastForward, false) => {
+                writeln!(out, "{into} moves on to {label}: {id}, turn {turn}")?;
+            }
+            (MergeKind::FastForward, true) => writeln!(out, "{into} would move on to {label}")?,
+            (MergeKind::Merged, false) => {
+                writeln!(out, "{label} {done} into {into}: {id}, turn {turn}")?;
+            }
+            (MergeKind::Merged, true) => writeln!(out, "{label} {would}{done} into {into}")?,
+        }
+        let Some(report) = &staged.report else { return Ok(()) };
+        write_report(out, report)?;
+        if !report.conflicts.is_empty() && !dry_run {
+            let conflicts = count(report.conflicts.len() as u64, "conflict");
+            writeln!(out, "{conflicts} to decide: 'turntree resolve' lists them")?;
+        }
+        Ok(())
+    }
+}

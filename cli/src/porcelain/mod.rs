@@ -1,0 +1,21 @@
+//! The work that verbs, operations of the service and hooks share: from a repository to a record.
+//!
+//! Nothing here knows who called. `commands` adds arguments and text for people, `service` adds
+//! requests, schemas and limits; neither uses the other.
+
+pub(crate) mod branches;
+pub(crate) mod broad_directory;
+pub(crate) mod capture;
+pub(crate) mod compat;
+pub(crate) mod diff;
+pub(crate) mod entries;
+pub(crate) mod history;
+pub(crate) mod import_report;
+pub(crate) mod lessons;
+pub(crate) mod merge;
+pub(crate) mod revision;
+pub(crate) mod rewind;
+pub(crate) mod search;
+pub(crate) mod snapshot;
+pub(crate) mod status;
+pub(crate) mod thresholds;

@@ -1,0 +1,73 @@
+//! Names that people type: revisions, objects, branches.
+
+use turntree::context::Place;
+use turntree::object::{IdPrefix, ObjectId};
+use turntree::repo::{BranchName, Repository, Resolver, Revision};
+use turntree::{Error, ErrorKind};
+
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::error::{Hint, Result};
+
+/// What a revision names, with times in `@{...}`.
+pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
+    with_resolver(repo, |resolver| resolver.resolve(revision))
+}
+
+/// The object that a name stands for: what is at the path of a revision, a commit or tag, or any
+/// object by its id or the beginning of it.
+pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let resolved = resolve(repo, name);
+    let prefix: turntree::Result<IdPrefix> = name.parse();
+    match (resolved, prefix) {
+        (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
+        (Ok(Revision { commit, path: Some(path), .. }), _) => {
+            match repo.context(&commit)?.lookup(repo.store(), &path)? {
+                Place::Entry(item) => Ok(item.link.id),
+                Place::Section(section) => Ok(section.id),
+                Place::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
+            }
+        }
+        (Err(failure), Ok(prefix)) => match repo.store().find(&prefix, 2).as_slice() {
+            [] => Err(failure),
+            [(id, _)] => Ok(*id),
+            _ => {
+                let several = format!("'{name}' is ambiguous: several ids begin with it");
+                Err(Error::new(ErrorKind::Ambiguous, several).into())
+            }
+        },
+        (Err(failure), Err(_)) => Err(failure),
+    }
+}
+
+/// Runs `ask` on a resolver that understands times.
+pub(crate) fn with_resolver<T>(
+    repo: &Repository,
+    ask: impl FnOnce(&Resolver<'_>) -> turntree::Result<T>,
+) -> Result<T> {
+    let now = clock::now()?;
+    let parse = |text: &str| clock::parse_moment(text, now);
+    let answer = ask(&Resolver::new(repo).with_times(&parse));
+    let hint = Advice::new(
+        "'turntree branch' and 'turntree log' show what there is",
+        "branch lists the branches, log the snapshots; all = true those of every session",
+    );
+    answer.hint(ErrorKind::NotFound, hint)
+}
+
+/// The branch that `--session` and `--branch` name; HEAD says what they leave open.
+pub(crate) fn branch_of(
+    repo: &Repository,
+    session: Option<&str>,
+    branch: Option<&str>,
+) -> Result<BranchName> {
+    Ok(match (session, branch) {
+        (None, None) => repo.head()?.branch,
+        (Some(session), None) => BranchName::main(session)?,
+        (Some(session), Some(branch)) => BranchName::new(session, branch)?,
+        (None, Some(branch)) => BranchName::new(repo.head()?.branch.session(), branch)?,
+    })
+}

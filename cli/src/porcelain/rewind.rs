@@ -1,0 +1,326 @@
+//! What the commands share that bring a state back: whose workspace it is, how it is looked at, and
+//! how it ends.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use turntree::context::Selection;
+use turntree::object::ObjectId;
+use turntree::repo::{BranchName, Repository, Stamp};
+use turntree::workspace::{
+    Arranged, CaptureOptions, Done, FileChanges, Kept, Prepared, Restoration, Restore, StatCache,
+    prepare,
+};
+use turntree::{Error, ErrorKind};
+
+use crate::porcelain::capture::{Limits, progress_text};
+use crate::porcelain::revision::branch_of;
+use crate::program::invocation::{Invocation, stamp};
+use crate::view::advice::Advice;
+use crate::view::error::{Answer, Failure, Hint, Result};
+use crate::view::json;
+use crate::view::output::{ID, NAME};
+use crate::view::progress::Working;
+use crate::view::render::restoration::write_files;
+use crate::view::render::{ID_DIGITS, harmless};
+
+/// Which branch and which workspace.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// The directory whose files come back; by default the one that the branch's newest snapshot
+    /// with a workspace came from
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Take even the home directory, a directory above it, or / for a workspace
+    #[arg(long)]
+    pub(crate) allow_broad: bool,
+    /// Go on on a branch of this session; main by default
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+    /// Go on on this branch; HEAD's by default
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
+}
+
+impl Place {
+    /// The branch.
+    pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
+        branch_of(repo, self.session.as_deref(), self.branch.as_deref())
+    }
+
+    /// The directory, if one is given or known.
+    pub(crate) fn directory(
+        &self,
+        repo: &Repository,
+        branch: &BranchName,
+    ) -> Result<Option<PathBuf>> {
+        let known = match (&self.workspace, repo.tip(branch)) {
+            (Some(dir), _) => Some(dir.clone()),
+            (None, Some(tip)) => repo.workspace_of(&tip)?.map(PathBuf::from),
+            (None, None) => None,
+        };
+        known.as_deref().map(|dir| checked(dir, self.allow_broad)).transpose()
+    }
+}
+
+/// A restore that is asked for.
+pub(crate) struct RestoreRequest<'a> {
+    pub(crate) branch: BranchName,
+    pub(crate) from: ObjectId,
+    /// Sections and paths; all when empty.
+    pub(crate) only: &'a [String],
+    pub(crate) keep_lessons: bool,
+    pub(crate) dry_run: bool,
+}
+
+impl RestoreRequest<'_> {
+    /// Finds the workspace with `directory`, where files come back.
+    ///
+    /// # Errors
+    /// That of `unknown` when files come back and there is no workspace.
+    pub(crate) fn bring_back(
+        self,
+        repo: &Repository,
+        directory: impl FnOnce(&BranchName) -> Result<Option<PathBuf>>,
+        unknown: impl FnOnce(&BranchName) -> Failure,
+    ) -> Result<BringBack> {
+        let Self { branch, from, only, keep_lessons, dry_run } = self;
+        let selection = Selection::parse(only);
+        let workspace = match selection.reaches_files() {
+            true => directory(&branch)?,
+            false => None,
+        };
+        let has_files = repo.context(&from)?.section(repo.store(), "files")?.is_some();
+        if workspace.is_none() && selection.reaches_files() && has_files {
+            return Err(unknown(&branch));
+        }
+        let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
+        let message = format!("restored turn {turn} ({short}){}", part(only));
+        let restore = Restore {
+            branch,
+            from,
+            only: selection,
+            workspace,
+            is_rollback: false,
+            keep_lessons,
+            audit: false,
+            message,
+        };
+        Ok(BringBack { restore, verb: "restore", dry_run })
+    }
+}
+
+/// A state that comes back, on a branch and in its workspace.
+pub(crate) struct BringBack {
+    pub(crate) restore: Restore,
+    /// What the operation log calls it.
+    pub(crate) verb: &'static str,
+    pub(crate) dry_run: bool,
+}
+
+/// A state that is planned to come back.
+pub(crate) struct Looked<'r> {
+    prepared: Prepared<'r>,
+    cache: Option<StatCache>,
+    stamp: Stamp,
+}
+
+impl Looked<'_> {
+    /// What would be done.
+    pub(crate) fn plan(&self) -> &Restoration {
+        self.prepared.plan()
+    }
+}
+
+/// What came of it, with the number of the operation.
+pub(crate) type Made<'a> = Option<(u64, Option<&'a Arranged>)>;
+
+impl BringBack {
+    /// Plans it, does it unless nothing is to be done, and shows it.
+    pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
+        let looked = self.look(repo)?;
+        // A rollback says where the branch stands, even if that looks the same.
+        let is_idle = !self.restore.is_rollback && !looked.plan().changes_anything();
+        if self.dry_run || is_idle {
+            self.show(run, repo, looked.plan(), None)?;
+            return Ok(Answer::Yes);
+        }
+        let done = self.apply(repo, looked)?;
+        let arranged = done.arranged.as_ref();
+        self.show(run, repo, &done.plan, Some((done.committed.sequence, arranged)))?;
+        end(done.plan.files.as_ref(), arranged)
+    }
+
+    /// Plans it.
+    pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<Looked<'r>> {
+        let (restore, stamp) = (&self.restore, stamp()?);
+        let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
+            prepare(repo, restore, options, &stamp)
+        })?;
+        Ok(Looked { prepared, cache, stamp })
+    }
+
+    /// Does what was planned.
+    pub(crate) fn apply(&self, repo: &Repository, looked: Looked<'_>) -> Result<Done> {
+        let Looked { prepared, cache, stamp } = looked;
+        let reason = format!("{} {}", self.verb, self.restore.branch);
+        let done = prepared.apply(&stamp, &reason).hint(
+            ErrorKind::Conflict,
+            Advice::anyone(
+                "another process changed the branch meanwhile, and nothing was done: try again",
+            ),
+        )?;
+        remember(repo, cache.as_ref(), done.plan.before.as_ref());
+        Ok(done)
+    }
+
+    /// What is planned, and what came of it, for programs.
+    pub(crate) fn record(
+        &self,
+        repo: &Repository,
+        plan: &Restoration,
+        made: Made<'_>,
+    ) -> Result<json::Restoration> {
+        let Restore { branch, from, .. } = &self.restore;
+        let from_turn = repo.commit(from)?.turn;
+        let (state, arranged) = (format!("turn {from_turn}"), made.and_then(|(_, done)| done));
+        let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
+        let before = plan.before.as_ref().filter(|_| made.is_some());
+        let before = before.map(|kept| kept.commit.to_string());
+        let workspace = plan.files.as_ref();
+        Ok(json::Restoration {
+            from: from.to_string(),
+            from_turn,
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            dry_run: self.dry_run,
+            commit: made.map(|_| plan.commit.to_string()),
+            turn,
+            message: plan.message.clone(),
+            sections: plan.sections.clone(),
+            operation: made.map(|(operation, _)| operation),
+            workspace: workspace
+                .map(|it| json::WorkspaceChanges::new(it, &state, before, arranged)),
+        })
+    }
+
+    fn show(
+        &self,
+        run: &mut Invocation,
+        repo: &Repository,
+        plan: &Restoration,
+        made: Made<'_>,
+    ) -> Result<()> {
+        let record = self.record(repo, plan, made)?;
+        if run.out.json {
+            run.out.record(&record)?;
+            return Ok(());
+        }
+        let branch = &self.restore.branch;
+        let (state, arranged) =
+            (format!("turn {}", record.from_turn), made.and_then(|(_, done)| done));
+        if let Some(files) = &plan.files {
+            write_files(&mut run.out, files, &state, arranged)?;
+        }
+        let out = &mut run.out;
+        let sections = match plan.sections.as_slice() {
+            [] => "no section changes".to_owned(),
+            names => format!("sections: {}", harmless(&names.join(", "))),
+        };
+        let branch = out.paint.paint(NAME, branch);
+        match record.turn {
+            Some(turn) => {
+                let id = out.paint.paint(ID, plan.commit.short(ID_DIGITS));
+                writeln!(out, "{id} turn {turn} of {branch}: {}", harmless(&plan.message))?;
+            }
+            None if self.dry_run => {
+                writeln!(
+                    out,
+                    "would go on from {state} on {branch} ({sections}); nothing was done"
+                )?;
+            }
+            None => writeln!(out, "{branch} and its files are as in {state}: nothing to do")?,
+        }
+        Ok(())
+    }
+}
+
+/// What a message says about what came back alone.
+pub(crate) fn part(only: &[String]) -> String {
+    if only.is_empty() { String::new() } else { format!(", only {}", only.join(", ")) }
+}
+
+/// The failure when files are wanted and nobody knows where.
+pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
+    let unknown = format!("no snapshot of {branch} says which directory its files are from");
+    let hint = "name it with --workspace DIR, or leave files out with --only conversation";
+    Failure::hinted(Error::invalid(unknown), hint)
+}
+
+/// The whole path of a directory that may be written to.
+pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
+    let place = |error: Error| error.at("the workspace");
+    Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
+        Failure::Library { error, hint, name } => {
+            let for_calls = "only whoever starts the server names another";
+            let named = || Advice::new("--workspace names where it is now", for_calls);
+            let hint = Some(hint.unwrap_or_else(named));
+            Failure::Library { error: place(error), hint, name }
+        }
+        failure => failure,
+    })?;
+    dir.canonicalize().map_err(|error| Error::io(format!("find {}", dir.display()), error).into())
+}
+
+/// Looks at a workspace of this store, with what earlier captures of it have seen.
+pub(crate) fn capturing<T>(
+    repo: &Repository,
+    dir: Option<&Path>,
+    look: impl FnOnce(&CaptureOptions<'_>) -> turntree::Result<T>,
+) -> Result<(T, Option<StatCache>)> {
+    // Without one every file is read, which is all that is lost.
+    let cache = dir.and_then(|dir| StatCache::open(repo.store(), dir).ok());
+    let never = [repo.store().dir().to_owned()];
+    let working = Working::new("looks at files");
+    let options = CaptureOptions {
+        never: &never,
+        cache: cache.as_ref(),
+        progress: &|progress| working.say(progress_text(progress)),
+        ..CaptureOptions::default()
+    };
+    let found = look(&options)?;
+    Ok((found, cache))
+}
+
+/// Keeps what a capture has seen for the next one, once it is in the store.
+pub(crate) fn remember(repo: &Repository, cache: Option<&StatCache>, kept: Option<&Kept>) {
+    if let Some((cache, kept)) = cache.zip(kept) {
+        // All is done: without this the next capture takes longer, and no more.
+        let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
+    }
+}
+
+/// How a command ends that has written files: when some failed, with what to do about them.
+pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&Arranged>) -> Result<Answer> {
+    let Some((files, (arranged, (path, worst)))) =
+        files.zip(arranged.and_then(|arranged| Some((arranged, arranged.worst()?))))
+    else {
+        return Ok(Answer::Yes);
+    };
+    let place = files.dir.join(path);
+    let (failed, all) = (arranged.failed.len(), files.files.len());
+    let kind = match worst.kind() {
+        kind @ (ErrorKind::Io | ErrorKind::Locked | ErrorKind::Corrupt) => kind,
+        _ => ErrorKind::Conflict,
+    };
+    let message = format!(
+        "{failed} of {all} files are not as they should be, the first is {}: {worst}",
+        place.display()
+    );
+    let hint = Advice::new(
+        "the same restore, undo or redo again finishes, and 'turntree restore HEAD' a rollback",
+        "the same restore again finishes, with a plan_id of now",
+    );
+    Err(Failure::hinted(Error::new(kind, message), hint))
+}

@@ -1,0 +1,242 @@
+//! Taking a snapshot: its options, its branch and time, and what came of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use clap::Args;
+use turntree::ErrorKind;
+use turntree::context::{Builder, Context};
+use turntree::object::{Memory, ObjectId, Trigger};
+use turntree::repo::vfs::take_over;
+use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
+use turntree::workspace::workspace_metadata;
+use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
+
+use super::capture::{Limits, Workspace};
+use super::revision::branch_of;
+use super::thresholds::Due;
+use crate::program::invocation::{Invocation, input_name, read_input, stamp};
+use crate::view::advice::Advice;
+use crate::view::error::{Hint, Result};
+use crate::view::json;
+
+/// Metadata of a snapshot before a tool runs: its name, and the files that it is to change, a line each.
+const TOOL: &str = "tool";
+const TOUCHES: &str = "touches";
+
+/// What any snapshot says of itself, and where it goes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SnapshotBasics {
+    /// Why it is taken, in words
+    #[arg(short, long, value_name = "TEXT", required_unless_present_any = ["usage", "transition"])]
+    pub(crate) message: Option<String>,
+    /// Take sections from this JSON document, or - for standard input
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) state: Option<PathBuf>,
+    /// Put it on a branch of this session; main by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Put it on this branch; HEAD's by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) branch: Option<String>,
+    /// Who acts; TURNTREE_ACTOR or the user by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// The model that spoke
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+}
+
+/// Options of a snapshot of a context.
+#[derive(Debug, Default, Args)]
+pub(crate) struct NewSnapshot {
+    #[command(flatten)]
+    pub(crate) basics: SnapshotBasics,
+    /// Make the section files what this directory holds
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) workspace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) limits: Limits,
+    /// Why it is taken: manual, turn, before-tool, threshold, emergency, before-compaction,
+    /// compaction, mode-change, before-restore, merge or rollback
+    #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger)]
+    pub(crate) trigger: Trigger,
+    /// The tool that is about to run, with --trigger before-tool
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// A file that the tool is to change; may be given several times
+    #[arg(long, value_name = "PATH", requires = "tool")]
+    pub(crate) touches: Vec<String>,
+    /// Record that a check passed or failed, as in tests=passed; 'compare' shows the newest of each
+    #[arg(long, value_name = "NAME=RESULT", value_parser = check)]
+    pub(crate) check: Vec<(String, &'static str)>,
+    /// Pin it, so that retention never drops it
+    #[arg(long)]
+    pub(crate) pin: bool,
+}
+
+/// The branch that a snapshot goes on, who takes it and when.
+#[derive(Debug)]
+pub(crate) struct At {
+    pub(crate) branch: BranchName,
+    pub(crate) stamp: Stamp,
+}
+
+/// A store that is open for a snapshot.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) repo: Arc<Repository>,
+    pub(crate) at: At,
+    /// The document with the sections to replace.
+    pub(crate) state: Option<Bytes>,
+}
+
+/// A snapshot that was taken.
+pub(crate) struct Taken {
+    pub(crate) id: ObjectId,
+    pub(crate) turn: u64,
+    pub(crate) branch: BranchName,
+    /// Whether the branch begins with it, in a session that has others.
+    pub(crate) begins: bool,
+    /// The name of its pin.
+    pub(crate) pin: Option<String>,
+    pub(crate) workspace: Option<Workspace>,
+    /// Which threshold it was taken for.
+    pub(crate) watch: Option<json::Watched>,
+}
+
+impl SnapshotBasics {
+    /// Opens the store, or makes it, and reads the state. A state that is wrong makes no new store.
+    pub(crate) fn open(&self, run: &Invocation) -> Result<Target> {
+        let state = self.state.as_deref().map(read_input).transpose()?;
+        if run.would_create()? {
+            self.check(state.as_deref())?;
+        }
+        let repo = run.open_or_create()?;
+        let at = self.at(&repo)?;
+        Ok(Target { repo, at, state })
+    }
+
+    /// Returns the branch, who acts, and the time: read once, for the check and the commit alike.
+    pub(crate) fn at(&self, repo: &Repository) -> Result<At> {
+        let branch = branch_of(repo, self.session.as_deref(), self.branch.as_deref())?;
+        Ok(At { branch, stamp: stamp()? })
+    }
+
+    /// Names the state in messages.
+    fn state_name(&self) -> String {
+        self.state.as_deref().map_or_else(|| "state".to_owned(), input_name)
+    }
+
+    /// Fails where the snapshot would, so that a first one that fails leaves no new store behind.
+    pub(crate) fn check(&self, state: Option<&[u8]>) -> Result<()> {
+        let (mut sink, mut builder) = (Memory::new(), Builder::new());
+        if let Some(state) = state {
+            apply_state(&mut sink, &mut builder, state)
+                .map_err(|error| error.at(self.state_name()))?;
+        }
+        Ok(())
+    }
+}
+
+impl NewSnapshot {
+    /// Opens the store as [`SnapshotBasics::open`] does, once the options are checked.
+    pub(crate) fn open(&self, run: &Invocation) -> Result<Target> {
+        match &self.workspace {
+            Some(dir) => self.limits.check(dir)?,
+            None => self.limits.expect_none()?,
+        }
+        self.basics.open(run)
+    }
+
+    /// Takes the snapshot at a branch and time, with the sections of `state`, for the threshold
+    /// that is `due`.
+    pub(crate) fn take(
+        &self,
+        repo: &Repository,
+        at: At,
+        state: Option<&[u8]>,
+        due: Option<Due>,
+    ) -> Result<Taken> {
+        let At { branch, stamp } = at;
+        let mut change = repo.begin();
+        let tip = change.tip(&branch);
+        let begins = tip.is_none()
+            && repo.branches().iter().any(|(other, _)| other.session() == branch.session());
+        let parent = match tip {
+            Some(tip) => repo.context(&tip)?,
+            None => Context::default(),
+        };
+        let mut builder = Builder::from(parent.clone());
+        if let Some(state) = state {
+            apply_state(&mut change, &mut builder, state)
+                .map_err(|error| error.at(self.basics.state_name()))?;
+        }
+        let workspace = match &self.workspace {
+            None => None,
+            Some(dir) => {
+                Some(self.limits.capture(repo, &mut change, &parent, &mut builder, dir)?)
+            }
+        };
+        take_over(&mut change, &mut builder)?;
+        let tree = builder.write(&mut change)?;
+        let message = match (&self.basics.message, &due) {
+            (Some(message), _) => message.clone(),
+            (None, Some(due)) => due.words(),
+            (None, None) => String::new(),
+        };
+        let mut draft = Draft::new(tree, &message, &stamp);
+        draft.trigger = self.trigger;
+        if let Some(due) = &due {
+            due.apply(&mut change, &branch, &mut draft)?;
+        }
+        draft.metadata.extend(self.workspace.as_deref().map(workspace_metadata));
+        if let Some(agent) = &self.basics.agent {
+            draft.author.agent.clone_from(agent);
+        }
+        draft.author.model = self.basics.model.clone().unwrap_or_default();
+        draft.metadata.extend(self.tool.clone().map(|tool| (TOOL.to_owned(), tool)));
+        if !self.touches.is_empty() {
+            draft.metadata.insert(TOUCHES.to_owned(), self.touches.join("\n"));
+        }
+        for (name, result) in &self.check {
+            draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
+        }
+        let id = change.snapshot(&branch, draft)?;
+        let turn = change.commit(&id)?.turn;
+        let new_pin = NewPin { reason: message, ..NewPin::default() };
+        let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
+        change.finish(&stamp, "snapshot").hint(
+            ErrorKind::Conflict,
+            Advice::anyone("another process put a snapshot on this branch meanwhile: try again"),
+        )?;
+        if let Some(workspace) = &workspace {
+            workspace.keep(repo, &tree);
+        }
+        let watch = due.map(|due| due.told);
+        Ok(Taken { id, turn, branch, begins, pin, workspace, watch })
+    }
+}
+
+impl Taken {
+    /// Returns the record for programs.
+    pub(crate) fn record(self) -> json::Moved {
+        let workspace = self.workspace.as_ref().map(Workspace::record);
+        let moved = json::Moved::new(Some((self.id, self.turn)), &self.branch);
+        json::Moved { pin: self.pin, workspace, watch: self.watch, ..moved }
+    }
+}
+
+fn check(text: &str) -> Result<(String, &'static str), turntree::Error> {
+    let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let result = |result| [PASSED, FAILED].into_iter().find(|known| *known == result);
+    let parsed = parts.and_then(|(name, text)| Some((name.to_owned(), result(text)?)));
+    parsed.ok_or_else(|| {
+        turntree::Error::invalid(format!("'{text}': expected NAME={PASSED} or NAME={FAILED}"))
+    })
+}
+
+fn trigger(text: &str) -> Result<Trigger, turntree::Error> {
+    text.parse()
+}

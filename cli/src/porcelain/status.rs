@@ -1,0 +1,37 @@
+//! Where HEAD is, and how much a store holds.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use turntree::context::open_conflicts;
+use turntree::repo::Repository;
+
+use crate::view::error::Result;
+use crate::view::{clock, json};
+
+/// Where HEAD is.
+pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
+    let (head, branches) = (repo.head()?, repo.branches());
+    let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();
+    let commit = head.commit.map(|id| repo.commit(&id)).transpose()?;
+    let (messages, conflicts) = match &head.commit {
+        Some(id) => {
+            let context = repo.context(id)?;
+            let open = open_conflicts(repo.store(), &context)?.len() as u64;
+            (context.message_count(repo.store())?, open)
+        }
+        None => (0, 0),
+    };
+    Ok(json::Status {
+        store: store.display().to_string(),
+        session: head.branch.session().to_owned(),
+        branch: head.branch.branch().to_owned(),
+        head: head.commit.map(|id| id.to_string()),
+        turn: commit.as_ref().map(|commit| commit.turn),
+        time: commit.as_ref().map(|commit| clock::rfc3339(commit.time)),
+        messages,
+        sessions: sessions.len() as u64,
+        branches: branches.len() as u64,
+        conflicts,
+    })
+}

@@ -1,0 +1,164 @@
+//! Thresholds of usage: a snapshot is due when a share of the context window was crossed.
+
+use clap::Args;
+use turntree::object::{Time, Trigger};
+use turntree::repo::watch::{Decision, Level, Watch, WatchState};
+use turntree::repo::{BranchName, Repository, Snapshot as Draft, Stamp, Transaction};
+use turntree::{Error, ErrorKind};
+use turntree_exchange::TOKENS;
+
+use crate::view::error::{Hint, Result};
+use crate::view::units::parse_duration;
+use crate::view::{clock, json};
+
+/// Shares of a context window at which a snapshot is due.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Thresholds {
+    /// The lowest share that counts, instead of 0.85
+    #[arg(long, value_name = "SHARE", value_parser = share, requires = "usage")]
+    auto_at: Option<f64>,
+    /// Take no further snapshot for the same share within this time; 60s by default
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "usage")]
+    cooldown: Option<i64>,
+}
+
+/// How much of a context is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    share: f64,
+    /// Tokens, where these were given.
+    tokens: Option<u64>,
+}
+
+/// A snapshot that is due, or not.
+pub(crate) struct Due {
+    /// The level that was crossed; nothing when none is due.
+    pub(crate) level: Option<Level>,
+    /// Tokens of the context, if anybody said.
+    pub(crate) tokens: Option<u64>,
+    /// What was observed, when it is to be kept.
+    pub(crate) state: Option<WatchState>,
+    /// What to say of it.
+    pub(crate) told: json::Watched,
+}
+
+impl Thresholds {
+    /// Checks whether a snapshot of `branch` is due at this usage.
+    pub(crate) fn check(
+        &self,
+        Usage { share, tokens }: Usage,
+        repo: &Repository,
+        branch: &BranchName,
+        is_empty: bool,
+        stamp: &Stamp,
+    ) -> Result<Due> {
+        let mut watch = Watch::default();
+        if let Some(at) = self.auto_at {
+            // Levels below the lowest one would never be told apart from it.
+            watch.levels.retain(|level| level.at > at || level.name == "auto");
+            watch
+                .levels
+                .iter_mut()
+                .filter(|level| level.name == "auto")
+                .for_each(|level| level.at = at);
+        }
+        watch.cooldown = self.cooldown.unwrap_or(watch.cooldown);
+        let before = WatchState::load(repo, branch)?;
+        let mut state = before.clone();
+        let told = |reason, level: Option<&Level>, until: Option<i64>| json::Watched {
+            made: reason == "crossed",
+            reason,
+            usage: share,
+            level: level.map(|level| level.name),
+            at: level.map(|level| level.at),
+            until: until.map(|micros| clock::rfc3339(Time { micros, offset_minutes: 0 })),
+        };
+        if is_empty {
+            let told = told("empty", None, None);
+            return Ok(Due { level: None, tokens, state: None, told });
+        }
+        let decision = watch.observe(&mut state, share, stamp.time.micros);
+        let (level, told) = match decision {
+            Decision::Fire(level) => (Some(level.clone()), told("crossed", Some(level), None)),
+            Decision::Below => (None, told("below", None, None)),
+            Decision::Fired(level) => (None, told("above", Some(level), None)),
+            Decision::Cooling { level, until } => (None, told("cooling", Some(level), Some(until))),
+        };
+        Ok(Due { level, tokens, state: (state != before).then_some(state), told })
+    }
+}
+
+impl Due {
+    /// Keeps what was observed when no snapshot is taken.
+    pub(crate) fn keep(&self, repo: &Repository, branch: &BranchName, stamp: &Stamp) -> Result<()> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let mut change = repo.begin();
+        state.keep(&mut change, branch)?;
+        change.finish(stamp, "watch").hint(ErrorKind::Conflict, "try again")?;
+        Ok(())
+    }
+
+    /// Makes the snapshot say why it was taken, and keeps what was observed with it.
+    pub(crate) fn apply(
+        &self,
+        change: &mut Transaction<'_>,
+        branch: &BranchName,
+        draft: &mut Draft,
+    ) -> Result<()> {
+        if let Some(level) = self.level.as_ref().filter(|_| draft.trigger == Trigger::Manual) {
+            draft.trigger = level.trigger;
+        }
+        draft.metadata.insert("usage".to_owned(), self.told.usage.to_string());
+        if let Some(tokens) = self.tokens {
+            draft.metadata.insert(TOKENS.to_owned(), tokens.to_string());
+        }
+        match &self.state {
+            Some(state) => Ok(state.keep(change, branch)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Why no snapshot was taken, or why one was, for people.
+    pub(crate) fn words(&self) -> String {
+        let json::Watched { reason, usage, at, until, .. } = &self.told;
+        let (usage, at) = (percent(*usage), at.map(percent).unwrap_or_default());
+        match *reason {
+            "crossed" => format!("usage {usage} has crossed {at}"),
+            "above" => format!("no snapshot: usage {usage} is over {at} since the last one"),
+            "cooling" => {
+                let until = until.as_deref().unwrap_or_default();
+                format!(
+                    "no snapshot: usage {usage} has crossed {at} again, and the last one was just before; not before {until}"
+                )
+            }
+            "empty" => "no snapshot: nobody has said anything yet".to_owned(),
+            _ => format!("no snapshot: usage {usage} is below what counts"),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    let tenths = format!("{:.1}", share * 100.0);
+    format!("{} %", tenths.strip_suffix(".0").unwrap_or(&tenths))
+}
+
+fn share(text: &str) -> turntree::Result<f64> {
+    let share: Option<f64> = text.parse().ok();
+    share
+        .filter(|share| (0.0..=1000.0).contains(share))
+        .ok_or_else(|| Error::invalid(format!("'{text}': expected a share such as 0.87")))
+}
+
+/// Parses a share such as 0.87, or tokens such as 7000/8192.
+pub(crate) fn parse_usage(text: &str) -> turntree::Result<Usage> {
+    let Some((used, size)) = text.split_once('/') else {
+        return Ok(Usage { share: share(text)?, tokens: None });
+    };
+    let (used, size): (Option<u32>, Option<u32>) = (used.parse().ok(), size.parse().ok());
+    match (used, size) {
+        (Some(used), Some(size)) if size > 0 => {
+            Ok(Usage { share: f64::from(used) / f64::from(size), tokens: Some(used.into()) })
+        }
+        _ => Err(Error::invalid(format!("'{text}': expected tokens such as 7000/8192"))),
+    }
+}

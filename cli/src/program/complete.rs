@@ -1,0 +1,102 @@
+//! Completion of names in the shell: the shell asks this program, which looks into the store.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap_complete::engine::CompletionCandidate;
+use turntree::context::open_conflicts;
+use turntree::local::open_repository;
+use turntree::object::ObjectId;
+use turntree::repo::{History, LogEntry, NamedTag, Pin, Repository};
+use turntree_exchange::lessons::{Lesson, Lessons};
+
+use crate::program::global::STORE;
+use crate::program::invocation::{act, user_or_nearest};
+
+/// Set by the shell when it asks for completions.
+pub(crate) const VARIABLE: &str = "COMPLETE";
+
+/// Turns that are offered.
+const MAX_TURNS: usize = 100;
+
+/// Names of branches, the short ones too in HEAD's session, of tags, and of the newest turns of HEAD.
+/// Nothing when there is no store to look into.
+pub(crate) fn revisions() -> Vec<CompletionCandidate> {
+    let Some(repo) = repository() else { return Vec::new() };
+    let head = repo.head().ok();
+    let mut candidates = vec![CompletionCandidate::new("HEAD")];
+    for (branch, id) in repo.branches() {
+        let about = repo.commit(&id).map(|commit| commit.message.into()).ok();
+        if head.as_ref().is_some_and(|head| head.branch.session() == branch.session()) {
+            candidates.push(CompletionCandidate::new(branch.branch()).help(about.clone()));
+        }
+        candidates.push(CompletionCandidate::new(branch.to_string()).help(about));
+    }
+    candidates.extend(tags());
+    candidates.extend(turns(&repo, head.and_then(|head| head.commit)));
+    candidates
+}
+
+/// The newest turns of a line, the newest first.
+fn turns(repo: &Repository, tip: Option<ObjectId>) -> Vec<CompletionCandidate> {
+    let history = tip.and_then(|tip| repo.history(&[tip], &[]).ok());
+    let line = history.into_iter().flat_map(History::first_parent).map_while(Result::ok);
+    let candidate = |LogEntry { commit, .. }: LogEntry| {
+        let name = format!("turn:{}", commit.turn);
+        CompletionCandidate::new(name).help(Some(commit.message.into())).display_order(Some(1))
+    };
+    line.take(MAX_TURNS).map(candidate).collect()
+}
+
+/// Names of sessions.
+pub(crate) fn sessions() -> Vec<CompletionCandidate> {
+    let branches = repository().map(|repo| repo.branches()).unwrap_or_default();
+    let names: BTreeSet<&str> = branches.iter().map(|(branch, _)| branch.session()).collect();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Names of tags.
+pub(crate) fn tags() -> Vec<CompletionCandidate> {
+    let tags = repository().and_then(|repo| repo.tags().ok()).unwrap_or_default();
+    let candidate = |NamedTag { name, tag }: NamedTag| {
+        CompletionCandidate::new(name).help(Some(tag.message.into()))
+    };
+    tags.into_iter().map(candidate).collect()
+}
+
+/// Paths of the conflicts that are open on HEAD's branch.
+pub(crate) fn conflicts() -> Vec<CompletionCandidate> {
+    let open = repository().and_then(|repo| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        open_conflicts(repo.store(), &context).ok()
+    });
+    let paths = open.unwrap_or_default().into_iter().map(|conflict| conflict.path);
+    paths.map(CompletionCandidate::new).collect()
+}
+
+/// Ids of the lessons of HEAD's branch.
+pub(crate) fn lessons() -> Vec<CompletionCandidate> {
+    let read = |repo: Repository| {
+        let context = repo.context(&repo.head().ok()?.commit?).ok()?;
+        Lessons::read(repo.store(), &context).ok()
+    };
+    let found = repository().and_then(read).unwrap_or_default();
+    let candidate = |(key, lesson): (&str, &Lesson)| {
+        CompletionCandidate::new(key).help(lesson.mistake_pattern.clone().map(Into::into))
+    };
+    found.iter().map(candidate).collect()
+}
+
+/// Names of pins.
+pub(crate) fn pins() -> Vec<CompletionCandidate> {
+    let pins = repository().and_then(|repo| repo.pins().ok()).unwrap_or_default();
+    let candidate = |pin: Pin| CompletionCandidate::new(pin.name).help(Some(pin.reason.into()));
+    pins.into_iter().map(candidate).collect()
+}
+
+/// The store that a command without options would use.
+fn repository() -> Option<Repository> {
+    let named = std::env::var_os(STORE).filter(|dir| !dir.is_empty());
+    let dir = named.map(PathBuf::from).or_else(user_or_nearest);
+    dir.and_then(|dir| open_repository(&dir).ok()).and_then(|repo| act(repo).ok())
+}

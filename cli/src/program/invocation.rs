@@ -1,0 +1,386 @@
+//! One run of the program: which store, whose name, and where output goes.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcetera::BaseStrategy;
+use turntree::local::{create_repository, open_repository};
+use turntree::maintenance::auto;
+use turntree::object::MAX_BLOB_BYTES;
+use turntree::repo::{Repository, Resolver, Stamp};
+use turntree::store::{Finding, FindingKind};
+use turntree::{Error, ErrorKind};
+
+use crate::program::global::Global;
+use crate::program::live::live_branch;
+use crate::view::advice::Advice;
+use crate::view::clock;
+use crate::view::error::{Failure, Hint, Result};
+use crate::view::output::{Output, warn};
+
+/// The store of a directory, when it is not named otherwise.
+pub(crate) const STORE_DIR: &str = ".turntree";
+
+/// Overrides who acts, for results that can be repeated.
+const ACTOR: &str = "TURNTREE_ACTOR";
+
+/// The branch to act on, instead of HEAD's.
+const BRANCH: &str = "TURNTREE_BRANCH";
+
+/// `off` keeps maintenance from being started.
+const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
+const OFF: &str = "off";
+
+/// What to do where there is no store.
+fn no_store() -> Advice {
+    let for_commands = "make one with 'turntree init', or begin with 'turntree import FILE'";
+    Advice::new(for_commands, "the first snapshot makes it")
+}
+
+/// One run of the program.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    /// Stdout.
+    pub(crate) out: Output,
+    global: Global,
+    /// The store, once a command has opened it.
+    opened: OnceCell<Opened>,
+}
+
+/// A store as it was when it was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) repo: Arc<Repository>,
+    dir: PathBuf,
+    /// The number of its last operation.
+    sequence: u64,
+}
+
+/// Where the store is, and how it was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) dir: PathBuf,
+    /// What to call it in a message.
+    pub(crate) found: &'static str,
+}
+
+impl Invocation {
+    /// A run with these options.
+    pub(crate) fn new(global: Global) -> Self {
+        let out = Output::new(global.json, global.color, !global.no_pager);
+        Self { out, global, opened: OnceCell::new() }
+    }
+
+    /// Opens the store, which must be there.
+    pub(crate) fn open(&self) -> Result<Arc<Repository>> {
+        let location = self.locate()?;
+        let repo = open(&location)?;
+        let repo = match &self.global.at_op {
+            None => repo,
+            Some(name) => {
+                let operation = repo.find_operation(name).hint(
+                    ErrorKind::NotFound,
+                    "'turntree op log' shows the operations that are kept",
+                )?;
+                repo.at_operation(&operation.id)?
+            }
+        };
+        Ok(self.remember(act(repo)?, location.dir))
+    }
+
+    /// Opens the store, which must be there, and leaves it to the caller to say what is damaged.
+    pub(crate) fn open_quietly(&self) -> Result<Repository> {
+        open_quietly(&self.locate()?)
+    }
+
+    /// Whether [`Invocation::open_or_create`] would make a store.
+    pub(crate) fn would_create(&self) -> Result<bool> {
+        is_absent(&self.locate()?.dir)
+    }
+
+    /// Opens the store, or makes it where it would be.
+    pub(crate) fn open_or_create(&self) -> Result<Arc<Repository>> {
+        let location = self.locate()?;
+        if !is_absent(&location.dir)? {
+            return self.open();
+        }
+        match create_repository(&location.dir) {
+            // Another process made it meanwhile.
+            Err(error) if error.kind() == ErrorKind::InvalidInput => self.open(),
+            created => Ok(self.remember(act(created?)?, location.dir)),
+        }
+    }
+
+    fn remember(&self, repo: Repository, dir: PathBuf) -> Arc<Repository> {
+        let opened = Opened::new(repo, dir);
+        let repo = Arc::clone(&opened.repo);
+        // A command that opens the store twice has committed with either.
+        let _ = self.opened.set(opened);
+        repo
+    }
+
+    /// Ends the run: writes what is left of the output, waits for the pager, and then lets a process
+    /// of its own look after the store, if the command has committed and it is worth it.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        let may_maintain = self.may_maintain();
+        self.out.finish()?;
+        if let Some(opened) = self.opened.into_inner().filter(|_| may_maintain) {
+            opened.look_after();
+        }
+        Ok(())
+    }
+
+    /// Whether the user lets this look after the store.
+    pub(crate) fn may_maintain(&self) -> bool {
+        let is_off = std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF);
+        !(self.global.no_maintenance || is_off)
+    }
+
+    /// The directory of the store.
+    pub(crate) fn store_dir(&self) -> Result<PathBuf> {
+        Ok(self.locate()?.dir)
+    }
+
+    /// The store that options or environment name.
+    pub(crate) fn named_store(&self) -> Option<&Path> {
+        self.global.store.as_deref().filter(|dir| !dir.as_os_str().is_empty())
+    }
+
+    /// The store that options and environment name, else the nearest one above the working
+    /// directory, else the user's.
+    pub(crate) fn locate(&self) -> Result<Location> {
+        if let Some(dir) = self.named_store() {
+            return Ok(Location {
+                dir: dir.to_owned(),
+                found: "named by --store or TURNTREE_STORE",
+            });
+        }
+        default_location()
+    }
+}
+
+impl Opened {
+    /// A store that was opened just now.
+    pub(crate) fn new(repo: Repository, dir: PathBuf) -> Self {
+        let sequence = repo.refs().sequence;
+        Self { repo: Arc::new(repo), dir, sequence }
+    }
+
+    /// Closes it, and lets a process of its own look after it if something was committed since it was
+    /// opened and it is worth it.
+    pub(crate) fn look_after(self) {
+        let Self { repo, dir, sequence } = self;
+        let is_due = repo.refs().sequence > sequence && auto::is_due(&repo).unwrap_or(false);
+        // Closed first: what this process wrote is then for the other one to look after.
+        drop(repo);
+        if is_due {
+            // Who takes a snapshot is not told when this fails: the next one tries again.
+            let _ = maintain(&dir);
+        }
+    }
+}
+
+/// Starts the maintenance of the store in `dir`, and does not wait for it. It outlives this process
+/// and whoever stops that.
+fn maintain(dir: &Path) -> io::Result<()> {
+    let mut maintenance = Command::new(std::env::current_exe()?);
+    maintenance
+        .args(["gc", "--auto", "--no-maintenance", "--store"])
+        .arg(dir.canonicalize()?)
+        .current_dir("/");
+    maintenance.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    maintenance.process_group(0).spawn().map(drop)
+}
+
+/// The nearest store above the working directory, else the user's.
+fn default_location() -> Result<Location> {
+    let here =
+        std::env::current_dir().map_err(|error| Error::io("find the working directory", error))?;
+    if let Some(dir) = nearest(&here) {
+        refuse_foreign(&dir)?;
+        return Ok(Location { dir, found: "found above the working directory" });
+    }
+    let base = etcetera::choose_base_strategy()
+        .map_err(|error| Error::not_found("there is no home directory").with_source(error))?;
+    let dir = base.data_dir().join("turntree").join("store");
+    Ok(Location { dir, found: "no .turntree above the working directory, so the user's own" })
+}
+
+/// Refuses a store of somebody else that merely lies above the working directory: whoever put it
+/// there, as in a folder for all, would get what is written to it.
+fn refuse_foreign(dir: &Path) -> Result<()> {
+    let found = fs::metadata(dir)
+        .map_err(|error| Error::io(format!("look at {}", dir.display()), error))?;
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner == user {
+        return Ok(());
+    }
+    let foreign = format!(
+        "the store {} above the working directory belongs to user {owner}, and this is user {user}",
+        dir.display()
+    );
+    let hint = "run it as that user, or name a store with --store or TURNTREE_STORE";
+    Err(Failure::hinted(Error::invalid(foreign), hint))
+}
+
+/// What to do when a store may not be read, if it belongs to somebody else.
+fn denied(dir: &Path, error: Error) -> Failure {
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
+    let is_denied =
+        cause.is_some_and(|cause: &io::Error| cause.kind() == io::ErrorKind::PermissionDenied);
+    let owner = fs::metadata(dir).map(|found| found.uid());
+    match owner {
+        Ok(owner) if is_denied && owner != rustix::process::geteuid().as_raw() => {
+            let hint = format!("the store belongs to user {owner}: run it as that user");
+            Failure::hinted(error, hint)
+        }
+        _ => error.into(),
+    }
+}
+
+/// Where the store is when nobody names one, for completion.
+pub(crate) fn user_or_nearest() -> Option<PathBuf> {
+    default_location().ok().map(|location| location.dir)
+}
+
+/// Who acts, and when.
+pub(crate) fn stamp() -> Result<Stamp> {
+    let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
+    Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+}
+
+/// Makes the repository act on the branch of the environment, if that names one: an agent that shares
+/// the store with others sets it for itself. Where it names none, the session counts that the client
+/// says that it is.
+pub(crate) fn act(repo: Repository) -> Result<Repository> {
+    let Some(name) = own_branch() else {
+        return Ok(match live_branch(&repo)? {
+            Some(branch) => repo.acting_on(branch),
+            None => repo,
+        });
+    };
+    let found = Resolver::new(&repo).branch(&name);
+    // One that is not there yet begins with its first snapshot.
+    let branch = if name.contains('/') { found.or_else(|_| name.parse()) } else { found };
+    let branch = branch.map_err(|error| error.at(BRANCH))?;
+    Ok(repo.acting_on(branch))
+}
+
+/// The branch that the environment says to act on.
+fn own_branch() -> Option<String> {
+    std::env::var(BRANCH).ok().filter(|name| !name.is_empty())
+}
+
+/// Refuses to move HEAD while the environment says which branch to act on: it would move for all others
+/// and not for this one.
+pub(crate) fn check_may_switch() -> Result<()> {
+    match own_branch() {
+        None => Ok(()),
+        Some(name) => {
+            let error = Error::invalid(format!("{BRANCH} is {name}: HEAD is for others to switch"));
+            let hint = Advice::new(
+                format!("set {BRANCH} to another branch, or unset it"),
+                "name the branch in each call: in revision, and in session and branch",
+            );
+            Err(Failure::hinted(error, hint))
+        }
+    }
+}
+
+/// The bytes of a file, or of stdin for `-`: no more than an object may have.
+pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
+    let mut bytes = Vec::new();
+    let (name, limit) = (input_name(path), MAX_BLOB_BYTES as u64);
+    let read = if path == Path::new("-") {
+        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes)
+    } else {
+        open_file(path)?.take(limit + 1).read_to_end(&mut bytes)
+    };
+    read.map_err(|error| Error::io(format!("read {name}"), error))?;
+    if bytes.len() as u64 > limit {
+        return Err(Error::limit(format!("bytes of {name}"), limit, bytes.len() as u64).into());
+    }
+    Ok(bytes.into())
+}
+
+/// What a file of input is called in messages.
+pub(crate) fn input_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// A path that somebody named, whole and behind all links. What it leads to must be there.
+pub(crate) fn whole_path(path: &Path) -> turntree::Result<PathBuf> {
+    let shown = path.display();
+    path.canonicalize().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found(format!("{shown} is not there")),
+        _ => Error::io(format!("open {shown}"), error),
+    })
+}
+
+/// Opens a file that must be one.
+pub(crate) fn open_file(path: &Path) -> Result<fs::File> {
+    let shown = path.display();
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::invalid(format!("{shown} is a directory: expected a file")).into())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(Error::not_found(format!("file {shown} does not exist")).into())
+        }
+        _ => Ok(fs::File::open(path).map_err(|error| Error::io(format!("open {shown}"), error))?),
+    }
+}
+
+/// The nearest store at or above `from`.
+fn nearest(from: &Path) -> Option<PathBuf> {
+    from.ancestors().map(|folder| folder.join(STORE_DIR)).find(|dir| dir.is_dir())
+}
+
+/// Opens the store at a place, which must be there.
+pub(crate) fn open(location: &Location) -> Result<Repository> {
+    let repo = open_quietly(location)?;
+    // A torn tail was never acknowledged, so nothing is missing: only damage is worth a word.
+    let damage = |finding: &Finding| finding.kind == FindingKind::Damage;
+    for Finding { place, message, .. } in repo.store().findings().into_iter().filter(damage) {
+        warn(&format!("the store is damaged: {place}: {message}"));
+    }
+    Ok(repo)
+}
+
+fn open_quietly(location: &Location) -> Result<Repository> {
+    let Location { dir, found } = location;
+    if is_absent(dir)? {
+        let missing = Error::not_found(format!("there is no store at {} ({found})", dir.display()));
+        return Err(Failure::hinted(missing, no_store()));
+    }
+    open_repository(dir).map_err(|error| denied(dir, error)).hint(ErrorKind::NotFound, no_store())
+}
+
+/// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
+/// store can be made there.
+pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
+    let unfinished = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let is_empty =
+                || fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+            name.starts_with("superblock-")
+                || matches!(&*name, "journal" | "packs") && is_empty()
+                || name == ".gitignore" && entry.metadata().is_ok_and(|found| found.len() <= 2)
+        })
+    };
+    match fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.all(unfinished)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(denied(dir, Error::io(format!("open {}", dir.display()), error))),
+    }
+}

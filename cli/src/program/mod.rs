@@ -1,0 +1,7 @@
+//! One run of the program: its options and environment, the store that it opens, its input.
+
+pub(crate) mod complete;
+pub(crate) mod global;
+pub(crate) mod invocation;
+pub(crate) mod live;
+pub(crate) mod store_log;

@@ -1,0 +1,37 @@
+//! Logs in a store: lines of text for people, of what nobody waited for.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use turntree::Error;
+
+use crate::view::clock;
+use crate::view::error::Result;
+
+/// Bytes of a log after which its older half goes.
+pub(crate) const MAX_LOG_BYTES: usize = 64 << 10;
+
+/// Adds a line with the time to a log, whose older half goes when it gets too long.
+pub(crate) fn append(log: &Path, message: &str) -> Result<()> {
+    let failed = |error| Error::io(format!("write {}", log.display()), error);
+    let line = format!("{} {}\n", clock::rfc3339(clock::now()?), message.replace('\n', " "));
+    // A store may come from others: a link in its place is not followed, a pipe not waited for.
+    let open = |how| {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let owner = Mode::RUSR | Mode::WUSR;
+        let opened = rustix::fs::open(log, flags | OFlags::CLOEXEC | how, owner);
+        opened.map(fs::File::from).map_err(|error| failed(error.into()))
+    };
+    let is_file = fs::symlink_metadata(log).is_ok_and(|found| found.is_file());
+    let known = if is_file { fs::read(log).unwrap_or_default() } else { Vec::new() };
+    if known.len() + line.len() <= MAX_LOG_BYTES {
+        return Ok(open(OFlags::APPEND)?.write_all(line.as_bytes()).map_err(failed)?);
+    }
+    let kept = known.get(known.len().saturating_sub(MAX_LOG_BYTES / 2)..).unwrap_or_default();
+    let begin = kept.iter().position(|byte| *byte == b'\n').map_or(kept.len(), |at| at + 1);
+    let kept = kept.get(begin..).unwrap_or_default();
+    let kept = [kept, line.as_bytes()].concat();
+    Ok(open(OFlags::TRUNC)?.write_all(&kept).map_err(failed)?)
+}

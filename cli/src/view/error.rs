@@ -1,0 +1,415 @@
+//! Failures as people and programs see them: messages, hints, exit codes.
+
+use std::error::Error as _;
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use turntree::repo::{Available, AvailableTurn};
+use turntree::{Error, ErrorKind};
+
+use crate::view::advice::Advice;
+use crate::view::json;
+use crate::view::output::stderr_line;
+
+/// Characters of a message that programs are told.
+const MESSAGE_CHARS: usize = 2000;
+
+/// How the program ends. The numbers are a promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Success = 0,
+    /// Done, and the answer is no: differences with `--exit-code`.
+    Negative = 1,
+    /// The arguments or the input are not what the command takes.
+    Usage = 2,
+    /// Another process was faster; the same command may work now.
+    Conflict = 3,
+    /// Stored bytes are damaged.
+    Corrupt = 4,
+    /// Another process holds what is needed.
+    Locked = 5,
+    /// What was named does not exist, was dropped by retention, or was redacted.
+    NotFound = 6,
+    /// The system refused, or turntree is wrong.
+    Internal = 70,
+}
+
+/// What a command that worked has to say beside its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing more.
+    Yes,
+    /// The question was answered with no.
+    No,
+}
+
+impl From<Answer> for Exit {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Yes => Self::Success,
+            Answer::No => Self::Negative,
+        }
+    }
+}
+
+/// Why a command did not work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library or the arguments.
+    Library {
+        /// What went wrong.
+        error: Error,
+        /// What to do about it.
+        hint: Option<Advice>,
+        /// What `--json` calls it, where others have a name for it; else that of its kind.
+        name: Option<&'static str>,
+    },
+    /// Stdout did not take what was written.
+    Output(io::Error),
+}
+
+/// Result of everything in this crate that may fail.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Library { error, hint: None, name: None }
+    }
+}
+
+/// Only writing to stdout is converted by `?`; other I/O names its file and becomes [`Error`].
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Adds a hint to an error.
+pub(crate) trait Hint<T> {
+    /// The same result, and for an error of `kind` what to do about it.
+    fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T>;
+}
+
+impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
+    fn hint(self, kind: ErrorKind, hint: impl Into<Advice>) -> Result<T> {
+        self.map_err(|failure| match failure.into() {
+            Failure::Library { error, hint: None, name } if error.kind() == kind => {
+                Failure::Library { error, hint: Some(hint.into()), name }
+            }
+            failure => failure,
+        })
+    }
+}
+
+/// An error as one JSON object on stderr.
+#[derive(Serialize)]
+struct ErrorRecord<'a> {
+    error: &'a str,
+    message: &'a str,
+    /// What is left of the session of a turn that expired.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    left: Option<&'a Left>,
+}
+
+/// What is left of a session after retention.
+#[derive(Serialize)]
+struct Left {
+    oldest_available: Option<json::AvailableTurn>,
+    pinned: Vec<json::AvailableTurn>,
+    /// The oldest of all, as open-codesign has it.
+    #[serde(rename = "oldestAvailable")]
+    oldest: Option<u64>,
+    /// Whether that one is pinned.
+    #[serde(rename = "oldestAvailablePinned")]
+    is_pinned: bool,
+}
+
+impl From<&Available> for Left {
+    fn from(available: &Available) -> Self {
+        let record =
+            |turn: &AvailableTurn| json::AvailableTurn { turn: turn.turn, id: turn.id.to_string() };
+        let (unpinned, pinned) = (available.oldest, available.pinned.first());
+        let oldest = unpinned.iter().chain(pinned).min();
+        Self {
+            oldest: oldest.map(|turn| turn.turn),
+            is_pinned: oldest.is_some() && oldest == pinned,
+            oldest_available: available.oldest.as_ref().map(record),
+            pinned: available.pinned.iter().map(record).collect(),
+        }
+    }
+}
+
+impl Failure {
+    /// An error, and what to do about it.
+    pub(crate) fn hinted(error: Error, hint: impl Into<Advice>) -> Self {
+        Self::Library { error, hint: Some(hint.into()), name: None }
+    }
+
+    /// The same, with the name that others have for it in `--json`.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        match self {
+            Self::Library { error, hint, .. } => Self::Library { error, hint, name: Some(name) },
+            output => output,
+        }
+    }
+
+    /// What went wrong and why, on one line.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Output(error) => format!("write to stdout: {error}"),
+            Self::Library { error, .. } => {
+                let Report { message, causes, .. } = Report::of(error, None);
+                [&[message], &*causes].concat().join(": ")
+            }
+        }
+    }
+
+    /// The error as one JSON object, as `--json` prints it, with the hint for who calls operations at
+    /// the end of the message. It is short even if what was asked for is not.
+    pub(crate) fn to_json(&self) -> String {
+        match self {
+            Self::Output(_) => Report::new("io", self.message()).to_json(),
+            Self::Library { error, hint, name } => {
+                let mut report = Report::of(error, None);
+                report.kind = name.unwrap_or(report.kind);
+                if let Some((cut, _)) = report.message.char_indices().nth(MESSAGE_CHARS) {
+                    report.message.truncate(cut);
+                    report.message.push('…');
+                }
+                if let Some(hint) = hint.as_ref().and_then(Advice::for_calls) {
+                    report.message = format!("{} ({hint})", report.message);
+                }
+                report.to_json()
+            }
+        }
+    }
+
+    /// How the program would end.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Output(_) => Exit::Internal,
+            Self::Library { error, .. } => exit_of(error.kind()),
+        }
+    }
+
+    /// Whether the caller has to ask for something else.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.exit() == Exit::Usage
+    }
+
+    /// Whether what was asked for is not there, or not any more.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.exit() == Exit::NotFound
+    }
+
+    /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
+    fn is_closed_pipe(&self) -> bool {
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::Library { error, .. } => is_closed_pipe(error),
+        }
+    }
+
+    /// Says on stderr what went wrong, and returns how to end. A closed pipe is no failure: whoever
+    /// read has read enough.
+    pub(crate) fn report(&self, json: bool) -> Exit {
+        match self {
+            failure if failure.is_closed_pipe() => Exit::Success,
+            Self::Output(_) => {
+                Report::new("io", self.message()).print(json);
+                self.exit()
+            }
+            Self::Library { error, hint, name } => {
+                let hint = hint.as_ref().and_then(Advice::for_commands);
+                let report = Report::of(error, hint);
+                Report { kind: name.unwrap_or(report.kind), ..report }.print(json);
+                self.exit()
+            }
+        }
+    }
+}
+
+/// What came of writing an answer that stands, whether or not all of it is read.
+pub(crate) fn read_or_not(written: Result<()>) -> Result<()> {
+    written.or_else(|failure| if failure.is_closed_pipe() { Ok(()) } else { Err(failure) })
+}
+
+/// Whether the library could not write because nobody reads any more.
+fn is_closed_pipe(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Prints what the parser of arguments has to say: help and version on stdout, usage on stderr.
+pub(crate) fn report_usage(error: &clap::Error, json: bool) -> Exit {
+    if !error.use_stderr() {
+        // A closed pipe: whoever read the help has read enough.
+        let _ = error.print();
+        return Exit::Success;
+    }
+    if json {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default();
+        Report::new("usage", message.trim_start_matches("error: ").to_owned()).print(true);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}
+
+/// All that is said about a failure.
+struct Report<'a> {
+    kind: &'static str,
+    message: String,
+    causes: Vec<String>,
+    hint: Option<&'a str>,
+    left: Option<Left>,
+}
+
+impl<'a> Report<'a> {
+    fn new(kind: &'static str, message: String) -> Self {
+        Self { kind, message, causes: Vec::new(), hint: None, left: None }
+    }
+
+    fn of(error: &Error, hint: Option<&'a str>) -> Self {
+        let mut report = Self::new(name(error.kind()), error.message().to_owned());
+        report.hint = hint;
+        let mut next = error.source();
+        while let Some(cause) = next {
+            // What is left is no cause, and goes on with the sentence.
+            match cause.downcast_ref::<Available>() {
+                Some(available) => {
+                    report.message = format!("{}; {available}", report.message);
+                    report.left = Some(available.into());
+                }
+                None => report.causes.push(cause.to_string()),
+            }
+            next = cause.source();
+        }
+        report
+    }
+
+    fn to_json(&self) -> String {
+        let message = [std::slice::from_ref(&self.message), &self.causes].concat().join(": ");
+        let record = ErrorRecord { error: self.kind, message: &message, left: self.left.as_ref() };
+        serde_json::to_string(&record).unwrap_or(message)
+    }
+
+    fn print(self, json: bool) {
+        if json {
+            stderr_line(Style::new(), "", &self.to_json());
+            return;
+        }
+        let Self { message, causes, hint, .. } = self;
+        stderr_line(AnsiColor::Red.on_default().bold(), "error: ", &message);
+        for cause in causes {
+            stderr_line(Style::new().bold(), "  caused by: ", &cause);
+        }
+        if let Some(hint) = hint {
+            stderr_line(AnsiColor::Cyan.on_default().bold(), "hint: ", hint);
+        }
+    }
+}
+
+/// The kind of an error as `--json` names it.
+fn name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotFound => "not-found",
+        ErrorKind::Expired => "snapshot_expired",
+        ErrorKind::Redacted => "redacted",
+        ErrorKind::Ambiguous => "ambiguous",
+        ErrorKind::Conflict => "conflict",
+        ErrorKind::Corrupt => "corrupt",
+        ErrorKind::Locked => "locked",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::LimitExceeded => "limit-exceeded",
+        ErrorKind::InvalidInput => "invalid-input",
+        ErrorKind::Io => "io",
+        _ => "internal",
+    }
+}
+
+/// How the program ends after an error. A limit is about the input, and an unsupported store is
+/// about the choice of program, so both are the caller's to change.
+fn exit_of(kind: ErrorKind) -> Exit {
+    match kind {
+        ErrorKind::NotFound | ErrorKind::Expired | ErrorKind::Redacted => Exit::NotFound,
+        ErrorKind::Conflict => Exit::Conflict,
+        ErrorKind::Corrupt => Exit::Corrupt,
+        ErrorKind::Locked => Exit::Locked,
+        ErrorKind::Ambiguous
+        | ErrorKind::InvalidInput
+        | ErrorKind::LimitExceeded
+        | ErrorKind::Unsupported => Exit::Usage,
+        _ => Exit::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use turntree::object::{Kind, ObjectId};
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_exit_code() {
+        for (kind, code) in [
+            (ErrorKind::InvalidInput, 2),
+            (ErrorKind::Ambiguous, 2),
+            (ErrorKind::LimitExceeded, 2),
+            (ErrorKind::Unsupported, 2),
+            (ErrorKind::Conflict, 3),
+            (ErrorKind::Corrupt, 4),
+            (ErrorKind::Locked, 5),
+            (ErrorKind::NotFound, 6),
+            (ErrorKind::Expired, 6),
+            (ErrorKind::Redacted, 6),
+            (ErrorKind::Io, 70),
+        ] {
+            assert_eq!(exit_of(kind) as u8, code, "{kind:?}");
+        }
+        assert_eq!(Exit::from(Answer::Yes) as u8, 0);
+        assert_eq!(Exit::from(Answer::No) as u8, 1);
+    }
+
+    #[test]
+    fn an_expired_turn_is_answered_with_what_is_left() {
+        let id = ObjectId::of(Kind::Commit, b"x");
+        let turn = |turn| AvailableTurn { turn, id };
+        let available = Available { oldest: Some(turn(900)), pinned: vec![turn(40)] };
+        let error = Error::new(ErrorKind::Expired, "turn 12 of demo was dropped by retention");
+        let report = Report::of(&error.with_source(available), None);
+        let short = id.short(12);
+        let message = format!(
+            "turn 12 of demo was dropped by retention; the oldest available is turn 900 ({short}), \
+             pinned: turn 40 ({short})"
+        );
+        assert_eq!((report.message.as_str(), report.causes.len()), (message.as_str(), 0));
+        let expected = format!(
+            r#"{{"error":"snapshot_expired","message":"{message}","oldest_available":{{"turn":900,"id":"{id}"}},"pinned":[{{"turn":40,"id":"{id}"}}],"oldestAvailable":40,"oldestAvailablePinned":true}}"#
+        );
+        assert_eq!(report.to_json(), expected);
+        let other = Report::of(&Error::not_found("nothing"), None);
+        assert_eq!(other.to_json(), r#"{"error":"not-found","message":"nothing"}"#);
+    }
+
+    #[test]
+    fn a_hint_goes_only_to_the_kind_it_is_for() {
+        let failed = |kind| Err::<(), _>(Error::new(kind, "x"));
+        let hinted = failed(ErrorKind::NotFound).hint(ErrorKind::NotFound, "look again");
+        assert!(
+            matches!(hinted, Err(Failure::Library { hint: Some(hint), .. }) if hint == "look again".into())
+        );
+        let other = failed(ErrorKind::Io).hint(ErrorKind::NotFound, "look again");
+        assert!(matches!(other, Err(Failure::Library { hint: None, .. })));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet() {
+        let closed = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(closed.report(false), Exit::Success);
+    }
+}

@@ -1,0 +1,398 @@
+//! The records that `--json` prints: one type each, specified in `format-spec/json.md`.
+//!
+//! Keys, their order and their meaning are a promise for as long as [`SCHEMA`] stays the same; new
+//! keys may be added. Ids are whole, times are RFC 3339, sizes are bytes.
+
+mod adoption;
+mod bisect;
+mod branches;
+mod bundles;
+mod collection;
+mod comparison;
+mod damage;
+mod git;
+mod hooks;
+mod lessons;
+mod merging;
+mod objects;
+mod operations;
+mod payloads;
+mod redaction;
+mod restoration;
+mod retention;
+mod search;
+mod spiral;
+mod swarm;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use turntree::object::ObjectId;
+use turntree::repo::BranchName;
+
+pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
+pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
+pub(crate) use self::branches::{
+    Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+};
+pub(crate) use self::bundles::{
+    BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation, UnbundlePlan,
+};
+pub(crate) use self::collection::{Collection, Stats};
+pub(crate) use self::comparison::{Comparison, Fork, Strategy, Tokens};
+pub(crate) use self::damage::{Fsck, FsckFinding, Repair, RepairedFile, RepairedRef};
+pub(crate) use self::git::{GitBranch, GitExported, GitImported, GitNote, GitRef, GitTag};
+pub(crate) use self::hooks::{HookCheck, HookLog, HookSettings};
+pub(crate) use self::lessons::{InjectedLessons, Lessons, LessonsChanged, ListedLesson};
+pub(crate) use self::merging::{
+    MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
+};
+pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
+pub(crate) use self::operations::{Change, Operation, Undo};
+pub(crate) use self::payloads::{
+    Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
+};
+pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
+pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
+pub(crate) use self::retention::{
+    AvailableTurn, Pin, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset, SessionPlan,
+    SessionPolicy, Unpin, Unpinned,
+};
+pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
+pub(crate) use self::spiral::Spiral;
+pub(crate) use self::swarm::{Reads, StaleRead};
+
+/// Version of the records.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// `version`.
+#[derive(Serialize)]
+pub(crate) struct Version {
+    /// Version of the program.
+    pub(crate) version: &'static str,
+    /// Version of the store format it writes.
+    pub(crate) format: u32,
+    /// Version of these records.
+    pub(crate) schema: u32,
+}
+
+/// `demo`.
+#[derive(Serialize)]
+pub(crate) struct Demo {
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    /// Bytes of the transcript.
+    pub(crate) input_bytes: u64,
+    /// Bytes the store grew by.
+    pub(crate) store_bytes: u64,
+    /// Bytes of a full copy of the context of every turn.
+    pub(crate) full_bytes: u64,
+}
+
+/// `init`.
+#[derive(Serialize)]
+pub(crate) struct Initialised {
+    /// Directory of the store.
+    pub(crate) store: String,
+}
+
+/// `import`.
+#[derive(Serialize)]
+pub(crate) struct Imported {
+    pub(crate) session: String,
+    /// Branch in the session.
+    pub(crate) branch: String,
+    /// Name of the transcript format.
+    pub(crate) format: &'static str,
+    /// Commits made: turns and compactions.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
+    /// Bytes of the transcript.
+    pub(crate) input_bytes: u64,
+    /// Bytes the store grew by.
+    pub(crate) new_bytes: u64,
+    /// What was in a directory.
+    #[serde(flatten)]
+    pub(crate) folder: Option<ImportedFolder>,
+    /// Further branches that got something, for a file that holds several histories.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) others: Vec<ImportedBranch>,
+}
+
+/// A branch that `import` put turns on.
+#[derive(Serialize)]
+pub(crate) struct ImportedBranch {
+    pub(crate) session: String,
+    pub(crate) branch: String,
+    /// Commits made.
+    pub(crate) turns: u64,
+    /// Messages in them.
+    pub(crate) messages: u64,
+    /// Newest commit of the branch.
+    pub(crate) head: String,
+}
+
+/// `import` of a directory.
+#[derive(Serialize)]
+pub(crate) struct ImportedFolder {
+    pub(crate) payloads: u64,
+    pub(crate) memories: u64,
+    pub(crate) notes: u64,
+}
+
+/// `snapshot`, `fork`, `switch`: where a branch is now.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Moved {
+    /// The commit; `null` on a branch without one.
+    pub(crate) id: Option<String>,
+    pub(crate) session: String,
+    /// Branch in the session.
+    pub(crate) branch: String,
+    /// Turn of the commit.
+    pub(crate) turn: Option<u64>,
+    /// The pin on it, where one was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pin: Option<String>,
+    /// What was captured of a workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<Workspace>,
+    /// Whether it was due, where that was asked by usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) watch: Option<Watched>,
+}
+
+/// Whether a snapshot was due.
+#[derive(Serialize, JsonSchema, Clone)]
+pub(crate) struct Watched {
+    /// Whether it was taken.
+    pub(crate) made: bool,
+    /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
+    pub(crate) reason: &'static str,
+    /// Share of the context that is used.
+    pub(crate) usage: f64,
+    /// What was crossed: `auto`, `before-overflow` or `emergency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) level: Option<&'static str>,
+    /// The share where it begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<f64>,
+    /// When it may be taken, while it is cooling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<String>,
+}
+
+/// A directory that was captured.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Workspace {
+    /// Files and links that the snapshot has as they are there.
+    pub(crate) files: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Files that were read.
+    pub(crate) read: u64,
+    /// New files, and those with another content or mode than in the snapshot before.
+    pub(crate) changed: u64,
+    pub(crate) removed: u64,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Whether the time was up before everything was looked at.
+    pub(crate) unfinished: bool,
+}
+
+/// What was left out of a capture.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Skipped {
+    /// Below the directory.
+    pub(crate) path: String,
+    pub(crate) reason: String,
+}
+
+impl Moved {
+    /// `branch` is at this commit, which is of this turn.
+    pub(crate) fn new(tip: Option<(ObjectId, u64)>, branch: &BranchName) -> Self {
+        Self {
+            id: tip.map(|(id, _)| id.to_string()),
+            session: branch.session().to_owned(),
+            branch: branch.branch().to_owned(),
+            turn: tip.map(|(_, turn)| turn),
+            pin: None,
+            workspace: None,
+            watch: None,
+        }
+    }
+}
+
+/// Who made a snapshot.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Author {
+    pub(crate) agent: String,
+    pub(crate) model: String,
+}
+
+/// One line of `log`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LogLine {
+    pub(crate) id: String,
+    pub(crate) parents: Vec<String>,
+    pub(crate) session: String,
+    /// Branch the walk came along; `null` when no branch has the commit.
+    pub(crate) branch: Option<String>,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) trigger: &'static str,
+    pub(crate) message: String,
+    /// Messages of all agents in the context; `null` when that is gone.
+    pub(crate) messages: Option<u64>,
+    pub(crate) author: Author,
+    /// Tokens of the context, where whoever took it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokens: Option<u64>,
+    /// `expired` or `redacted` when the context is gone.
+    pub(crate) gone: Option<&'static str>,
+}
+
+/// `show` of a revision.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Overview {
+    pub(crate) id: String,
+    pub(crate) session: String,
+    pub(crate) turn: u64,
+    pub(crate) time: String,
+    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) files: u64,
+    pub(crate) scratchpad: u64,
+    pub(crate) memory: u64,
+    pub(crate) vfs: u64,
+    /// Conflicts that are open.
+    pub(crate) conflicts: u64,
+}
+
+/// An agent of a context.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Agent {
+    pub(crate) messages: u64,
+}
+
+/// `show` of one entry.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Entry {
+    /// Commit it was read from.
+    pub(crate) commit: String,
+    pub(crate) path: String,
+    /// Blob with the content.
+    pub(crate) id: String,
+    pub(crate) size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<&'static str>,
+    /// Format of the record, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<String>,
+    /// Where a merge took a message from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
+    /// The content, or for messages what is said; `null` when it is not text.
+    pub(crate) text: Option<String>,
+}
+
+/// `ls`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Listing {
+    /// Commit it was read from.
+    pub(crate) commit: String,
+    pub(crate) path: String,
+    pub(crate) entries: Vec<Listed>,
+}
+
+/// One thing in a folder or section.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    /// Name below the path; for items of a list the index.
+    pub(crate) name: String,
+    /// `folder`, `section`, `file`, `link`, `entry` or `message`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// Blob with the content, or root of the section; not for folders.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Bytes, for files and links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u64>,
+    /// Entries, for sections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) role: Option<&'static str>,
+    /// One line, for messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary: Option<String>,
+}
+
+/// One section of `diff`, whose record maps names of sections to these.
+#[derive(Serialize, Default, JsonSchema)]
+pub(crate) struct SectionDiff {
+    pub(crate) added: Vec<Changed>,
+    pub(crate) removed: Vec<Changed>,
+    pub(crate) changed: Vec<Changed>,
+}
+
+/// What changed: an entry by its key, an item of a list by index and blob.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Changed {
+    Key(String),
+    Item { index: u64, id: String },
+    Message { agent: String, index: u64, id: String },
+}
+
+/// `status`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Status {
+    pub(crate) store: String,
+    pub(crate) session: String,
+    /// HEAD's branch in the session.
+    pub(crate) branch: String,
+    /// Its newest commit; `null` while it has none.
+    pub(crate) head: Option<String>,
+    pub(crate) turn: Option<u64>,
+    pub(crate) time: Option<String>,
+    /// Messages of all agents in the context.
+    pub(crate) messages: u64,
+    pub(crate) sessions: u64,
+    pub(crate) branches: u64,
+    /// Conflicts that are open on HEAD's branch.
+    pub(crate) conflicts: u64,
+}
+
+/// `restore --to`.
+#[derive(Serialize)]
+pub(crate) struct Restored {
+    pub(crate) commit: String,
+    pub(crate) target: String,
+    pub(crate) dry_run: bool,
+    pub(crate) files: Vec<RestoredFile>,
+    /// Files written.
+    pub(crate) written: u64,
+    /// Files that were there just so.
+    pub(crate) kept: u64,
+    /// Bytes written.
+    pub(crate) bytes: u64,
+}
+
+/// One file of `restore --to`.
+#[derive(Serialize)]
+pub(crate) struct RestoredFile {
+    pub(crate) path: String,
+    /// `create`, `overwrite` or `keep`.
+    pub(crate) action: &'static str,
+}
+
+/// `export` into a file.
+#[derive(Serialize)]
+pub(crate) struct Exported {
+    pub(crate) commit: String,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+}

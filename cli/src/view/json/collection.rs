@@ -1,0 +1,253 @@
+//! The records of `gc`, `repack` and `stats`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use turntree::maintenance::{self, CollectionPlan, PlannedFile};
+use turntree::object::Time;
+use turntree::store::Tier;
+
+use super::SessionPlan;
+use crate::view::clock::rfc3339;
+use crate::view::render::collection::{Done, fate_name};
+
+/// `gc` and `repack`: the plan of the first step, and what was done.
+#[derive(Serialize)]
+pub(crate) struct Collection {
+    pub(crate) dry_run: bool,
+    /// `hot`, `compacted` or `archive`: how the new pack is stored; `null` when there is none.
+    pub(crate) tier: Option<&'static str>,
+    /// Bytes of disk the step needs besides, at most.
+    pub(crate) needed_bytes: u64,
+    /// Whether more steps follow the first one.
+    pub(crate) partial: bool,
+    /// Each session with a policy.
+    pub(crate) sessions: Vec<SessionPlan>,
+    /// What people should know: budgets that cannot be met.
+    pub(crate) notes: Vec<String>,
+    pub(crate) files: Vec<CollectedFile>,
+    /// What is reached; `null` when there was nothing to do.
+    pub(crate) live: Option<Amount>,
+    /// What is not.
+    pub(crate) garbage: Option<Amount>,
+    /// Objects that are lost, as was accepted.
+    pub(crate) lost: Option<u64>,
+    /// What of `live` nothing reaches, and stays because it may belong to these.
+    pub(crate) kept_for_lost: Option<Amount>,
+    #[serde(flatten)]
+    pub(crate) done: Option<CollectionDone>,
+}
+
+/// What a collection did.
+#[derive(Serialize)]
+pub(crate) struct CollectionDone {
+    /// Packs written.
+    pub(crate) steps: u64,
+    pub(crate) expired_turns: u64,
+    /// Garbage that went.
+    pub(crate) freed: Amount,
+    /// Bytes of new packs.
+    pub(crate) written_bytes: u64,
+    /// Bytes of all files before and after.
+    pub(crate) bytes_before: u64,
+    pub(crate) bytes_after: u64,
+}
+
+/// What happens to a file.
+#[derive(Serialize)]
+pub(crate) struct CollectedFile {
+    pub(crate) name: String,
+    /// `null` for a segment of the journal.
+    pub(crate) tier: Option<&'static str>,
+    pub(crate) bytes: u64,
+    pub(crate) live: Amount,
+    pub(crate) garbage: Amount,
+    /// `keep`, `rewrite` or `in-use`.
+    pub(crate) fate: &'static str,
+}
+
+/// A number of objects and their bytes on disk.
+#[derive(Serialize)]
+pub(crate) struct Amount {
+    pub(crate) objects: u64,
+    pub(crate) bytes: u64,
+}
+
+impl From<maintenance::Amount> for Amount {
+    fn from(amount: maintenance::Amount) -> Self {
+        Self { objects: amount.objects, bytes: amount.bytes }
+    }
+}
+
+impl Collection {
+    /// What `plan` says, if there was anything to do, and what was done, unless this is a dry run.
+    pub(crate) fn new(plan: Option<&CollectionPlan>, done: Option<&Done>) -> Self {
+        let sessions = plan.into_iter().flat_map(|plan| &plan.retention.sessions);
+        let files = plan.into_iter().flat_map(|plan| &plan.files);
+        let done_record = done.map(|done| CollectionDone {
+            steps: done.collected.steps,
+            expired_turns: done.collected.expired_turns,
+            freed: done.collected.freed.into(),
+            written_bytes: done.collected.written_bytes,
+            bytes_before: done.bytes_before,
+            bytes_after: done.bytes_after,
+        });
+        Self {
+            dry_run: done.is_none(),
+            tier: plan.filter(|plan| !plan.is_empty()).map(|plan| plan.tier.name()),
+            needed_bytes: plan.map_or(0, CollectionPlan::needed_bytes),
+            partial: plan.is_some_and(|plan| plan.partial),
+            sessions: sessions.map(SessionPlan::from).collect(),
+            notes: plan.map(|plan| plan.retention.notes.clone()).unwrap_or_default(),
+            files: files.map(CollectedFile::from).collect(),
+            live: plan.map(|plan| plan.live.into()),
+            garbage: plan.map(|plan| plan.garbage.into()),
+            lost: plan.map(|plan| plan.holes.lost),
+            kept_for_lost: plan.map(|plan| plan.holes.spared.into()),
+            done: done_record,
+        }
+    }
+}
+
+impl From<&maintenance::SessionPlan> for SessionPlan {
+    fn from(plan: &maintenance::SessionPlan) -> Self {
+        Self {
+            session: plan.session.clone(),
+            kept: plan.kept,
+            expiring: plan.expiring,
+            expired: plan.expired,
+            first: plan.span.map(|(first, _)| first),
+            last: plan.span.map(|(_, last)| last),
+            spared: plan.spared.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            bytes: plan.bytes,
+        }
+    }
+}
+
+impl From<&PlannedFile> for CollectedFile {
+    fn from(file: &PlannedFile) -> Self {
+        Self {
+            name: file.name.clone(),
+            tier: file.tier.map(Tier::name),
+            bytes: file.bytes,
+            live: file.live.into(),
+            garbage: file.garbage.into(),
+            fate: fate_name(file.fate),
+        }
+    }
+}
+
+/// `stats`.
+#[derive(Serialize)]
+pub(crate) struct Stats {
+    pub(crate) sessions: Vec<SessionStats>,
+    /// The log of operations.
+    pub(crate) operations: Usage,
+    /// What no session has: tags, pins, policies, objects of open changes.
+    pub(crate) other: Usage,
+    /// What only turns have that expire with the next `gc`.
+    pub(crate) expiring: Amount,
+    /// What nothing leads to.
+    pub(crate) garbage: Amount,
+    pub(crate) files: Vec<CollectedFile>,
+    /// Largest first.
+    pub(crate) largest: Vec<LargeObject>,
+}
+
+/// A session of `stats`.
+#[derive(Serialize)]
+pub(crate) struct SessionStats {
+    pub(crate) session: String,
+    pub(crate) branches: u64,
+    /// Turns with content.
+    pub(crate) turns: u64,
+    /// Those that expire with the next `gc`.
+    pub(crate) expiring: u64,
+    /// Turns whose content has gone.
+    pub(crate) elided: u64,
+    pub(crate) pins: u64,
+    /// Time of the oldest turn with content.
+    pub(crate) oldest: Option<String>,
+    /// All that is counted for the session.
+    pub(crate) total: Usage,
+    pub(crate) commits: Usage,
+    /// Nodes that hold contexts together.
+    pub(crate) contexts: Usage,
+    pub(crate) sections: BTreeMap<String, Usage>,
+    /// What of it other sessions have too.
+    pub(crate) shared: Usage,
+    /// Bytes of a full copy of the context of every turn.
+    pub(crate) full_bytes: u64,
+    /// The same after every message.
+    pub(crate) per_message_bytes: u64,
+}
+
+/// Objects, their own bytes, and what they take on disk.
+#[derive(Serialize)]
+pub(crate) struct Usage {
+    pub(crate) objects: u64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+}
+
+/// One of the largest objects.
+#[derive(Serialize)]
+pub(crate) struct LargeObject {
+    pub(crate) id: String,
+    pub(crate) session: String,
+    /// Section, with its key if that is a map.
+    pub(crate) path: String,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+}
+
+impl From<maintenance::Usage> for Usage {
+    fn from(usage: maintenance::Usage) -> Self {
+        let maintenance::Usage { objects, raw_bytes, stored_bytes } = usage;
+        Self { objects, raw_bytes, stored_bytes }
+    }
+}
+
+impl From<&maintenance::Stats> for Stats {
+    fn from(stats: &maintenance::Stats) -> Self {
+        let largest = stats.largest.iter().map(|large| LargeObject {
+            id: large.id.to_string(),
+            session: large.session.clone(),
+            path: large.path.clone(),
+            raw_bytes: large.raw_bytes,
+            stored_bytes: large.stored_bytes,
+        });
+        Self {
+            sessions: stats.sessions.iter().map(SessionStats::from).collect(),
+            operations: stats.operations.into(),
+            other: stats.other.into(),
+            expiring: stats.expiring.into(),
+            garbage: stats.garbage.into(),
+            files: stats.files.iter().map(CollectedFile::from).collect(),
+            largest: largest.collect(),
+        }
+    }
+}
+
+impl From<&maintenance::SessionStats> for SessionStats {
+    fn from(stats: &maintenance::SessionStats) -> Self {
+        let oldest = stats.oldest_micros.map(|micros| Time { micros, offset_minutes: 0 });
+        let sections = stats.sections.iter();
+        Self {
+            session: stats.session.clone(),
+            branches: stats.branches,
+            turns: stats.turns,
+            expiring: stats.expiring,
+            elided: stats.elided,
+            pins: stats.pins,
+            oldest: oldest.map(rfc3339),
+            total: stats.total().into(),
+            commits: stats.commits.into(),
+            contexts: stats.contexts.into(),
+            sections: sections.map(|(name, usage)| (name.clone(), (*usage).into())).collect(),
+            shared: stats.shared.into(),
+            full_bytes: stats.full_bytes,
+            per_message_bytes: stats.per_message_bytes,
+        }
+    }
+}

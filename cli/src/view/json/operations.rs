@@ -1,0 +1,77 @@
+//! Records of the operation log, and of what is taken back.
+
+use serde::Serialize;
+use turntree::object::{RefChange, RefValue, Time};
+use turntree::repo::OperationEntry;
+
+use super::WorkspaceChanges;
+use crate::view::clock;
+
+/// `op log`, a line each; `op show`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Operation {
+    /// Its number in the store.
+    pub(crate) operation: u64,
+    pub(crate) id: String,
+    pub(crate) time: String,
+    pub(crate) actor: String,
+    pub(crate) reason: String,
+    /// The id of the operation that it takes back.
+    pub(crate) undoes: Option<String>,
+    /// Whether no other one takes it back.
+    pub(crate) in_force: bool,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// How a ref changes. A value is an id, `ref:` and the name of a ref, or `null` for none.
+#[derive(Debug, Serialize)]
+pub(crate) struct Change {
+    #[serde(rename = "ref")]
+    pub(crate) name: String,
+    pub(crate) old: Option<String>,
+    pub(crate) new: Option<String>,
+}
+
+/// `undo` and `redo`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Undo {
+    /// The number of the operation that is taken back.
+    pub(crate) undone: u64,
+    pub(crate) id: String,
+    pub(crate) reason: String,
+    pub(crate) changes: Vec<Change>,
+    /// The number of the operation that this is; `null` when nothing was done.
+    pub(crate) operation: Option<u64>,
+    /// What becomes of the workspace whose files the operation had moved, if it had.
+    pub(crate) workspace: Option<WorkspaceChanges>,
+}
+
+impl Operation {
+    pub(crate) fn new(entry: &OperationEntry, in_force: bool) -> Self {
+        let OperationEntry { id, operation } = entry;
+        Self {
+            operation: operation.sequence,
+            id: id.to_string(),
+            time: clock::rfc3339(Time { micros: operation.time_micros, offset_minutes: 0 }),
+            actor: operation.actor.clone(),
+            reason: operation.reason.clone(),
+            undoes: operation.undoes.map(|id| id.to_string()),
+            in_force,
+            changes: operation.changes.iter().map(Change::from).collect(),
+        }
+    }
+}
+
+impl From<&RefChange> for Change {
+    fn from(change: &RefChange) -> Self {
+        let text = |value: &RefValue| match value {
+            RefValue::Object(id) => id.to_string(),
+            RefValue::Symbolic(target) => format!("ref:{target}"),
+        };
+        Self {
+            name: change.name.clone(),
+            old: change.old.as_ref().map(text),
+            new: change.new.as_ref().map(text),
+        }
+    }
+}

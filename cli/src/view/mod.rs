@@ -1,0 +1,10 @@
+//! What people and programs see of a run: text, records, errors, and the values that they write.
+
+pub(crate) mod advice;
+pub(crate) mod clock;
+pub(crate) mod error;
+pub(crate) mod json;
+pub(crate) mod output;
+pub(crate) mod progress;
+pub(crate) mod render;
+pub(crate) mod units;

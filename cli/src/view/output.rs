@@ -1,0 +1,191 @@
+//! Where text goes: data to stdout or a pager, everything else to stderr, colour where it is wanted.
+
+use std::fmt;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::view::render::{harmless, visible};
+
+/// Colour of ids.
+pub(crate) const ID: Style = AnsiColor::Yellow.on_default();
+/// Colour of names of branches, sessions and sections.
+pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
+/// Colour of what was added.
+pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
+/// Colour of what was removed.
+pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
+/// What matters.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// What matters less.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` says otherwise
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Stdout of one run: text or records, perhaps through a pager.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// Print records for programs instead of text for people.
+    pub(crate) json: bool,
+    /// Colours, or none.
+    pub(crate) paint: Palette,
+    pager_allowed: bool,
+    sink: Sink,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stdout(BufWriter<StdoutLock<'static>>),
+    Pager {
+        child: Child,
+        stdin: BufWriter<ChildStdin>,
+    },
+    /// Somebody else writes to stdout, and nothing may come between.
+    HandedOver,
+}
+
+impl Output {
+    /// Output to this process's stdout.
+    pub(crate) fn new(json: bool, color: Color, pager: bool) -> Self {
+        set_color(color);
+        let stdout = io::stdout();
+        let on = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        Self {
+            json,
+            paint: Palette { on: on && !json },
+            pager_allowed: pager && !json && stdout.is_terminal(),
+            sink: Sink::Stdout(BufWriter::new(stdout.lock())),
+        }
+    }
+
+    /// Sends what follows through a pager, when stdout is a terminal: `TURNTREE_PAGER`, `PAGER`, or
+    /// `less -FRX`. `cat` or nothing means none.
+    pub(crate) fn page(&mut self) {
+        if !self.pager_allowed {
+            return;
+        }
+        let wanted = ["TURNTREE_PAGER", "PAGER"].iter().find_map(|name| std::env::var(name).ok());
+        let wanted = wanted.unwrap_or_else(|| "less".to_owned());
+        let mut words = wanted.split_whitespace();
+        let Some(program) = words.next().filter(|program| *program != "cat") else { return };
+        let mut pager = Command::new(program);
+        pager.args(words).stdin(Stdio::piped());
+        for (name, value) in [("LESS", "FRX"), ("LESSCHARSET", "utf-8")] {
+            if std::env::var_os(name).is_none() {
+                pager.env(name, value);
+            }
+        }
+        match pager.spawn() {
+            Ok(mut child) => {
+                if let Some(stdin) = child.stdin.take() {
+                    self.sink = Sink::Pager { child, stdin: BufWriter::new(stdin) };
+                }
+            }
+            Err(error) => warn(&format!("cannot start the pager '{wanted}': {error}")),
+        }
+    }
+
+    /// Leaves stdout to another writer of this process: what is written here goes nowhere.
+    pub(crate) fn hand_over(&mut self) {
+        self.sink = Sink::HandedOver;
+    }
+
+    /// Writes a record as one line of JSON.
+    pub(crate) fn record<T: Serialize>(&mut self, record: &T) -> io::Result<()> {
+        serde_json::to_writer(&mut *self, record)?;
+        self.write_all(b"\n")
+    }
+
+    /// Writes what is buffered, and waits for the pager.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.sink {
+            Sink::Stdout(mut stdout) => stdout.flush(),
+            Sink::Pager { mut child, stdin } => {
+                let flushed = stdin.into_inner().map(drop).map_err(io::IntoInnerError::into_error);
+                child.wait()?;
+                flushed
+            }
+            Sink::HandedOver => Ok(()),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.write(bytes),
+            Sink::Pager { stdin, .. } => stdin.write(bytes),
+            Sink::HandedOver => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.flush(),
+            Sink::Pager { stdin, .. } => stdin.flush(),
+            Sink::HandedOver => Ok(()),
+        }
+    }
+}
+
+/// Colours, or none.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Palette {
+    on: bool,
+}
+
+impl Palette {
+    /// `text` in `style`.
+    pub(crate) fn paint<T: fmt::Display>(self, style: Style, text: T) -> Painted<T> {
+        Painted { style: if self.on { style } else { Style::new() }, text }
+    }
+}
+
+/// Text with a style around it.
+#[derive(Debug)]
+pub(crate) struct Painted<T> {
+    style: Style,
+    text: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let style = self.style;
+        write!(f, "{style}")?;
+        f.pad(&visible(&self.text.to_string()))?;
+        write!(f, "{style:#}")
+    }
+}
+
+/// Says something on stderr that does not stop the command.
+pub(crate) fn warn(text: &str) {
+    stderr_line(AnsiColor::Yellow.on_default().bold(), "warning: ", text);
+}
+
+/// One line on stderr, its beginning in `style` where stderr shows colour. It may name what others
+/// named, so nothing in it is for a terminal to obey.
+pub(crate) fn stderr_line(style: Style, lead: &str, text: &str) {
+    let mut stderr = anstream::stderr().lock();
+    // There is nowhere left to report that stderr is closed.
+    let _ = writeln!(stderr, "{style}{lead}{style:#}{}", harmless(text));
+}
+
+fn set_color(color: Color) {
+    match color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}

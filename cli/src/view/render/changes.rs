@@ -1,0 +1,238 @@
+//! Changes between two contexts as text: unified diffs of entries, one line a message, or a summary.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use bytes::Bytes;
+use similar::{ChangeTag, TextDiff};
+use turntree::context::{FileEntry, FileMode, MessageEntry, SectionChange, SectionDiff};
+use turntree::object::{Kind, ObjectSource};
+use turntree::tree::Item;
+
+use super::{harmless, message, one_line, size};
+use crate::view::error::Result;
+use crate::view::output::{ADDED, FAINT, NAME, Palette, REMOVED, STRONG};
+
+/// Entries larger than this are named and measured, not compared.
+const MAX_COMPARED_BYTES: usize = 4 << 20;
+
+/// A comparison that takes longer gives a coarser answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Widest bar of a summary.
+const BAR_WIDTH: usize = 40;
+
+/// Writes changes of one section.
+pub(crate) struct Changes<'a> {
+    /// Where contents are read.
+    pub(crate) source: &'a dyn ObjectSource,
+    /// Colours.
+    pub(crate) paint: Palette,
+}
+
+/// One line of a summary.
+#[derive(Debug)]
+pub(crate) struct Stat {
+    /// What changed.
+    pub(crate) path: String,
+    /// Lines or entries added.
+    pub(crate) added: usize,
+    /// Lines or entries removed.
+    pub(crate) removed: usize,
+}
+
+/// An entry's content, as far as it is shown.
+enum Shown {
+    Text(String),
+    Binary(usize),
+}
+
+impl Changes<'_> {
+    /// Writes all changes of `section`.
+    pub(crate) fn write(
+        &self,
+        out: &mut dyn Write,
+        section: &str,
+        diff: &SectionDiff,
+    ) -> Result<()> {
+        let (added, removed) = (count(diff, |c| c.new.is_some()), count(diff, |c| c.old.is_some()));
+        writeln!(
+            out,
+            "{}  {} {}",
+            self.paint.paint(NAME.bold(), section),
+            self.paint.paint(ADDED, format_args!("+{added}")),
+            self.paint.paint(REMOVED, format_args!("-{removed}")),
+        )?;
+        if section == "source" {
+            return Ok(());
+        }
+        for change in &diff.changes {
+            if section.ends_with("/messages") {
+                self.write_message(out, change)?;
+            } else {
+                self.write_entry(out, section, change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lines of a summary for `section`.
+    pub(crate) fn stat(&self, section: &str, diff: &SectionDiff) -> Result<Vec<Stat>> {
+        if section == "source" || section.ends_with("/messages") {
+            let added = count(diff, |change| change.new.is_some());
+            let removed = count(diff, |change| change.old.is_some());
+            return Ok(vec![Stat { path: section.to_owned(), added, removed }]);
+        }
+        let mut stats = Vec::new();
+        for change in &diff.changes {
+            let (old, new) =
+                (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
+            let (mut added, mut removed) = (0, 0);
+            if let (Shown::Text(old), Shown::Text(new)) = (&old, &new) {
+                for change in text_diff(old, new).iter_all_changes() {
+                    added += usize::from(change.tag() == ChangeTag::Insert);
+                    removed += usize::from(change.tag() == ChangeTag::Delete);
+                }
+            }
+            stats.push(Stat { path: path_of(section, &change.key), added, removed });
+        }
+        Ok(stats)
+    }
+
+    fn write_message(&self, out: &mut dyn Write, change: &SectionChange) -> Result<()> {
+        for (item, sign, style) in [(&change.old, '-', REMOVED), (&change.new, '+', ADDED)] {
+            let Some(item) = item else { continue };
+            let entry = MessageEntry::from_item(item)?;
+            let summary = message::summary(self.source, &entry)?;
+            let line = format!("{sign} {:>5}  {:<9}  {summary}", change.key, entry.role.name());
+            writeln!(out, "{}", self.paint.paint(style, line.trim_end()))?;
+        }
+        Ok(())
+    }
+
+    fn write_entry(
+        &self,
+        out: &mut dyn Write,
+        section: &str,
+        change: &SectionChange,
+    ) -> Result<()> {
+        let path = path_of(section, &change.key);
+        let (old, new) = (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
+        let side = |item: &Option<Item>, side: &str| match item {
+            Some(_) => format!("{side}/{path}"),
+            None => "(nothing)".to_owned(),
+        };
+        let (from, to) = (side(&change.old, "a"), side(&change.new, "b"));
+        writeln!(out, "{}", self.paint.paint(STRONG, format_args!("--- {from}")))?;
+        writeln!(out, "{}", self.paint.paint(STRONG, format_args!("+++ {to}")))?;
+        if section == "files" {
+            self.write_modes(out, change)?;
+        }
+        match (&old, &new) {
+            (Shown::Text(old), Shown::Text(new)) => Ok(self.write_hunks(out, old, new)?),
+            (old, new) => {
+                let sizes =
+                    format!("not text: {} before, {} after", size(old.len()), size(new.len()));
+                Ok(writeln!(out, "{}", self.paint.paint(FAINT, sizes))?)
+            }
+        }
+    }
+
+    fn write_modes(&self, out: &mut dyn Write, change: &SectionChange) -> Result<()> {
+        let mode = |item: &Option<Item>| {
+            item.as_ref()
+                .map(|item| Ok::<_, turntree::Error>(FileEntry::from_item(item)?.mode))
+                .transpose()
+        };
+        let (old, new) = (mode(&change.old)?, mode(&change.new)?);
+        if let Some(new) = new.filter(|new| old.unwrap_or(FileMode::Regular) != *new) {
+            let what = match new {
+                FileMode::Regular => "an ordinary file",
+                FileMode::Executable => "an executable file",
+                FileMode::Symlink => "a link",
+            };
+            writeln!(out, "{}", self.paint.paint(FAINT, format_args!("now {what}")))?;
+        }
+        Ok(())
+    }
+
+    fn write_hunks(&self, out: &mut dyn Write, old: &str, new: &str) -> io::Result<()> {
+        // Entries of most sections end without one, so only a change of that is worth a line.
+        let told = old.ends_with('\n') != new.ends_with('\n') && !old.is_empty() && !new.is_empty();
+        let diff = text_diff(old, new);
+        for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
+            writeln!(out, "{}", self.paint.paint(NAME, hunk.header()))?;
+            for change in hunk.iter_changes() {
+                let (sign, style) = match change.tag() {
+                    ChangeTag::Equal => (' ', anstyle::Style::new()),
+                    ChangeTag::Delete => ('-', REMOVED),
+                    ChangeTag::Insert => ('+', ADDED),
+                };
+                let line = harmless(change.value().trim_end_matches(['\n', '\r']));
+                writeln!(out, "{}", self.paint.paint(style, format_args!("{sign}{line}")))?;
+                if told && change.missing_newline() {
+                    writeln!(out, "\\ no line end at the end")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The content of an entry; nothing has an empty one.
+    fn content(&self, item: Option<&Item>) -> Result<Shown> {
+        let bytes = match item {
+            Some(item) if item.link.kind == Kind::Blob => {
+                self.source.read_as(Kind::Blob, &item.link.id)?
+            }
+            _ => Bytes::new(),
+        };
+        Ok(match std::str::from_utf8(&bytes) {
+            Ok(text) if bytes.len() <= MAX_COMPARED_BYTES && !text.contains('\0') => {
+                Shown::Text(text.to_owned())
+            }
+            _ => Shown::Binary(bytes.len()),
+        })
+    }
+}
+
+impl Shown {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Text(text) => text.len() as u64,
+            Self::Binary(len) => *len as u64,
+        }
+    }
+}
+
+/// Writes a summary: a line for each entry, and the sum.
+pub(crate) fn write_stats(out: &mut dyn Write, paint: Palette, stats: &[Stat]) -> io::Result<()> {
+    let width = stats.iter().map(|stat| stat.path.chars().count()).max().unwrap_or(0).min(60);
+    let most = stats.iter().map(|stat| stat.added + stat.removed).max().unwrap_or(0);
+    let scale = |n: usize| if most <= BAR_WIDTH { n } else { (n * BAR_WIDTH).div_ceil(most) };
+    for stat in stats {
+        writeln!(
+            out,
+            " {:<width$} | {:>5} {}{}",
+            one_line(&stat.path, width),
+            stat.added + stat.removed,
+            paint.paint(ADDED, "+".repeat(scale(stat.added))),
+            paint.paint(REMOVED, "-".repeat(scale(stat.removed))),
+        )?;
+    }
+    let (added, removed) =
+        stats.iter().fold((0, 0), |(a, r), stat| (a + stat.added, r + stat.removed));
+    writeln!(out, " {} changed, +{added} -{removed}", stats.len())
+}
+
+/// The path of an entry; a section that is one blob is its own entry.
+pub(crate) fn path_of(section: &str, key: &str) -> String {
+    if key.is_empty() { section.to_owned() } else { format!("{section}/{key}") }
+}
+
+fn count(diff: &SectionDiff, is: impl Fn(&SectionChange) -> bool) -> usize {
+    diff.changes.iter().filter(|change| is(change)).count()
+}
+
+fn text_diff<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
+    TextDiff::configure().timeout(PATIENCE).diff_lines(old, new)
+}

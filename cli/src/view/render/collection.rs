@@ -1,0 +1,172 @@
+//! Collections as text: the plan with what would be lost, and what was done.
+
+use std::io::Write;
+
+use turntree::maintenance::{
+    Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose,
+};
+
+use super::{count, size};
+use crate::view::error::Result;
+use crate::view::output::{ADDED, FAINT, Output, REMOVED, STRONG};
+
+/// Digits of a file's name that people see.
+const FILE_DIGITS: usize = 8;
+
+/// What a collection did.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// What the library says.
+    pub(crate) collected: Collected,
+    /// Bytes of all files before.
+    pub(crate) bytes_before: u64,
+    /// Bytes of all files after.
+    pub(crate) bytes_after: u64,
+}
+
+/// Writes what would be done, and what would be lost.
+pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpose) -> Result<()> {
+    write_turns(out, plan)?;
+    let CollectionPlan { live, garbage, .. } = plan;
+    writeln!(out, "reached: {}; garbage: {}", amount(*live), amount(*garbage))?;
+    for file in &plan.files {
+        write_file(out, file, plan, purpose)?;
+    }
+    if plan.is_empty() {
+        writeln!(out, "there is nothing to do")?;
+        return Ok(());
+    }
+    let replaced = plan.files.iter().filter(|file| file.fate == Fate::Replaced).count() as u64;
+    let (tier, files) = (plan.tier.name(), count(plan.files.len() as u64, "file"));
+    let needed = size(plan.needed_bytes());
+    writeln!(
+        out,
+        "would rewrite {replaced} of {files}, {tier}, with up to {needed} of disk meanwhile; nothing was done"
+    )?;
+    if plan.partial {
+        writeln!(out, "further steps follow, with as much disk each")?;
+    }
+    Ok(())
+}
+
+/// Writes what was done; `plan` is that of the first step, if there was one.
+pub(crate) fn write_done(
+    out: &mut Output,
+    plan: Option<&CollectionPlan>,
+    done: &Done,
+) -> Result<()> {
+    let Some(plan) = plan else {
+        writeln!(out, "there is nothing to do")?;
+        return Ok(());
+    };
+    write_turns(out, plan)?;
+    let Done { collected, bytes_before, bytes_after } = done;
+    let (steps, freed) = (count(collected.steps, "step"), collected.freed);
+    if freed.objects > 0 {
+        writeln!(out, "freed {}", amount(freed))?;
+    }
+    let (before, after) = (size(*bytes_before), size(*bytes_after));
+    let after = out.paint.paint(STRONG, after);
+    let percent = percent(*bytes_after, *bytes_before);
+    writeln!(out, "{after} of files, {percent} of the {before} before, in {steps}")?;
+    Ok(())
+}
+
+/// Writes which turns expire and why others do not.
+fn write_turns(out: &mut Output, plan: &CollectionPlan) -> Result<()> {
+    for session in &plan.retention.sessions {
+        writeln!(out, "{session}")?;
+    }
+    for note in &plan.retention.notes {
+        writeln!(out, "{note}")?;
+    }
+    write_holes(out, plan.holes)
+}
+
+/// Writes what could not be looked into, and what stays for it.
+fn write_holes(out: &mut Output, holes: HolesPlan) -> Result<()> {
+    let HolesPlan { lost, spared } = holes;
+    if lost > 0 {
+        let are = if lost == 1 { "is" } else { "are" };
+        writeln!(
+            out,
+            "{} {are} lost, as was accepted, and not looked into",
+            count(lost, "object")
+        )?;
+    }
+    if spared.objects > 0 {
+        writeln!(out, "what may belong to what is lost stays: {}", amount(spared))?;
+    }
+    Ok(())
+}
+
+fn write_file(
+    out: &mut Output,
+    file: &PlannedFile,
+    plan: &CollectionPlan,
+    purpose: Purpose,
+) -> Result<()> {
+    let style = match file.fate {
+        Fate::Kept => FAINT,
+        Fate::Replaced if file.live.objects == 0 => REMOVED,
+        Fate::Replaced => ADDED,
+        Fate::InUse => STRONG,
+    };
+    let (fate, reason) = fate_of(file, plan, purpose);
+    let fate = out.paint.paint(style, format!("{fate:<8}"));
+    let tier = file.tier.map_or("journal", turntree::store::Tier::name);
+    writeln!(
+        out,
+        "{fate} {:<20} {tier:<9} {:>9}  {reason}",
+        short_name(&file.name),
+        size(file.bytes)
+    )?;
+    Ok(())
+}
+
+/// What happens to a file in one word, and why.
+fn fate_of(file: &PlannedFile, plan: &CollectionPlan, purpose: Purpose) -> (&'static str, String) {
+    let garbage = match file.garbage.objects {
+        0 => "all of it is reached".to_owned(),
+        _ => format!("garbage: {}", amount(file.garbage)),
+    };
+    match (file.fate, purpose) {
+        (Fate::Replaced, _) if file.live.objects == 0 => {
+            ("remove", "nothing in it is reached".into())
+        }
+        (Fate::Replaced, _) => ("rewrite", garbage),
+        (Fate::InUse, _) => ("in use", "somebody writes to it or relies on it".into()),
+        (Fate::Kept, _) if plan.partial => ("keep", format!("for a later step; {garbage}")),
+        (Fate::Kept, Purpose::Repack(_)) => ("keep", "is stored like this already".into()),
+        (Fate::Kept, _) => ("keep", garbage),
+    }
+}
+
+/// The name of a fate in records.
+pub(crate) const fn fate_name(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Kept => "keep",
+        Fate::Replaced => "rewrite",
+        Fate::InUse => "in-use",
+    }
+}
+
+/// The folder and the first digits of a file's name.
+pub(crate) fn short_name(name: &str) -> String {
+    let (folder, file) = name.split_once('/').unwrap_or(("", name));
+    let digits: String = file.chars().take(FILE_DIGITS).collect();
+    format!("{folder}/{digits}")
+}
+
+fn amount(amount: Amount) -> String {
+    format!("{}, {}", count(amount.objects, "object"), size(amount.bytes))
+}
+
+/// A part in percent, with two digits at least.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    let permille = part.saturating_mul(1000).checked_div(whole).unwrap_or(1000);
+    match permille {
+        ..100 => format!("{}.{} %", permille / 10, permille % 10),
+        _ => format!("{} %", (permille + 5) / 10),
+    }
+}

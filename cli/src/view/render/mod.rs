@@ -1,0 +1,150 @@
+//! Text for people: sizes, counts and one line of anything.
+
+pub(crate) mod changes;
+pub(crate) mod collection;
+pub(crate) mod graph;
+pub(crate) mod lessons;
+pub(crate) mod merging;
+pub(crate) mod message;
+pub(crate) mod restoration;
+pub(crate) mod table;
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Hex digits of an id that people see.
+pub(crate) const ID_DIGITS: usize = 12;
+
+/// A size with three digits and a binary unit.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut scaled, mut unit) = (bytes, UNITS[0]);
+    let mut rest = 0;
+    for next in UNITS {
+        (rest, scaled, unit) = (scaled % 1024, scaled / 1024, next);
+        if scaled < 1024 {
+            break;
+        }
+    }
+    if scaled < 100 {
+        format!("{scaled}.{} {unit}", rest * 10 / 1024)
+    } else {
+        format!("{scaled} {unit}")
+    }
+}
+
+/// A count with its noun.
+pub(crate) fn count(n: u64, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if n == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{n} {stem}ies"),
+        None if noun.ends_with("ch") => format!("{n} {noun}es"),
+        None => format!("{n} {noun}s"),
+    }
+}
+
+/// What the entries of a section are called.
+pub(crate) fn entries_of(section: &str) -> &'static str {
+    match section.rsplit('/').next().unwrap_or(section) {
+        "messages" => "message",
+        "files" => "file",
+        "source" => "piece",
+        _ => "entry",
+    }
+}
+
+/// Text on one line of at most `width` characters, without anything a terminal would obey.
+pub(crate) fn one_line(text: &str, width: usize) -> String {
+    let mut line = String::new();
+    let text = visible(text.trim_start());
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.extend(chars.by_ref().take(width));
+    if chars.next().is_some() {
+        line.pop();
+        line.push('…');
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Text without anything a terminal would obey; tabs and line ends stay.
+pub(crate) fn harmless(text: &str) -> String {
+    let harmless = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    visible(text).chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// Text with the numbers of characters that only turn the direction of others: a terminal obeys them
+/// without a sign, and then what is read is not what is there.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(turns_direction) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if turns_direction(c) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "<U+{:04X}>", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The marks, embeddings, overrides and isolates of the bidirectional algorithm.
+fn turns_direction(c: char) -> bool {
+    matches!(
+        c,
+        '\u{61c}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short_and_exact_enough() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            (150 << 10, "150 KiB"),
+            (5 << 20, "5.0 MiB"),
+            (u64::MAX, "16383 PiB"),
+        ] {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn counts_speak_english() {
+        assert_eq!(count(1, "entry"), "1 entry");
+        assert_eq!(count(2, "entry"), "2 entries");
+        assert_eq!(count(0, "file"), "0 files");
+        assert_eq!(count(3, "branch"), "3 branches");
+    }
+
+    #[test]
+    fn a_terminal_is_never_given_orders() {
+        assert_eq!(one_line("a\u{1b}[2Jb\nc", 80), "a [2Jb c");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+        assert_eq!(harmless("a\u{1b}[2J\tb\n"), "a\u{fffd}[2J\tb\n");
+    }
+
+    #[test]
+    fn text_that_runs_backwards_shows_why() {
+        assert_eq!(harmless("live \u{202e}edirrevo"), "live <U+202E>edirrevo");
+        assert_eq!(one_line("\u{2066}ab\u{2069}cd", 11), "<U+2066>ab…");
+        assert_eq!(harmless("\u{61c}\u{200e}\u{200f}"), "<U+061C><U+200E><U+200F>");
+        // What joins letters and pictures stays.
+        assert_eq!(harmless("\u{5d0}\u{200d}\u{1f469}"), "\u{5d0}\u{200d}\u{1f469}");
+    }
+}

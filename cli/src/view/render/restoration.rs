@@ -1,0 +1,58 @@
+//! What becomes of a workspace, for people: every file that is written, deleted or left, and why.
+
+use std::io::{self, Write};
+
+use turntree::workspace::{Arranged, ChangeKind, FileChanges};
+
+use super::{count, harmless, size};
+use crate::view::json::{LEAVE, action, reason};
+use crate::view::output::{ADDED, FAINT, Output, REMOVED};
+
+/// Writes what is planned for the files that are to be as in `state`, and what became of it.
+pub(crate) fn write_files(
+    out: &mut Output,
+    files: &FileChanges,
+    state: &str,
+    arranged: Option<&Arranged>,
+) -> io::Result<()> {
+    let paint = out.paint;
+    let paths = files.files.iter().map(|file| &file.path);
+    let shown = |path: &std::path::Path| harmless(&path.display().to_string());
+    let left = files.left.iter().map(|left| &left.path);
+    let width = paths.chain(left).map(|path| shown(path).chars().count()).max().unwrap_or(0);
+    writeln!(out, "workspace {}", shown(&files.dir))?;
+    for file in &files.files {
+        let style = match file.kind {
+            ChangeKind::Create => ADDED,
+            ChangeKind::Overwrite | ChangeKind::Delete => REMOVED,
+        };
+        let (done, path) = (paint.paint(style, format!("{:<9}", action(file.kind))), &file.path);
+        let saved = if file.unsaved { "; not in the newest snapshot, saved first" } else { "" };
+        let why = paint.paint(FAINT, format!("{}{saved}", reason(file.kind, state)));
+        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+    }
+    for file in &files.left {
+        let (done, path) = (paint.paint(FAINT, format!("{LEAVE:<9}")), &file.path);
+        let why = paint.paint(FAINT, harmless(&file.reason));
+        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+    }
+    if !files.deletes {
+        let note = format!("nothing is deleted: the files of {state} were never a whole workspace");
+        writeln!(out, "{}", paint.paint(FAINT, note))?;
+    }
+    let (left, stay) = (files.left.len(), files.unchanged);
+    let Some(Arranged { written, deleted, bytes, failed }) = arranged else {
+        let (written, deleted) = files.counts();
+        let written = count(written, "file");
+        return writeln!(
+            out,
+            "would write {written}, delete {deleted} and leave {left}, keep {stay}"
+        );
+    };
+    for (path, error) in failed {
+        let (done, why) = (paint.paint(REMOVED, "failed   "), harmless(&error.to_string()));
+        writeln!(out, "{done} {:<width$}  {why}", shown(path))?;
+    }
+    let (written, bytes) = (count(*written, "file"), size(*bytes));
+    writeln!(out, "wrote {written} ({bytes}), deleted {deleted}, left {left}, kept {stay}")
+}

@@ -67,10 +67,19 @@ const OLD_OPTIONS: [(&str, &[&str]); 2] = [
 /// The parser, with the commands grouped in its help.
 pub(crate) fn command() -> clap::Command {
     let mut command = Cli::command();
-    for (verb, options) in OLD_OPTIONS {
-        command = command.mut_subcommand(verb, |verb| {
-            options.iter().fold(verb, |verb, option| verb.mut_arg(option, |arg| arg.hide(true)))
-        });
+    // In place: `mut_subcommand` would move the verb behind all others.
+    for verb in command.get_subcommands_mut() {
+        let name = verb.get_name().to_owned();
+        if name == "snapshot" {
+            *verb = verb.clone().mut_arg("message", |text| {
+                text.required_unless_present_any(["usage", "transition"])
+            });
+        }
+        for (_, options) in OLD_OPTIONS.iter().filter(|(old, _)| *old == name) {
+            for option in *options {
+                *verb = verb.clone().mut_arg(option, |arg| arg.hide(true));
+            }
+        }
     }
     let template = help_template(&command);
     command.help_template(template)

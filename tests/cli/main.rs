@@ -7,6 +7,7 @@ mod hook_late;
 mod hook_live;
 mod maintenance;
 mod mcp;
+mod old_spellings;
 mod ollm;
 mod permissions;
 mod rollback_intent;

@@ -166,8 +166,7 @@ fn a_snapshot_is_taken_when_a_threshold_is_crossed_and_only_then() {
     )
     .unwrap();
     let watch = |clock: &str, usage: &str| -> Value {
-        let (said, code) =
-            shell.at(clock, &format!("snapshot --usage {usage} --state s.json --json"));
+        let (said, code) = shell.at(clock, &format!("ollm snapshot {usage} --state s.json --json"));
         assert_eq!(code, 0, "{said}");
         serde_json::from_str(&said).unwrap()
     };
@@ -208,9 +207,9 @@ fn a_snapshot_is_taken_when_a_threshold_is_crossed_and_only_then() {
 #[test]
 fn nothing_is_observed_of_a_context_without_messages() {
     let shell = Shell::new();
-    let told = &shell.records("snapshot --usage 0.9")[0];
+    let told = &shell.records("ollm snapshot 0.9")[0];
     assert_eq!((&told["watch"]["reason"], &told["id"]), (&json!("empty"), &Value::Null));
-    let (said, code) = shell.at("12:00:00", "snapshot --usage much");
+    let (said, code) = shell.at("12:00:00", "ollm snapshot much");
     assert_eq!(code, 2, "{said}");
     assert_eq!(shell.at("12:00:00", "snapshot").1, 2, "a message is still needed");
 }
@@ -220,7 +219,7 @@ fn transitions_are_kept_for_an_hour_and_are_there_after_a_restart() {
     let shell = two_sessions();
     let take = |clock: &str, modes: &str| {
         let line =
-            format!("snapshot --session long --transition {modes} --active-tool grep --task Login");
+            format!("ollm transition {modes} --session long --active-tool grep --task Login");
         let (said, code) = shell.at(clock, &line);
         assert_eq!(code, 0, "{said}");
     };

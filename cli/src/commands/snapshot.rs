@@ -1,17 +1,13 @@
 //! `snapshot`: puts a context on a branch; what a framework calls once a turn.
 
-use std::io::Write;
-
 use clap::Args;
 
 use super::Verb;
 use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
-use crate::porcelain::snapshot::{NewSnapshot, Taken, Target};
+use crate::porcelain::snapshot::{NewSnapshot, Target};
 use crate::porcelain::thresholds::{Thresholds, Usage, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
-use crate::view::output::{ID, NAME};
-use crate::view::render::ID_DIGITS;
 
 /// Take a snapshot of a context
 ///
@@ -55,26 +51,9 @@ impl Verb for Snapshot {
             }
             (None, None) => {
                 let Target { repo, at, state } = target;
-                show(run, self.new.take(&repo, at, state.as_deref(), None)?)
+                self.new.take(&repo, at, state.as_deref(), None)?.print(&mut run.out)?;
+                Ok(Answer::Yes)
             }
         }
     }
-}
-
-/// Prints a snapshot that was taken.
-pub(super) fn show(run: &mut Invocation, taken: Taken) -> Result<Answer> {
-    if run.out.json {
-        run.out.record(&taken.record())?;
-        return Ok(Answer::Yes);
-    }
-    let Taken { id, turn, branch, begins, workspace, pin, .. } = taken;
-    let paint = run.out.paint;
-    let (id, branch) = (paint.paint(ID, id.short(ID_DIGITS)), paint.paint(NAME, &branch));
-    let begins = if begins { ", which begins with it" } else { "" };
-    let pinned = if pin.is_some() { ", pinned" } else { "" };
-    writeln!(run.out, "{id} turn {turn} of {branch}{begins}{pinned}")?;
-    if let Some(workspace) = &workspace {
-        writeln!(run.out, "{}", workspace.summary())?;
-    }
-    Ok(Answer::Yes)
 }

@@ -1,5 +1,6 @@
 //! Taking a snapshot: its options, its branch and time, and what came of it.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
 use crate::view::json;
+use crate::view::output::{ID, NAME, Output};
+use crate::view::render::ID_DIGITS;
 
 /// Metadata of a snapshot before a tool runs: its name, and the files that it is to change, a line each.
 const TOOL: &str = "tool";
@@ -29,7 +32,7 @@ const TOUCHES: &str = "touches";
 #[derive(Debug, Default, Args)]
 pub(crate) struct SnapshotBasics {
     /// Why it is taken, in words
-    #[arg(short, long, value_name = "TEXT", required_unless_present_any = ["usage", "transition"])]
+    #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
     /// Take sections from this JSON document, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
@@ -94,16 +97,16 @@ pub(crate) struct Target {
 
 /// A snapshot that was taken.
 pub(crate) struct Taken {
-    pub(crate) id: ObjectId,
-    pub(crate) turn: u64,
-    pub(crate) branch: BranchName,
+    id: ObjectId,
+    turn: u64,
+    branch: BranchName,
     /// Whether the branch begins with it, in a session that has others.
-    pub(crate) begins: bool,
+    begins: bool,
     /// The name of its pin.
-    pub(crate) pin: Option<String>,
-    pub(crate) workspace: Option<Workspace>,
+    pin: Option<String>,
+    workspace: Option<Workspace>,
     /// Which threshold it was taken for.
-    pub(crate) watch: Option<json::Watched>,
+    watch: Option<json::Watched>,
 }
 
 impl SnapshotBasics {
@@ -220,6 +223,24 @@ impl NewSnapshot {
 }
 
 impl Taken {
+    /// Prints it for people or for programs.
+    pub(crate) fn print(self, out: &mut Output) -> Result<()> {
+        if out.json {
+            out.record(&self.record())?;
+            return Ok(());
+        }
+        let paint = out.paint;
+        let (id, branch) = (self.id.short(ID_DIGITS), paint.paint(NAME, &self.branch));
+        let begins = if self.begins { ", which begins with it" } else { "" };
+        let pinned = if self.pin.is_some() { ", pinned" } else { "" };
+        let id = paint.paint(ID, id);
+        writeln!(out, "{id} turn {} of {branch}{begins}{pinned}", self.turn)?;
+        if let Some(workspace) = &self.workspace {
+            writeln!(out, "{}", workspace.summary())?;
+        }
+        Ok(())
+    }
+
     /// Returns the record for programs.
     pub(crate) fn record(self) -> json::Moved {
         let workspace = self.workspace.as_ref().map(Workspace::record);

@@ -4,7 +4,6 @@ use std::io::Write;
 
 use turntree::repo::{BranchName, Repository};
 
-use super::super::snapshot::show;
 use crate::porcelain::snapshot::{NewSnapshot, Target};
 use crate::porcelain::thresholds::{Due, Thresholds, Usage};
 use crate::program::invocation::Invocation;
@@ -30,7 +29,8 @@ pub(crate) fn snapshot_when_due(
         due.keep(&repo, &at.branch, &at.stamp)?;
         return not_due(run, &repo, &due, &at.branch);
     }
-    show(run, new.take(&repo, at, state.as_deref(), Some(due))?)
+    new.take(&repo, at, state.as_deref(), Some(due))?.print(&mut run.out)?;
+    Ok(Answer::Yes)
 }
 
 /// Says why no snapshot was taken, and where the branch is.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// `reads check`.
+/// `swarm reads`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Reads {
     pub(crate) commit: String,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use turntree_tests::talk::Place;
+use turntree_tests::server_process::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use turntree_tests::talk::{Place, Server};
+use turntree_tests::server_process::{Place, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 use turntree_tests::schema;
-use turntree_tests::talk::{Place, Server};
+use turntree_tests::server_process::{Place, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 

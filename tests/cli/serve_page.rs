@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use turntree_tests::talk::Place;
+use turntree_tests::server_process::Place;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 

@@ -14,9 +14,9 @@ use turntree::transfer::bundle::{
     Bundle, RefFate, UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree_tests::oracle::DIR;
+use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::sample::Sample;
 use turntree_tests::sim::{Fault, Keep, SimDisk};
-use turntree_tests::tangle::{Tangle, steps};
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
 
 /// What is bundled is compressed quickly: it is the same format.
@@ -87,8 +87,8 @@ turntree_properties::properties! {
 
     #[test]
     fn a_bundle_brings_every_turn_and_ref_into_an_empty_store(steps in steps()) {
-        let tangle = Tangle::new(&steps);
-        let repo = &tangle.sandbox.repo;
+        let history = RandomHistory::new(&steps);
+        let repo = &history.sandbox.repo;
         let bytes = bundle(repo, &session("s"), &[]);
         prop_assert!(bytes == bundle(repo, &session("s"), &[]), "the same turns, the same bytes");
         let target = Sandbox::new();
@@ -105,9 +105,9 @@ turntree_properties::properties! {
 
     #[test]
     fn a_chain_of_increments_is_as_good_as_the_whole(steps in steps(), cut: prop::sample::Index) {
-        let tangle = Tangle::new(&steps);
-        let repo = &tangle.sandbox.repo;
-        let first = tangle.turns[cut.index(tangle.turns.len())].id;
+        let history = RandomHistory::new(&steps);
+        let repo = &history.sandbox.repo;
+        let first = history.turns[cut.index(history.turns.len())].id;
         let old = bundle(repo, &[Wanted::Commit(first)], &[]);
         let Ok(plan) = plan_bundle(repo, &session("s"), &[first]) else { return Ok(()) };
         prop_assert!(plan.manifest.prerequisites.iter().any(|known| known.commit.0 == first));
@@ -133,7 +133,7 @@ turntree_properties::properties! {
     fn what_the_store_has_of_its_own_stays(
         ours in steps(), theirs in steps(), name in prop::sample::select(vec!["s", "other"]),
     ) {
-        let (ours, theirs) = (Tangle::new(&ours), Tangle::new(&theirs));
+        let (ours, theirs) = (RandomHistory::new(&ours), RandomHistory::new(&theirs));
         let (target, source) = (&ours.sandbox.repo, &theirs.sandbox.repo);
         let before = seen(target);
         let options = UnbundleOptions { session: Some(name.to_owned()), max_bytes: None };
@@ -255,15 +255,15 @@ fn sample() -> (Repository, Vec<u8>) {
 
 #[test]
 fn every_byte_counts_and_so_does_every_length() {
-    let mut tangle = Tangle::new(&[]);
+    let mut history = RandomHistory::new(&[]);
     for n in 0..4 {
-        let parents = tangle.tips.get("main").copied().into_iter().collect();
-        let mut content = turntree_tests::tangle::Content::default();
+        let parents = history.tips.get("main").copied().into_iter().collect();
+        let mut content = turntree_tests::random_history::Content::default();
         content.notes.insert("a".into(), format!("note {n}"));
         content.messages.push("hello".repeat(n));
-        tangle.add("main", parents, content);
+        history.add("main", parents, content);
     }
-    let bytes = bundle(&tangle.sandbox.repo, &session("s"), &[]);
+    let bytes = bundle(&history.sandbox.repo, &session("s"), &[]);
     open(&bytes).unwrap().verify(None).unwrap();
     let refused = |bytes: &[u8]| open(bytes).and_then(|bundle| bundle.verify(None)).is_err();
     for at in 0..bytes.len() {
@@ -297,14 +297,14 @@ fn a_bundle_of_everything_verifies_and_limits_hold() {
 
 #[test]
 fn whichever_call_fails_what_was_written_is_whole_and_durable() {
-    let tangle = {
-        let mut tangle = Tangle::new(&[]);
-        let mut content = turntree_tests::tangle::Content::default();
+    let history = {
+        let mut history = RandomHistory::new(&[]);
+        let mut content = turntree_tests::random_history::Content::default();
         content.files.insert("f".into(), "line\n".repeat(100));
-        tangle.add("main", Vec::new(), content);
-        tangle
+        history.add("main", Vec::new(), content);
+        history
     };
-    let repo = &tangle.sandbox.repo;
+    let repo = &history.sandbox.repo;
     let plan = plan_bundle(repo, &session("s"), &[]).unwrap();
     let path = Path::new("/out/b");
     let read = |disk: &SimDisk| {

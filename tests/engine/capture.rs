@@ -10,33 +10,33 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::object::Memory;
 use turntree::workspace::{CaptureOptions, capture};
-use turntree_tests::desk::{Desk, pipe, reasons};
+use turntree_tests::workspace_fixture::{WorkspaceFixture, pipe, reasons};
 
 #[test]
 fn what_is_no_file_of_the_workspace_is_left_out() {
-    let desk = Desk::new();
-    desk.write("kept", "kept");
-    desk.write("sub/.git/HEAD", "never");
-    desk.write("sub/inner", "a file of a nested repository");
-    desk.write("module/.git", "gitdir: ../.git/modules/module");
-    desk.write("module/inner", "a file of a submodule");
-    desk.write(".turntree/superblock", "never");
-    desk.write("knowledge/superblock", "never");
-    desk.write("knowledge/journal/a", "never");
-    desk.write("named/whatever", "never");
-    symlink("/etc", desk.path("out")).unwrap();
-    symlink("nowhere", desk.path("dangling")).unwrap();
-    symlink(".", desk.path("loop")).unwrap();
-    pipe(&desk.path("pipe"));
-    let never = [desk.path("named")];
+    let fixture = WorkspaceFixture::new();
+    fixture.write("kept", "kept");
+    fixture.write("sub/.git/HEAD", "never");
+    fixture.write("sub/inner", "a file of a nested repository");
+    fixture.write("module/.git", "gitdir: ../.git/modules/module");
+    fixture.write("module/inner", "a file of a submodule");
+    fixture.write(".turntree/superblock", "never");
+    fixture.write("knowledge/superblock", "never");
+    fixture.write("knowledge/journal/a", "never");
+    fixture.write("named/whatever", "never");
+    symlink("/etc", fixture.path("out")).unwrap();
+    symlink("nowhere", fixture.path("dangling")).unwrap();
+    symlink(".", fixture.path("loop")).unwrap();
+    pipe(&fixture.path("pipe"));
+    let never = [fixture.path("named")];
     let options = CaptureOptions { never: &never, ..CaptureOptions::default() };
-    let captured = desk.snapshot_with(&options);
+    let captured = fixture.snapshot_with(&options);
     let expected = ["dangling", "kept", "loop", "module/inner", "out", "sub/inner"];
-    assert_eq!(desk.names(), expected);
-    assert_eq!(desk.files()["out"].1, "/etc");
+    assert_eq!(fixture.names(), expected);
+    assert_eq!(fixture.files()["out"].1, "/etc");
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["pipe"]);
     // A store is never captured, from outside or from inside.
-    for inside in [desk.sandbox.store(), desk.sandbox.store().join("journal")] {
+    for inside in [fixture.sandbox.store(), fixture.sandbox.store().join("journal")] {
         let (mut objects, mut builder) = (Memory::new(), Builder::new());
         let (parent, options) = (Context::default(), CaptureOptions::default());
         let refused = capture(&mut objects, &parent, &mut builder, &inside, &options);
@@ -46,7 +46,7 @@ fn what_is_no_file_of_the_workspace_is_left_out() {
         &mut Memory::new(),
         &Context::default(),
         &mut Builder::new(),
-        &desk.path("kept"),
+        &fixture.path("kept"),
         &CaptureOptions::default(),
     );
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::NotFound);
@@ -54,45 +54,45 @@ fn what_is_no_file_of_the_workspace_is_left_out() {
 
 #[test]
 fn odd_names_go_in_and_those_that_cannot_are_named() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     let long = "x".repeat(255);
     let names = ["line\nend", "back\\slash", "-rf", " ", "ä", "A", "a", "..a", "a:b", "%2F", &long];
     for name in names {
-        desk.write(name, name);
+        fixture.write(name, name);
     }
     let odd = std::ffi::OsStr::from_bytes(b"odd\xff");
-    fs::write(desk.work.join(odd), "odd").unwrap();
-    fs::create_dir(desk.work.join(std::ffi::OsStr::from_bytes(b"folder\xff"))).unwrap();
-    let captured = desk.snapshot();
+    fs::write(fixture.work.join(odd), "odd").unwrap();
+    fs::create_dir(fixture.work.join(std::ffi::OsStr::from_bytes(b"folder\xff"))).unwrap();
+    let captured = fixture.snapshot();
     assert_eq!(captured.skipped.len(), 2);
     assert!(captured.skipped.iter().all(|skipped| skipped.reason.contains("UTF-8")));
     for name in names {
-        assert_eq!(desk.files()[name].1, name);
+        assert_eq!(fixture.files()[name].1, name);
     }
-    assert_eq!(desk.files().len(), names.len());
+    assert_eq!(fixture.files().len(), names.len());
 }
 
 #[test]
 fn what_is_captured_does_not_stay_in_memory() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for at in 0..6_u8 {
-        fs::write(desk.path(&at.to_string()), vec![at; 6 << 20]).unwrap();
+        fs::write(fixture.path(&at.to_string()), vec![at; 6 << 20]).unwrap();
     }
-    let (mut change, mut builder) = (desk.sandbox.repo.begin(), Builder::new());
+    let (mut change, mut builder) = (fixture.sandbox.repo.begin(), Builder::new());
     let (parent, options) = (Context::default(), CaptureOptions::default());
-    let captured = capture(&mut change, &parent, &mut builder, &desk.work, &options).unwrap();
+    let captured = capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
     assert_eq!(captured.bytes, 36 << 20);
     assert!(change.staged_bytes() < 16 << 20, "{} bytes", change.staged_bytes());
     drop(change);
-    desk.snapshot();
-    desk.expect_truth();
+    fixture.snapshot();
+    fixture.expect_truth();
 }
 
 /// More folders inside each other than are held open, and more than a key has room for.
 #[test]
 fn deep_folders_are_no_trouble() {
-    let desk = Desk::new();
-    let mut path = desk.work.clone();
+    let fixture = WorkspaceFixture::new();
+    let mut path = fixture.work.clone();
     let home = std::env::current_dir().unwrap();
     for depth in 0..600 {
         path.push("d");
@@ -100,65 +100,65 @@ fn deep_folders_are_no_trouble() {
         fs::write(path.join("f"), depth.to_string()).unwrap();
     }
     assert_eq!(std::env::current_dir().unwrap(), home);
-    let captured = desk.snapshot();
+    let captured = fixture.snapshot();
     assert_eq!((captured.files, captured.skipped.len()), (600, 0));
-    desk.expect_truth();
+    fixture.expect_truth();
 }
 
 #[test]
 fn large_files_are_left_out_by_their_size_and_never_read() {
-    let desk = Desk::new();
-    desk.write("small", "12345");
-    desk.write("grows", "1");
-    desk.snapshot();
+    let fixture = WorkspaceFixture::new();
+    fixture.write("small", "12345");
+    fixture.write("grows", "1");
+    fixture.snapshot();
     // Nothing but holes, so nobody could read it in reasonable time.
-    File::create(desk.path("huge")).unwrap().set_len(1 << 42).unwrap();
-    desk.write("grows", "123456");
+    File::create(fixture.path("huge")).unwrap().set_len(1 << 42).unwrap();
+    fixture.write("grows", "123456");
     let options = CaptureOptions { max_file_bytes: 5, ..CaptureOptions::default() };
-    let captured = desk.snapshot_with(&options);
+    let captured = fixture.snapshot_with(&options);
     assert_eq!(captured.files, 1);
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["grows", "huge"]);
     // What is known of it stays.
-    assert_eq!(desk.files()["grows"].1, "1");
-    assert_eq!(desk.names(), ["grows", "small"]);
-    fs::remove_file(desk.path("huge")).unwrap();
-    assert_eq!(desk.snapshot().skipped, []);
-    desk.expect_truth();
+    assert_eq!(fixture.files()["grows"].1, "1");
+    assert_eq!(fixture.names(), ["grows", "small"]);
+    fs::remove_file(fixture.path("huge")).unwrap();
+    assert_eq!(fixture.snapshot().skipped, []);
+    fixture.expect_truth();
 }
 
 #[test]
 fn what_a_capture_has_no_time_for_stays_as_known_and_the_next_one_goes_on() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for file in 0..50 {
-        desk.write(&format!("folder-{}/file-{file}", file % 5), "old");
+        fixture.write(&format!("folder-{}/file-{file}", file % 5), "old");
     }
-    desk.let_the_clock_go_on();
-    desk.snapshot();
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
     for file in 0..50 {
-        desk.write(&format!("folder-{}/file-{file}", file % 5), "new");
+        fixture.write(&format!("folder-{}/file-{file}", file % 5), "new");
     }
-    desk.write("added/one", "added");
-    fs::remove_file(desk.path("folder-0/file-0")).unwrap();
-    desk.let_the_clock_go_on();
+    fixture.write("added/one", "added");
+    fs::remove_file(fixture.path("folder-0/file-0")).unwrap();
+    fixture.let_the_clock_go_on();
     // No time at all: nothing is looked at, and nothing is lost.
     let options = CaptureOptions { over_budget: &|| true, ..CaptureOptions::default() };
-    let captured = desk.snapshot_with(&options);
+    let captured = fixture.snapshot_with(&options);
     assert!(captured.unfinished && captured.changed == 0 && captured.removed == 0);
     assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), [""]);
-    assert!(desk.files().values().all(|(_, content)| content == "old"));
-    assert_eq!(desk.files().len(), 50);
+    assert!(fixture.files().values().all(|(_, content)| content == "old"));
+    assert_eq!(fixture.files().len(), 50);
     // Time for some: each goes on from there, until one has time for what is left.
     let mut captures = 0;
     loop {
         let asked = AtomicUsize::new(0);
         let is_over = || asked.fetch_add(1, Ordering::Relaxed) >= 20;
         let options = CaptureOptions { over_budget: &is_over, ..CaptureOptions::default() };
-        let captured = desk.snapshot_with(&options);
+        let captured = fixture.snapshot_with(&options);
         captures += 1;
-        let old = desk.files().values().filter(|(_, content)| content == "old").count();
+        let old = fixture.files().values().filter(|(_, content)| content == "old").count();
         assert!(captured.unfinished || old == 0);
         let names = reasons(&captured);
-        let left = desk.files().into_iter().filter(|(_, (_, content))| content == "old");
+        let left = fixture.files().into_iter().filter(|(_, (_, content))| content == "old");
         assert!(left.into_iter().all(|(name, _)| names.contains_key(&name)));
         if !captured.unfinished {
             break;
@@ -166,37 +166,37 @@ fn what_a_capture_has_no_time_for_stays_as_known_and_the_next_one_goes_on() {
         assert!(captures < 50, "{old} files are left");
     }
     assert!(captures > 1);
-    desk.expect_truth();
-    assert_eq!(desk.snapshot().read, 0);
+    fixture.expect_truth();
+    assert_eq!(fixture.snapshot().read, 0);
 }
 
 #[test]
 fn what_cannot_be_read_keeps_its_content_and_comes_back() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for name in ["closed/a", "closed/deep/b", "open/c", "shut"] {
-        desk.write(name, "old");
+        fixture.write(name, "old");
     }
-    desk.snapshot();
+    fixture.snapshot();
     for name in ["closed/a", "closed/deep/b", "open/c", "shut"] {
-        desk.write(name, "new");
+        fixture.write(name, "new");
     }
     let lock = |mode| {
-        fs::set_permissions(desk.path("closed"), Permissions::from_mode(mode)).unwrap();
-        fs::set_permissions(desk.path("shut"), Permissions::from_mode(mode & 0o600)).unwrap();
+        fs::set_permissions(fixture.path("closed"), Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(fixture.path("shut"), Permissions::from_mode(mode & 0o600)).unwrap();
     };
     lock(0);
-    let is_master = fs::read_dir(desk.path("closed")).is_ok();
-    let captured = desk.snapshot();
+    let is_master = fs::read_dir(fixture.path("closed")).is_ok();
+    let captured = fixture.snapshot();
     lock(0o700);
     // Whoever may read everything is refused nothing.
     if !is_master {
         assert_eq!(reasons(&captured).into_keys().collect::<Vec<_>>(), ["closed", "shut"]);
-        assert_eq!(desk.files()["closed/deep/b"].1, "old");
-        assert_eq!(desk.files()["shut"].1, "old");
+        assert_eq!(fixture.files()["closed/deep/b"].1, "old");
+        assert_eq!(fixture.files()["shut"].1, "old");
     }
-    assert_eq!(desk.files()["open/c"].1, "new");
-    desk.snapshot();
-    desk.expect_truth();
+    assert_eq!(fixture.files()["open/c"].1, "new");
+    fixture.snapshot();
+    fixture.expect_truth();
 }
 
 /// Files of the kernel say that they have no bytes, and give some to who reads them: like files that
@@ -216,28 +216,28 @@ fn a_file_that_changes_while_it_is_read_is_left_as_known() {
 
 #[test]
 fn files_that_are_written_all_the_time_are_whole_or_left_out() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     let (stop, versions) = (AtomicBool::new(false), ["a".repeat(1 << 16), "b".repeat(1 << 15)]);
-    desk.write("busy", &versions[0]);
+    fixture.write("busy", &versions[0]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 for version in &versions {
-                    fs::write(desk.path("new"), version).unwrap();
-                    fs::rename(desk.path("new"), desk.path("busy")).unwrap();
-                    let _ = fs::create_dir_all(desk.path("comes/and/goes"));
-                    let _ = fs::write(desk.path("comes/and/goes/file"), version);
-                    let _ = fs::remove_dir_all(desk.path("comes"));
+                    fs::write(fixture.path("new"), version).unwrap();
+                    fs::rename(fixture.path("new"), fixture.path("busy")).unwrap();
+                    let _ = fs::create_dir_all(fixture.path("comes/and/goes"));
+                    let _ = fs::write(fixture.path("comes/and/goes/file"), version);
+                    let _ = fs::remove_dir_all(fixture.path("comes"));
                 }
             }
         });
         for _ in 0..30 {
-            desk.snapshot();
-            let files = desk.files();
+            fixture.snapshot();
+            let files = fixture.files();
             assert!(files.get("busy").is_none_or(|(_, content)| versions.contains(content)));
         }
         stop.store(true, Ordering::Relaxed);
     });
-    desk.snapshot();
-    desk.expect_truth();
+    fixture.snapshot();
+    fixture.expect_truth();
 }

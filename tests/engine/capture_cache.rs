@@ -10,95 +10,95 @@ use turntree::context::{Builder, Context};
 use turntree::maintenance::{Pattern, fsck, redact};
 use turntree::store::Thoroughness;
 use turntree::workspace::{CaptureOptions, StatCache, capture};
-use turntree_tests::desk::{Desk, pipe, snapshot_on, take, tip};
 use turntree_tests::stamp;
+use turntree_tests::workspace_fixture::{WorkspaceFixture, pipe, snapshot_on, take, tip};
 
 #[test]
 fn unchanged_files_are_not_read_and_only_what_changed_is_written() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for file in 0..40 {
-        desk.write(&format!("folder-{}/file-{file}", file % 4), &format!("content {file}"));
+        fixture.write(&format!("folder-{}/file-{file}", file % 4), &format!("content {file}"));
     }
-    desk.let_the_clock_go_on();
-    let first = desk.snapshot();
+    fixture.let_the_clock_go_on();
+    let first = fixture.snapshot();
     assert_eq!((first.files, first.read, first.changed, first.removed), (40, 40, 40, 0));
-    let before = tip(&desk.sandbox.repo, "main");
-    let second = desk.snapshot();
+    let before = tip(&fixture.sandbox.repo, "main");
+    let second = fixture.snapshot();
     assert_eq!((second.files, second.bytes), (first.files, first.bytes));
     assert_eq!((second.read, second.changed, second.removed), (0, 0, 0));
-    let (store, after) = (desk.sandbox.repo.store(), tip(&desk.sandbox.repo, "main"));
+    let (store, after) = (fixture.sandbox.repo.store(), tip(&fixture.sandbox.repo, "main"));
     assert_eq!(before.section(store, "files").unwrap(), after.section(store, "files").unwrap());
 
-    desk.write("folder-1/file-1", "other");
-    desk.write("folder-2/new", "new");
-    fs::remove_file(desk.path("folder-3/file-3")).unwrap();
-    fs::remove_dir_all(desk.path("folder-0")).unwrap();
-    let third = desk.snapshot();
+    fixture.write("folder-1/file-1", "other");
+    fixture.write("folder-2/new", "new");
+    fs::remove_file(fixture.path("folder-3/file-3")).unwrap();
+    fs::remove_dir_all(fixture.path("folder-0")).unwrap();
+    let third = fixture.snapshot();
     assert_eq!((third.files, third.read, third.changed, third.removed), (30, 2, 2, 11));
-    desk.expect_truth();
-    assert_eq!(desk.files()["folder-1/file-1"].1, "other");
+    fixture.expect_truth();
+    assert_eq!(fixture.files()["folder-1/file-1"].1, "other");
 }
 
 #[test]
 fn what_was_touched_and_is_the_same_is_read_and_changes_nothing() {
-    let desk = Desk::new();
-    desk.write("a", "a");
-    desk.write("b", "b");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    fs::set_permissions(desk.path("a"), Permissions::from_mode(0o600)).unwrap();
-    let touched = desk.snapshot();
+    let fixture = WorkspaceFixture::new();
+    fixture.write("a", "a");
+    fixture.write("b", "b");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    fs::set_permissions(fixture.path("a"), Permissions::from_mode(0o600)).unwrap();
+    let touched = fixture.snapshot();
     assert_eq!((touched.read, touched.changed), (1, 0));
-    fs::set_permissions(desk.path("a"), Permissions::from_mode(0o755)).unwrap();
-    let executable = desk.snapshot();
+    fs::set_permissions(fixture.path("a"), Permissions::from_mode(0o755)).unwrap();
+    let executable = fixture.snapshot();
     assert_eq!((executable.read, executable.changed), (1, 1));
-    desk.expect_truth();
+    fixture.expect_truth();
 }
 
 /// Another branch, or a way back: the cache belongs to another snapshot then.
 #[test]
 fn a_cache_serves_whatever_the_snapshot_goes_on_from() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for file in 0..30 {
-        desk.write(&format!("f/{file}"), "first");
+        fixture.write(&format!("f/{file}"), "first");
     }
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    let first = tip(&desk.sandbox.repo, "main");
-    desk.write("f/7", "second");
-    desk.write("new", "new");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    let cache = StatCache::open(desk.sandbox.repo.store(), &desk.work).unwrap();
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    let first = tip(&fixture.sandbox.repo, "main");
+    fixture.write("f/7", "second");
+    fixture.write("new", "new");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    let cache = StatCache::open(fixture.sandbox.repo.store(), &fixture.work).unwrap();
     let options = CaptureOptions::default();
-    let repo = &desk.sandbox.repo;
-    let (captured, tree) = snapshot_on(repo, "main", &first, &desk.work, &cache, &options);
+    let repo = &fixture.sandbox.repo;
+    let (captured, tree) = snapshot_on(repo, "main", &first, &fixture.work, &cache, &options);
     assert_eq!((captured.files, captured.read, captured.changed), (31, 2, 2));
-    desk.expect_truth();
+    fixture.expect_truth();
     cache.save(&captured, repo.store(), &tree).unwrap();
-    assert_eq!(desk.snapshot().read, 0);
+    assert_eq!(fixture.snapshot().read, 0);
     // And from nothing at all.
-    let cache = StatCache::open(repo.store(), &desk.work).unwrap();
+    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let nothing = Context::default();
-    let (captured, _) = snapshot_on(repo, "main", &nothing, &desk.work, &cache, &options);
+    let (captured, _) = snapshot_on(repo, "main", &nothing, &fixture.work, &cache, &options);
     assert_eq!((captured.read, captured.changed), (31, 31));
-    desk.expect_truth();
+    fixture.expect_truth();
 }
 
 #[test]
 fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
-    let desk = Desk::new();
-    desk.write("a", "a");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    let (repo, parent) = (&desk.sandbox.repo, tip(&desk.sandbox.repo, "main"));
+    let fixture = WorkspaceFixture::new();
+    fixture.write("a", "a");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    let (repo, parent) = (&fixture.sandbox.repo, tip(&fixture.sandbox.repo, "main"));
     let (mut change, mut builder) = (repo.begin(), Builder::from(parent.clone()));
     let other = (turntree::context::FileMode::Regular, "other".into());
     builder.set_file(&mut change, "a", Some(other.clone())).unwrap();
     builder.set_file(&mut change, "b", Some(other)).unwrap();
-    let cache = StatCache::open(repo.store(), &desk.work).unwrap();
+    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
-    capture(&mut change, &parent, &mut builder, &desk.work, &options).unwrap();
+    capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let context = Context::open(&change, &tree).unwrap();
     let id = |context: &Context| context.section(&change, "files").unwrap();
@@ -107,22 +107,22 @@ fn what_the_state_put_into_the_section_gives_way_to_the_directory() {
 
 #[test]
 fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
-    let desk = Desk::new();
-    desk.write("a", "1");
-    desk.write("b/c", "22");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    let (cache, repo) = (desk.cache(), &desk.sandbox.repo);
+    let fixture = WorkspaceFixture::new();
+    fixture.write("a", "1");
+    fixture.write("b/c", "22");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    let (cache, repo) = (fixture.cache(), &fixture.sandbox.repo);
     let whole = fs::read(&cache).unwrap();
     let parent = tip(repo, "main");
     let root = parent.section(repo.store(), "files").unwrap();
     // What the cache says would be wrong now, and right only for the bytes that it has.
     let read_with = |bytes: &[u8]| {
         fs::write(&cache, bytes).unwrap();
-        let opened = StatCache::open(repo.store(), &desk.work).unwrap();
+        let opened = StatCache::open(repo.store(), &fixture.work).unwrap();
         let (mut change, mut builder) = (repo.begin(), Builder::from(parent.clone()));
         let options = CaptureOptions { cache: Some(&opened), ..CaptureOptions::default() };
-        let found = capture(&mut change, &parent, &mut builder, &desk.work, &options).unwrap();
+        let found = capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
         let tree = builder.write(&mut change).unwrap();
         let context = Context::open(&change, &tree).unwrap();
         assert_eq!(context.section(&change, "files").unwrap(), root);
@@ -141,33 +141,33 @@ fn whatever_happens_to_the_bytes_of_a_cache_nobody_sees_it() {
     // What is there instead of the file is not read, and not waited for.
     fs::remove_file(&cache).unwrap();
     fs::create_dir(&cache).unwrap();
-    assert_eq!(desk.snapshot_without_saving().read, 2);
+    assert_eq!(fixture.snapshot_without_saving().read, 2);
     fs::remove_dir(&cache).unwrap();
     pipe(&cache);
-    assert_eq!(desk.snapshot_without_saving().read, 2);
+    assert_eq!(fixture.snapshot_without_saving().read, 2);
 }
 
 /// A cache of which the snapshot was never taken names a section that is not in the store.
 #[test]
 fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
-    let desk = Desk::new();
-    desk.write("a", "a");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    desk.write("a", "b");
-    desk.let_the_clock_go_on();
-    let repo = &desk.sandbox.repo;
-    let cache = StatCache::open(repo.store(), &desk.work).unwrap();
+    let fixture = WorkspaceFixture::new();
+    fixture.write("a", "a");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    fixture.write("a", "b");
+    fixture.let_the_clock_go_on();
+    let repo = &fixture.sandbox.repo;
+    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let parent = tip(repo, "main");
     let (mut change, mut builder) = (repo.begin(), Builder::from(parent.clone()));
     let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
-    let captured = capture(&mut change, &parent, &mut builder, &desk.work, &options).unwrap();
+    let captured = capture(&mut change, &parent, &mut builder, &fixture.work, &options).unwrap();
     let tree = builder.write(&mut change).unwrap();
     cache.save(&captured, &change, &tree).unwrap();
     drop(change);
-    assert_eq!(desk.snapshot().read, 1);
-    desk.expect_truth();
-    assert_eq!(desk.files()["a"].1, "b");
+    assert_eq!(fixture.snapshot().read, 1);
+    fixture.expect_truth();
+    assert_eq!(fixture.files()["a"].1, "b");
     // Nor can one be kept for another context than the one that was captured.
     let stranger = Builder::new().write(&mut repo.begin()).unwrap();
     assert!(cache.save(&captured, repo.store(), &stranger).is_err());
@@ -175,92 +175,92 @@ fn a_cache_of_what_was_never_stored_is_of_no_use_and_does_no_harm() {
 
 #[test]
 fn a_store_keeps_few_caches_for_its_owner_alone_and_loses_nothing_without() {
-    let desk = Desk::new();
-    let repo = &desk.sandbox.repo;
+    let fixture = WorkspaceFixture::new();
+    let repo = &fixture.sandbox.repo;
     for at in 0..20 {
-        let work = desk.sandbox.folder().join(format!("work-{at}"));
+        let work = fixture.sandbox.folder().join(format!("work-{at}"));
         fs::create_dir(&work).unwrap();
         fs::write(work.join("file"), "content").unwrap();
         take(repo, &format!("branch-{at}"), &work, &CaptureOptions::default());
     }
-    let folder = desk.sandbox.store().join("workspaces");
+    let folder = fixture.sandbox.store().join("workspaces");
     let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 16);
     assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
     for file in files {
         assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     }
-    let (repo, time) = (desk.sandbox.reopened(), stamp(2).time);
+    let (repo, time) = (fixture.sandbox.reopened(), stamp(2).time);
     let report = fsck(repo.store(), Thoroughness::Full, time, &mut |_, _| ()).unwrap();
     assert!(report.findings.is_empty());
 }
 
 #[test]
 fn captures_at_once_each_keep_the_truth() {
-    let desk = Desk::new();
+    let fixture = WorkspaceFixture::new();
     for file in 0..60 {
-        desk.write(&format!("f-{}/{file}", file % 6), "0");
+        fixture.write(&format!("f-{}/{file}", file % 6), "0");
     }
     std::thread::scope(|scope| {
         for branch in ["one", "two", "three"] {
-            let (desk, repo) = (&desk, desk.sandbox.reopened());
+            let (fixture, repo) = (&fixture, fixture.sandbox.reopened());
             scope.spawn(move || {
                 for _ in 0..8 {
-                    take(&repo, branch, &desk.work, &CaptureOptions::default());
+                    take(&repo, branch, &fixture.work, &CaptureOptions::default());
                 }
             });
         }
         for edit in 0..200 {
-            desk.write(&format!("f-{}/{}", edit % 6, edit % 60), &(edit % 10).to_string());
+            fixture.write(&format!("f-{}/{}", edit % 6, edit % 60), &(edit % 10).to_string());
         }
     });
     // The cache is from whoever came last; each branch goes on from its own newest snapshot.
     for branch in ["one", "two", "three", "main"] {
-        let repo = desk.sandbox.reopened();
-        take(&repo, branch, &desk.work, &CaptureOptions::default());
+        let repo = fixture.sandbox.reopened();
+        take(&repo, branch, &fixture.work, &CaptureOptions::default());
         let roots = |branch: &str| tip(&repo, branch).section(repo.store(), "files").unwrap();
         assert_eq!(roots(branch), roots("one"));
     }
-    desk.sandbox.repo.store().refresh().unwrap();
-    desk.expect_truth();
+    fixture.sandbox.repo.store().refresh().unwrap();
+    fixture.expect_truth();
 }
 
 #[test]
 fn what_was_seen_before_an_edit_is_not_taken_for_what_is_there_after() {
-    let desk = Desk::new();
-    desk.write("a", "1");
-    desk.let_the_clock_go_on();
-    let repo = &desk.sandbox.repo;
+    let fixture = WorkspaceFixture::new();
+    fixture.write("a", "1");
+    fixture.let_the_clock_go_on();
+    let repo = &fixture.sandbox.repo;
     // The file changes between the look at it and the moment when that is kept.
-    let cache = StatCache::open(repo.store(), &desk.work).unwrap();
+    let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
     let options = CaptureOptions::default();
     let parent = tip(repo, "main");
-    let (captured, tree) = snapshot_on(repo, "main", &parent, &desk.work, &cache, &options);
-    desk.write("a", "2");
+    let (captured, tree) = snapshot_on(repo, "main", &parent, &fixture.work, &cache, &options);
+    fixture.write("a", "2");
     cache.save(&captured, repo.store(), &tree).unwrap();
-    desk.snapshot();
-    desk.expect_truth();
-    assert_eq!(desk.files()["a"].1, "2");
+    fixture.snapshot();
+    fixture.expect_truth();
+    assert_eq!(fixture.files()["a"].1, "2");
 }
 
 /// A cache names files, and a name may be what is to go: also when nothing else has it any more.
 #[test]
 fn a_redaction_takes_caches_along() {
-    let desk = Desk::new();
-    desk.write("secret-name", "a");
-    desk.let_the_clock_go_on();
-    desk.snapshot();
-    let repo = &desk.sandbox.repo;
+    let fixture = WorkspaceFixture::new();
+    fixture.write("secret-name", "a");
+    fixture.let_the_clock_go_on();
+    fixture.snapshot();
+    let repo = &fixture.sandbox.repo;
     let holds =
         |path: &Path| fs::read(path).unwrap().windows(11).any(|part| part == b"secret-name");
-    assert!(holds(&desk.cache()));
+    assert!(holds(&fixture.cache()));
     redact(repo, &Pattern::literal("secret-name", "hidden").unwrap(), &stamp(9)).unwrap();
-    let left = fs::read_dir(desk.sandbox.store().join("workspaces")).unwrap();
+    let left = fs::read_dir(fixture.sandbox.store().join("workspaces")).unwrap();
     assert_eq!(left.count(), 0);
-    assert_eq!(desk.names(), ["hidden"]);
-    fs::rename(desk.path("secret-name"), desk.path("public")).unwrap();
-    desk.snapshot();
-    desk.expect_truth();
+    assert_eq!(fixture.names(), ["hidden"]);
+    fs::rename(fixture.path("secret-name"), fixture.path("public")).unwrap();
+    fixture.snapshot();
+    fixture.expect_truth();
 }
 
 #[derive(Debug, Clone)]
@@ -301,8 +301,8 @@ fn edit() -> impl Strategy<Value = Edit> {
 }
 
 /// What is in the way of `path` goes.
-fn clear(desk: &Desk, path: &Path) {
-    for above in path.ancestors().skip(1).take_while(|above| *above != desk.work) {
+fn clear(fixture: &WorkspaceFixture, path: &Path) {
+    for above in path.ancestors().skip(1).take_while(|above| *above != fixture.work) {
         if fs::symlink_metadata(above).is_ok_and(|found| !found.is_dir()) {
             fs::remove_file(above).unwrap();
         }
@@ -316,8 +316,8 @@ fn clear(desk: &Desk, path: &Path) {
 }
 
 /// Does it; or says which context the next snapshot goes on from.
-fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
-    let path = |name: &usize| desk.path(NAMES[*name]);
+fn apply(fixture: &WorkspaceFixture, edit: &Edit, history: &[Context]) -> Option<Context> {
+    let path = |name: &usize| fixture.path(NAMES[*name]);
     let is_file = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let text = |content: &u8| char::from(*content).to_string().repeat(3);
     match edit {
@@ -326,7 +326,7 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
             fs::write(path(name), text(content)).unwrap();
         }
         Edit::Write(name, content) => {
-            clear(desk, &path(name));
+            clear(fixture, &path(name));
             fs::write(path(name), text(content)).unwrap();
         }
         Edit::Forge(name, content) if is_file(&path(name)) => {
@@ -337,14 +337,14 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
             let times = FileTimes::new().set_accessed(read).set_modified(written);
             file.set_times(times).unwrap();
         }
-        Edit::Remove(name) => clear(desk, &path(name)),
+        Edit::Remove(name) => clear(fixture, &path(name)),
         Edit::Folder(name) => {
-            clear(desk, &path(name));
+            clear(fixture, &path(name));
             fs::create_dir(path(name)).unwrap();
             fs::write(path(name).join("inside"), "i").unwrap();
         }
         Edit::Link(name, content) => {
-            clear(desk, &path(name));
+            clear(fixture, &path(name));
             symlink(text(content), path(name)).unwrap();
         }
         Edit::Mode(name, on) if is_file(&path(name)) => {
@@ -352,7 +352,7 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
             fs::set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         }
         Edit::Swap(one, other) if is_file(&path(one)) && is_file(&path(other)) => {
-            let between = desk.sandbox.folder().join("between");
+            let between = fixture.sandbox.folder().join("between");
             fs::rename(path(one), &between).unwrap();
             fs::rename(path(other), path(one)).unwrap_or_default();
             fs::rename(&between, path(other)).unwrap();
@@ -367,10 +367,10 @@ fn apply(desk: &Desk, edit: &Edit, history: &[Context]) -> Option<Context> {
         Edit::Rules(which) => {
             let git = ["", "*.log\n", "/d/\n!d/e\n", "a\n"][usize::from(*which)];
             let own = ["", "!x.log\n", "", "b\n"][usize::from(*which)];
-            fs::write(desk.path(".gitignore"), git).unwrap();
-            fs::write(desk.path(".turntreeignore"), own).unwrap();
+            fs::write(fixture.path(".gitignore"), git).unwrap();
+            fs::write(fixture.path(".turntreeignore"), own).unwrap();
         }
-        Edit::Settle => desk.let_the_clock_go_on(),
+        Edit::Settle => fixture.let_the_clock_go_on(),
         Edit::Back(steps) => return history.iter().rev().nth(*steps).cloned(),
         _ => {}
     }
@@ -383,22 +383,22 @@ turntree_properties::properties! {
     /// Whatever is done to a directory, a capture with a cache has what one without has.
     #[test]
     fn a_cache_is_never_seen(edits in prop::collection::vec((edit(), any::<bool>()), 1..16)) {
-        let desk = Desk::new();
+        let fixture = WorkspaceFixture::new();
         let mut history = vec![Context::default()];
         for (edit, is_taken) in &edits {
-            let back = apply(&desk, edit, &history);
+            let back = apply(&fixture, edit, &history);
             // Several edits may come between two snapshots.
             if !is_taken && back.is_none() {
                 continue;
             }
-            let repo = &desk.sandbox.repo;
+            let repo = &fixture.sandbox.repo;
             let parent = back.unwrap_or_else(|| tip(repo, "main"));
-            let cache = StatCache::open(repo.store(), &desk.work).unwrap();
+            let cache = StatCache::open(repo.store(), &fixture.work).unwrap();
             let options = CaptureOptions::default();
-            let (captured, tree) = snapshot_on(repo, "main", &parent, &desk.work, &cache, &options);
+            let (captured, tree) = snapshot_on(repo, "main", &parent, &fixture.work, &cache, &options);
             cache.save(&captured, repo.store(), &tree).unwrap();
             prop_assert_eq!(&captured.skipped, &[]);
-            desk.expect_truth();
+            fixture.expect_truth();
             history.push(tip(repo, "main"));
         }
     }

@@ -12,7 +12,7 @@ use turntree::repo::{BranchName, REDACTIONS_REF, Snapshot};
 use turntree::store::{Expected, Thoroughness, Tier};
 use turntree::workspace::{CaptureOptions, Restore, prepare};
 use turntree_exchange::{FollowOptions, Followed, follow};
-use turntree_tests::desk::{Desk, reasons};
+use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 /// In a prompt, so also in the words of its turn.
@@ -215,25 +215,25 @@ fn documents_come_in_without_it_too() {
 
 #[test]
 fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
-    let desk = Desk::new();
-    desk.write("key.env", "KEY=k-1234\n");
-    desk.write("a.rs", "fn a() {}\n");
-    desk.snapshot();
-    take_out(&desk.sandbox, "k-1234");
-    desk.write("a.rs", "fn b() {}\n");
-    let captured = desk.snapshot_with(&CaptureOptions::default());
+    let fixture = WorkspaceFixture::new();
+    fixture.write("key.env", "KEY=k-1234\n");
+    fixture.write("a.rs", "fn a() {}\n");
+    fixture.snapshot();
+    take_out(&fixture.sandbox, "k-1234");
+    fixture.write("a.rs", "fn b() {}\n");
+    let captured = fixture.snapshot_with(&CaptureOptions::default());
     assert_eq!(reasons(&captured)["key.env"], "its content was redacted from the store");
-    assert_eq!(desk.files()["key.env"].1, "KEY=[redacted]\n", "what is known of it stays");
-    assert_eq!(fs::read_to_string(desk.path("key.env")).unwrap(), "KEY=k-1234\n");
-    assert_out(&desk.sandbox, "k-1234");
+    assert_eq!(fixture.files()["key.env"].1, "KEY=[redacted]\n", "what is known of it stays");
+    assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");
+    assert_out(&fixture.sandbox, "k-1234");
     // Nor by what goes back, which could not bring it back again.
-    let repo = &desk.sandbox.repo;
-    let branch = BranchName::new("desk", "main").unwrap();
+    let repo = &fixture.sandbox.repo;
+    let branch = BranchName::new("fixture", "main").unwrap();
     let restore = Restore {
         from: repo.commit(&repo.tip(&branch).unwrap()).unwrap().parents[0],
         branch,
         only: Selection::default(),
-        workspace: Some(desk.work.clone()),
+        workspace: Some(fixture.work.clone()),
         is_rollback: false,
         keep_lessons: false,
         audit: false,
@@ -241,21 +241,21 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
     };
     let prepared = prepare(repo, &restore, &CaptureOptions::default(), &stamp(2)).unwrap();
     prepared.apply(&stamp(3), "back").unwrap();
-    assert_eq!(fs::read_to_string(desk.path("a.rs")).unwrap(), "fn a() {}\n");
-    assert_eq!(fs::read_to_string(desk.path("key.env")).unwrap(), "KEY=k-1234\n");
+    assert_eq!(fs::read_to_string(fixture.path("a.rs")).unwrap(), "fn a() {}\n");
+    assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");
     // Another content is another file.
-    desk.write("key.env", "KEY=from the environment\n");
-    desk.snapshot();
-    assert_eq!(desk.files()["key.env"].1, "KEY=from the environment\n");
+    fixture.write("key.env", "KEY=from the environment\n");
+    fixture.snapshot();
+    assert_eq!(fixture.files()["key.env"].1, "KEY=from the environment\n");
 }
 
 #[test]
 fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
-    let desk = Desk::new();
-    let (sandbox, text) = (&desk.sandbox, claude_code(20));
+    let fixture = WorkspaceFixture::new();
+    let (sandbox, text) = (&fixture.sandbox, claude_code(20));
     sandbox.import("task", text.as_bytes()).unwrap();
-    desk.write("key.env", "KEY=k-1234\n");
-    desk.snapshot();
+    fixture.write("key.env", "KEY=k-1234\n");
+    fixture.snapshot();
     take_out(sandbox, SECRET);
     take_out(sandbox, "k-1234");
     let mut change = sandbox.repo.begin();
@@ -263,10 +263,10 @@ fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
     change.set_ref(REDACTIONS_REF, Expected::Any, Some(RefValue::Object(other)));
     change.finish(&stamp(10), "lose the list").unwrap();
 
-    desk.write("a.rs", "fn a() {}\n");
-    let captured = desk.snapshot_with(&CaptureOptions::default());
+    fixture.write("a.rs", "fn a() {}\n");
+    let captured = fixture.snapshot_with(&CaptureOptions::default());
     assert_eq!(reasons(&captured)["key.env"], "its content was redacted from the store");
-    assert_eq!(desk.files()["a.rs"].1, "fn a() {}\n");
+    assert_eq!(fixture.files()["a.rs"].1, "fn a() {}\n");
     let refused = sandbox.import("task", text.as_bytes()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Redacted);
     for secret in [SECRET, "k-1234"] {

@@ -11,7 +11,7 @@ use turntree::repo::{
     Grep, GrepQuery, LinePattern, PatternOptions, SearchScope, Touch, Touching, Wanted,
 };
 use turntree_exchange::MessageText;
-use turntree_tests::tangle::{Content, MESSAGES, Tangle, steps};
+use turntree_tests::random_history::{Content, MESSAGES, RandomHistory, steps};
 use turntree_tests::{Sandbox, recorded_sessions};
 
 const TEXTS: [&str; 5] = ["alpha", "beta", "say \"b", "é", "x"];
@@ -47,14 +47,14 @@ fn grep<T>(
 type Told = (usize, Option<usize>, String, String, String);
 
 /// What is told of a history of `members`, the turns of which end in `tips`.
-fn naive(tangle: &Tangle, members: &[usize], tips: &[usize], text: &str) -> BTreeSet<Told> {
+fn naive(history: &RandomHistory, members: &[usize], tips: &[usize], text: &str) -> BTreeSet<Told> {
     let mut members = members.to_vec();
-    members.sort_by_key(|at| tangle.turns[*at].order);
-    let entries = |at: usize| tangle.turns[at].content.entries();
+    members.sort_by_key(|at| history.turns[*at].order);
+    let entries = |at: usize| history.turns[at].content.entries();
     let mut first: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for at in &members {
         for (entry, count) in entries(*at) {
-            let parents = &tangle.turns[*at].parents;
+            let parents = &history.turns[*at].parents;
             let is_new = |parent: &usize| entries(*parent).get(&entry).unwrap_or(&0) < &count;
             if parents.iter().all(is_new) {
                 first.entry(entry).or_insert(*at);
@@ -74,12 +74,12 @@ fn naive(tangle: &Tangle, members: &[usize], tips: &[usize], text: &str) -> BTre
 }
 
 /// What is told by the store, in the same words; the key of a message is checked here.
-fn told(tangle: &Tangle, grep: &Grep<'_>) -> BTreeSet<Told> {
+fn told(history: &RandomHistory, grep: &Grep<'_>) -> BTreeSet<Told> {
     let mut all = BTreeSet::new();
     let mut order = Vec::new();
     for place in grep.places() {
-        let first = tangle.position(&place.commit);
-        let content = &tangle.turns[first].content;
+        let first = history.position(&place.commit);
+        let content = &history.turns[first].content;
         let (key, said) = match place.section.as_str() {
             MESSAGES => ("", &content.messages[place.key.parse::<usize>().unwrap()]),
             "files" => (place.key.as_str(), &content.files[&place.key]),
@@ -91,8 +91,8 @@ fn told(tangle: &Tangle, grep: &Grep<'_>) -> BTreeSet<Told> {
             |number: u64| said.lines().nth(usize::try_from(number).unwrap() - 1).unwrap();
         assert!(found.lines.iter().all(|line| line.text == numbered(line.number)), "{lines:?}");
         assert_eq!(found.count, place.count);
-        order.push(tangle.turns[first].order);
-        let last = place.last.map(|(_, id)| tangle.position(&id));
+        order.push(history.turns[first].order);
+        let last = place.last.map(|(_, id)| history.position(&id));
         let told = (first, last, place.section.clone(), key.to_owned(), said.clone());
         assert!(all.insert(told), "told twice");
     }
@@ -100,19 +100,19 @@ fn told(tangle: &Tangle, grep: &Grep<'_>) -> BTreeSet<Told> {
     all
 }
 
-fn scope(tangle: &Tangle, tips: &[usize], hide: &[usize]) -> SearchScope {
-    let ids = |of: &[usize]| of.iter().map(|at| tangle.turns[*at].id).collect::<Vec<_>>();
+fn scope(history: &RandomHistory, tips: &[usize], hide: &[usize]) -> SearchScope {
+    let ids = |of: &[usize]| of.iter().map(|at| history.turns[*at].id).collect::<Vec<_>>();
     SearchScope { starts: ids(tips).into_iter().map(|id| (id, None)).collect(), hide: ids(hide) }
 }
 
 /// Whether a turn changed something that `of` says of contents, by the unit of which it says it: for
 /// every parent, the same unit.
 fn has_touched<T: Eq>(
-    tangle: &Tangle,
+    history: &RandomHistory,
     at: usize,
     of: impl for<'c> Fn(&'c Content) -> BTreeMap<(String, String), T>,
 ) -> bool {
-    let here = &tangle.turns[at];
+    let here = &history.turns[at];
     let now = of(&here.content);
     let changed = |before: BTreeMap<(String, String), T>| -> BTreeSet<(String, String)> {
         let units = now.keys().chain(before.keys());
@@ -120,7 +120,7 @@ fn has_touched<T: Eq>(
     };
     let parents: Vec<_> = match here.parents.as_slice() {
         [] => vec![BTreeMap::new()],
-        parents => parents.iter().map(|at| of(&tangle.turns[*at].content)).collect(),
+        parents => parents.iter().map(|at| of(&history.turns[*at].content)).collect(),
     };
     let sets = parents.into_iter().map(changed);
     sets.reduce(|a, b| a.intersection(&b).cloned().collect()).is_some_and(|units| !units.is_empty())
@@ -158,46 +158,46 @@ turntree_properties::properties! {
 
     #[test]
     fn everything_that_ever_was_is_found_once(steps in steps(), text in 0..TEXTS.len()) {
-        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
-        let tips: Vec<usize> = tangle.tips.values().copied().collect();
-        let members = tangle.reachable(&tips);
-        let found = grep(&tangle.sandbox, &[scope(&tangle, &tips, &[])], text, &[], |grep| {
-            told(&tangle, grep)
+        let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
+        let tips: Vec<usize> = history.tips.values().copied().collect();
+        let members = history.reachable(&tips);
+        let found = grep(&history.sandbox, &[scope(&history, &tips, &[])], text, &[], |grep| {
+            told(&history, grep)
         });
-        prop_assert_eq!(found, naive(&tangle, &members, &tips, text));
+        prop_assert_eq!(found, naive(&history, &members, &tips, text));
     }
 
     #[test]
     fn a_range_and_a_second_scope_tell_what_is_new_in_them(steps in steps(), text in 0..2_usize) {
-        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
-        let tips: Vec<usize> = tangle.tips.values().copied().collect();
+        let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
+        let tips: Vec<usize> = history.tips.values().copied().collect();
         let (first, rest) = tips.split_first().unwrap();
-        let old = tangle.reachable(&[*first]);
-        let mut members = tangle.reachable(rest);
+        let old = history.reachable(&[*first]);
+        let mut members = history.reachable(rest);
         members.retain(|at| !old.contains(at));
-        let expected = naive(&tangle, &members, rest, text);
-        let range = [scope(&tangle, rest, &[*first])];
-        let found = grep(&tangle.sandbox, &range, text, &[], |grep| told(&tangle, grep));
+        let expected = naive(&history, &members, rest, text);
+        let range = [scope(&history, rest, &[*first])];
+        let found = grep(&history.sandbox, &range, text, &[], |grep| told(&history, grep));
         prop_assert_eq!(&found, &expected);
-        let scopes = [scope(&tangle, &[*first], &[]), scope(&tangle, rest, &[])];
+        let scopes = [scope(&history, &[*first], &[]), scope(&history, rest, &[])];
         let pattern = pattern(text);
-        let places = grep(&tangle.sandbox, &scopes, text, &[], |grep| grep.places().len());
-        let of_first = naive(&tangle, &old, &[*first], text);
+        let places = grep(&history.sandbox, &scopes, text, &[], |grep| grep.places().len());
+        let of_first = naive(&history, &old, &[*first], text);
         prop_assert_eq!(places, of_first.len() + expected.len(), "{:?}", pattern);
     }
 
     #[test]
     fn a_turn_touches_a_path_when_something_below_it_differs(steps in steps(), path in 0..7_usize) {
-        let tangle = Tangle::new(&steps);
+        let history = RandomHistory::new(&steps);
         let path = ["files", "files/dir", "scratchpad/a", "agents", MESSAGES,
             "agents/main/messages/1", "nowhere"][path];
         let touching = Touching { paths: Selection::below(&[path.to_owned()]), text: None };
-        let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
-        let mut touches = tangle.sandbox.repo.touches(touching);
-        for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
+        let tips: Vec<ObjectId> = history.turns.iter().map(|turn| turn.id).collect();
+        let mut touches = history.sandbox.repo.touches(touching);
+        for entry in history.sandbox.repo.history(&tips, &[]).unwrap() {
             let entry = entry.unwrap();
-            let at = tangle.position(&entry.id);
-            let expected = has_touched(&tangle, at, |content| units(content, path));
+            let at = history.position(&entry.id);
+            let expected = has_touched(&history, at, |content| units(content, path));
             prop_assert_eq!(touches.of(&entry).unwrap() == Touch::Yes, expected, "{} {}", path, at);
         }
         prop_assert!(touches.gaps().is_empty());
@@ -205,18 +205,18 @@ turntree_properties::properties! {
 
     #[test]
     fn a_turn_changes_how_often_a_text_occurs(steps in steps(), text in 0..TEXTS.len()) {
-        let (tangle, text) = (Tangle::new(&steps), TEXTS[text]);
+        let (history, text) = (RandomHistory::new(&steps), TEXTS[text]);
         let pattern = pattern(text);
         let messages = messages(&pattern);
         let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
         let count = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().matches(text).count() as u64;
         let touching = Touching { paths: Selection::default(), text: Some((&count, &read)) };
-        let tips: Vec<ObjectId> = tangle.turns.iter().map(|turn| turn.id).collect();
-        let mut touches = tangle.sandbox.repo.touches(touching);
-        for entry in tangle.sandbox.repo.history(&tips, &[]).unwrap() {
+        let tips: Vec<ObjectId> = history.turns.iter().map(|turn| turn.id).collect();
+        let mut touches = history.sandbox.repo.touches(touching);
+        for entry in history.sandbox.repo.history(&tips, &[]).unwrap() {
             let entry = entry.unwrap();
-            let at = tangle.position(&entry.id);
-            let expected = has_touched(&tangle, at, |content| {
+            let at = history.position(&entry.id);
+            let expected = has_touched(&history, at, |content| {
                 let sum = |texts: &Vec<String>| {
                     texts.iter().map(|said| said.matches(text).count()).sum::<usize>()
                 };

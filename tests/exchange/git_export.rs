@@ -16,7 +16,7 @@ use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::plan;
 use turntree_exchange::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree_tests::git::{Files, Git, files_in, is_installed};
-use turntree_tests::tangle::{Tangle, steps};
+use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -291,19 +291,19 @@ turntree_properties::properties! {
         if !is_installed() {
             return Ok(());
         }
-        let before = Tangle::new(&steps[..=cut.index(steps.len())]);
-        let tangle = Tangle::new(&steps);
-        let folder = tangle.sandbox.folder();
+        let before = RandomHistory::new(&steps[..=cut.index(steps.len())]);
+        let history = RandomHistory::new(&steps);
+        let folder = history.sandbox.folder();
         export_all(&before.sandbox.repo, &folder.join("bits.git"));
-        let bits = export_all(&tangle.sandbox.repo, &folder.join("bits.git"));
-        let whole = export_all(&tangle.sandbox.repo, &folder.join("whole.git"));
+        let bits = export_all(&history.sandbox.repo, &folder.join("bits.git"));
+        let whole = export_all(&history.sandbox.repo, &folder.join("whole.git"));
         prop_assert_eq!(ids(&bits), ids(&whole));
         let git = Git::at(&folder.join("bits.git"));
         git.fsck();
         let commits = git.by_snapshot();
-        for tip in tangle.tips.values() {
-            for at in tangle.reachable(&[*tip]) {
-                let turn = &tangle.turns[at];
+        for tip in history.tips.values() {
+            for at in history.reachable(&[*tip]) {
+                let turn = &history.turns[at];
                 let files = git.files(&commits[&turn.id.to_string()]);
                 let text = |(_, bytes): &(String, Vec<u8>)| String::from_utf8(bytes.clone()).unwrap();
                 let below = |folder: &str| -> BTreeMap<String, String> {

@@ -12,7 +12,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, LogEntry, Repository};
 use turntree_exchange::git::{GitExportOptions, GitImport, GitImportOptions, export, import};
 use turntree_tests::git::{Files, Git, is_installed};
-use turntree_tests::tangle::{Tangle, steps};
+use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::{Sandbox, stamp};
 
 fn options(session: &str, revisions: &[&str]) -> GitImportOptions {
@@ -204,9 +204,9 @@ turntree_properties::properties! {
         if !is_installed() {
             return Ok(());
         }
-        let tangle = Tangle::new(&steps);
-        let dir = tangle.sandbox.folder().join("out.git");
-        let repo = &tangle.sandbox.repo;
+        let history = RandomHistory::new(&steps);
+        let dir = history.sandbox.folder().join("out.git");
+        let repo = &history.sandbox.repo;
         export(repo, &dir, &GitExportOptions::default(), &mut |_, _| {}).unwrap();
         let copy = Sandbox::new();
         let report = import_all(&copy.repo, &dir);

@@ -13,7 +13,7 @@ use turntree_exchange::render::{
     Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
     export_openai,
 };
-use turntree_tests::tangle::{Tangle, steps};
+use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::{Sandbox, recorded_sessions};
 
 fn show_time(time: Time) -> String {
@@ -303,10 +303,10 @@ turntree_properties::properties! {
 
     #[test]
     fn a_context_is_whole_in_json_and_its_history_in_markdown(steps in steps()) {
-        let tangle = Tangle::new(&steps);
-        let repo = &tangle.sandbox.repo;
-        for at in tangle.tips.values() {
-            let turn = &tangle.turns[*at];
+        let history = RandomHistory::new(&steps);
+        let repo = &history.sandbox.repo;
+        for at in history.tips.values() {
+            let turn = &history.turns[*at];
             let document = parsed(&exported(repo, &turn.id, "json"));
             let messages = list(&document["agents"][MAIN_AGENT], "messages").iter();
             let texts: Vec<&str> = messages.map(|message| message["text"].as_str().unwrap()).collect();

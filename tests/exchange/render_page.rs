@@ -11,7 +11,7 @@ use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree_exchange::render::{Page, PageBranch, export_page};
 use turntree_tests::browser::Browser;
-use turntree_tests::tangle::{Content, Tangle, steps};
+use turntree_tests::random_history::{Content, RandomHistory, steps};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
 
 const COMPARISON: &str = r#"{"fork":null,"strategies":[]}"#;
@@ -82,22 +82,22 @@ turntree_properties::properties! {
 
     #[test]
     fn every_turn_can_be_made_again_from_the_page(steps in steps()) {
-        let tangle = Tangle::new(&steps);
-        let repo = &tangle.sandbox.repo;
+        let history = RandomHistory::new(&steps);
+        let repo = &history.sandbox.repo;
         let tips: Vec<(&str, ObjectId)> =
-            tangle.tips.iter().map(|(name, at)| (name.as_str(), tangle.turns[*at].id)).collect();
+            history.tips.iter().map(|(name, at)| (name.as_str(), history.turns[*at].id)).collect();
         let page = page_of(repo, "t", &tips);
         prop_assert_eq!(&page, &page_of(repo, "t", &tips), "the same bytes each time");
         let turns = lines(&page, 't');
-        let all: Vec<usize> = tangle.tips.values().copied().collect();
-        prop_assert_eq!(turns.len(), tangle.reachable(&all).len());
+        let all: Vec<usize> = history.tips.values().copied().collect();
+        prop_assert_eq!(turns.len(), history.reachable(&all).len());
         for (at, turn) in turns.iter().enumerate() {
             let id: ObjectId = turn["id"].as_str().unwrap().parse().unwrap();
-            let known = &tangle.turns[tangle.position(&id)];
+            let known = &history.turns[history.position(&id)];
             prop_assert_eq!(content_of(&page, at), known.content.clone());
             let parents = turn["parents"].as_array().unwrap().iter();
             let parents = parents.map(|at| turns[at.as_u64().unwrap() as usize]["id"].clone());
-            let known = known.parents.iter().map(|at| tangle.turns[*at].id.to_string().into());
+            let known = known.parents.iter().map(|at| history.turns[*at].id.to_string().into());
             prop_assert_eq!(parents.collect::<Vec<Value>>(), known.collect::<Vec<Value>>());
         }
         let distinct = |letter| {
@@ -268,32 +268,33 @@ fn text_that_runs_backwards_shows_why_and_is_kept_as_it_is() {
 
 /// A session with a branch: files change in every turn, and the branch goes another way.
 fn strategies() -> (Sandbox, ObjectId, ObjectId) {
-    let mut tangle = Tangle::new(&[]);
+    let mut history = RandomHistory::new(&[]);
     let mut content = Content::default();
-    let mut turn = |tangle: &mut Tangle, branch: &str, parent: Option<usize>, number: usize| {
-        content.messages.push(format!("say number {number} on {branch}"));
-        content.files.insert(
-            "src/a.rs".into(),
-            (0..40)
-                .map(|line| match line == number {
-                    true => format!("line {line} of {branch}\n"),
-                    false => format!("line {line}\n"),
-                })
-                .collect(),
-        );
-        content.notes.insert("plan".into(), format!("step {number}\n"));
-        tangle.add(branch, parent.into_iter().collect(), content.clone())
-    };
+    let mut turn =
+        |history: &mut RandomHistory, branch: &str, parent: Option<usize>, number: usize| {
+            content.messages.push(format!("say number {number} on {branch}"));
+            content.files.insert(
+                "src/a.rs".into(),
+                (0..40)
+                    .map(|line| match line == number {
+                        true => format!("line {line} of {branch}\n"),
+                        false => format!("line {line}\n"),
+                    })
+                    .collect(),
+            );
+            content.notes.insert("plan".into(), format!("step {number}\n"));
+            history.add(branch, parent.into_iter().collect(), content.clone())
+        };
     let mut at = None;
     for number in 1..=12 {
-        at = Some(turn(&mut tangle, "main", at, number));
+        at = Some(turn(&mut history, "main", at, number));
     }
     let mut other = Some(5);
     for number in 20..26 {
-        other = Some(turn(&mut tangle, "plan-b", other, number));
+        other = Some(turn(&mut history, "plan-b", other, number));
     }
-    let tips = (tangle.turns[at.unwrap()].id, tangle.turns[other.unwrap()].id);
-    (tangle.sandbox, tips.0, tips.1)
+    let tips = (history.turns[at.unwrap()].id, history.turns[other.unwrap()].id);
+    (history.sandbox, tips.0, tips.1)
 }
 
 #[test]

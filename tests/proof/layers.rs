@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use turntree_tests::proof::site::Site;
 use turntree_tests::proof::{
-    Effort, Figures, Programs, full_disk, meddling, recovery, stalls, storm, syscalls, walk,
+    Effort, Figures, Programs, external_interference, full_disk, kill_stress, paused_process,
+    recovery, syscalls, walk,
 };
 
 /// Runs a layer and prints its figures.
@@ -28,17 +29,17 @@ fn effort() -> Effort {
 
 #[test]
 fn killed_processes_lose_nothing_that_was_acknowledged() {
-    prove(storm::run);
+    prove(kill_stress::run);
 }
 
 #[test]
 fn a_stopped_process_keeps_nobody_waiting_for_ever_and_harms_nobody_when_it_goes_on() {
-    prove(stalls::run);
+    prove(paused_process::run);
 }
 
 #[test]
 fn files_that_vanish_or_are_replaced_under_processes_cost_no_acknowledged_commit() {
-    prove(meddling::run);
+    prove(external_interference::run);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! | [`oracle`] | what a store must be after that, whatever happened |
 //! | [`schedule`] | processes on one disk, one step at a time, in an order by seed |
 //! | [`sample`] | small stores with some of everything |
-//! | [`tangle`] | histories that fork and merge at random, with what each turn has |
+//! | [`random_history`] | histories that fork and merge at random, with what each turn has |
 //! | [`checksums`] | makes the checksums of changed files good |
 //! | [`proof`] | the layers of proof: each makes another kind of trouble |
 //! | [`every_command`] | the whole command line, with a secret in all it is given |
@@ -16,10 +16,10 @@
 //! | [`mutants`] | promises that are taken out of the code, to see that tests notice |
 //! | [`git`] | git itself, as a judge |
 //! | [`client`] | a client whose events run hooks |
-//! | [`talk`] | servers that are talked to in lines |
+//! | [`server_process`] | servers that are talked to in lines |
 //! | [`schema`] | JSON against a schema |
 //! | [`sources`] | which file of a crate uses which, by its text |
-//! | [`desk`] | a directory beside a store, and snapshots of it |
+//! | [`workspace_fixture`] | a directory beside a store, and snapshots of it |
 //! | [`Sandbox`] | a store of its own for a test |
 //! | [`claude_code`], [`recorded_sessions`] | transcripts: made here, and real ones where they are |
 
@@ -27,7 +27,6 @@ pub mod browser;
 pub mod checksums;
 pub mod client;
 pub mod counting;
-pub mod desk;
 pub mod every_command;
 pub mod git;
 pub mod model;
@@ -35,15 +34,16 @@ pub mod mutants;
 pub mod ollm;
 pub mod oracle;
 pub mod proof;
+pub mod random_history;
 pub mod sample;
 mod sandbox;
 pub mod schedule;
 pub mod schema;
+pub mod server_process;
 pub mod sim;
 pub mod sources;
-pub mod talk;
-pub mod tangle;
 mod transcripts;
+pub mod workspace_fixture;
 
 pub use sandbox::{Sandbox, recorded_sessions, stamp};
 pub use transcripts::{claude_code, claude_code_turn};

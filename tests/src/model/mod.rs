@@ -35,7 +35,7 @@
 
 mod canonical;
 mod handles;
-mod promise;
+mod invariants;
 mod state;
 mod steps;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
 use turntree::ErrorKind;
 
+use super::invariants::check_restored;
 use super::processes::{Started, turntree};
-use super::promise::check_restored;
 use super::site::Site;
 use super::{Effort, Figures};
 use crate::claude_code;

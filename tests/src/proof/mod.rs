@@ -11,22 +11,22 @@
 mod content;
 pub mod crashes;
 pub mod damage;
+pub mod external_interference;
 pub mod failures;
 pub mod full_disk;
+mod invariants;
+pub mod kill_stress;
 pub mod linear;
 pub mod manifests;
-pub mod meddling;
 mod overtaken;
+pub mod paused_process;
 #[cfg(target_os = "linux")]
 pub mod power;
 mod processes;
-mod promise;
 pub mod recovery;
 pub mod schedules;
 pub mod site;
-pub mod stalls;
 mod stopping;
-pub mod storm;
 pub mod syscalls;
 pub mod walk;
 pub mod worker;
@@ -143,9 +143,9 @@ pub const LAYERS: &[Layer] = &[
         run: linear::run,
     },
     Layer {
-        name: "storm",
+        name: "kill-stress",
         about: "processes on one store are killed at random instants",
-        run: storm::run,
+        run: kill_stress::run,
     },
     Layer {
         name: "walk",
@@ -153,14 +153,14 @@ pub const LAYERS: &[Layer] = &[
         run: walk::run,
     },
     Layer {
-        name: "stalls",
+        name: "paused-process",
         about: "a process stops in every call, and goes on later or is killed",
-        run: stalls::run,
+        run: paused_process::run,
     },
     Layer {
-        name: "meddling",
+        name: "external-interference",
         about: "files vanish or are replaced under processes, and the clock jumps",
-        run: meddling::run,
+        run: external_interference::run,
     },
     Layer {
         name: "full-disk",

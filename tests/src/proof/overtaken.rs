@@ -1,4 +1,4 @@
-//! A part of the storm: a long capture is stopped while others commit, collect, and leave more idle
+//! A part of the kill stress: a long capture is stopped while others commit, collect, and leave more idle
 //! segments than stay idle. Then it goes on, with what it knew before all that.
 //!
 //! Where it is stopped is not left to chance: it has opened the store, since it has a file of the
@@ -23,7 +23,7 @@ const FILES: usize = 3000;
 const BEFORE: usize = 4;
 const BEHIND: usize = 12;
 
-/// What collects while a capture is stopped, and what once more behind the writers: one storm each.
+/// What collects while a capture is stopped, and what once more behind the writers: one store each.
 const COLLECTIONS: [(&[&str], Option<&[&str]>); 4] = [
     (&["repack"], None),
     (&["gc"], Some(&["gc", "--auto"])),

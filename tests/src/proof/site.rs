@@ -9,8 +9,8 @@ use turntree::store::{NewStore, RealIo, Store};
 
 use super::Effort;
 use super::content::{commit, open, state};
+use super::invariants::Promise;
 use super::processes::{Ended, Started, turntree};
-use super::promise::Promise;
 use super::worker::Acknowledged;
 
 /// Bytes of numbers that a process needs for itself.

@@ -7,8 +7,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::invariants::check_restored;
 use super::processes::{Ended, Started, turntree};
-use super::promise::check_restored;
 use super::site::Site;
 use super::{Effort, Figures};
 use crate::claude_code;

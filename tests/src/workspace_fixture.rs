@@ -14,20 +14,20 @@ use turntree::workspace::{CaptureOptions, Captured, StatCache, capture};
 use crate::{Sandbox, stamp};
 
 /// A store, and a directory beside it, of which snapshots are taken.
-pub struct Desk {
+pub struct WorkspaceFixture {
     /// The store.
     pub sandbox: Sandbox,
     /// The directory.
     pub work: PathBuf,
 }
 
-impl Default for Desk {
+impl Default for WorkspaceFixture {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Desk {
+impl WorkspaceFixture {
     /// An empty directory.
     #[must_use]
     pub fn new() -> Self {
@@ -124,7 +124,7 @@ impl Desk {
 /// The context of the newest snapshot on a branch; an empty one when there is none.
 #[must_use]
 pub fn tip(repo: &Repository, branch: &str) -> Context {
-    let branch = BranchName::new("desk", branch).unwrap();
+    let branch = BranchName::new("fixture", branch).unwrap();
     repo.tip(&branch).map_or_else(Context::default, |tip| repo.context(&tip).unwrap())
 }
 
@@ -156,7 +156,7 @@ pub fn snapshot_on(
     let options = CaptureOptions { cache: Some(cache), ..*options };
     let captured = capture(&mut change, parent, &mut builder, work, &options).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    let branch = BranchName::new("desk", branch).unwrap();
+    let branch = BranchName::new("fixture", branch).unwrap();
     change.snapshot(&branch, Snapshot::new(tree, "", &stamp(1))).unwrap();
     change.finish(&stamp(1), "snapshot").unwrap();
     (captured, tree)
@@ -169,7 +169,7 @@ pub fn reasons(captured: &Captured) -> BTreeMap<String, String> {
     skipped.map(|one| (one.path.to_string_lossy().into_owned(), one.reason.clone())).collect()
 }
 
-impl Desk {
+impl WorkspaceFixture {
     /// A snapshot on `main` of which nothing is kept for the next one.
     pub fn snapshot_without_saving(&self) -> Captured {
         let cache = StatCache::open(self.sandbox.repo.store(), &self.work).unwrap();

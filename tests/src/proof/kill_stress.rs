@@ -1,4 +1,4 @@
-//! A kill storm: waves of processes that write, read and tidy up one store, most of them killed at a
+//! Kill stress: waves of processes that write, read and tidy up one store, most of them killed at a
 //! random instant, some before they have begun, some all at once; and long captures that are stopped
 //! while others collect, see `overtaken.rs`.
 
@@ -12,14 +12,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use turntree::object::ObjectId;
 
 use super::content::{prove, state};
+use super::invariants::{Promise, check_restored};
 use super::processes::{Ended, PATIENCE, Started, field, turntree, worker};
-use super::promise::{Promise, check_restored};
 use super::worker::{Acknowledged, IMPORTED, SECRETS};
 use super::{Effort, Figures, overtaken};
 use crate::claude_code;
 use crate::sim::Random;
 
-/// Processes that are killed in a storm.
+/// Processes that are killed on a store.
 const KILLS: u64 = 1000;
 
 /// Kills between two checks, and how many of the checks read everything.
@@ -99,8 +99,8 @@ struct Tally {
     longest_collection: Duration,
 }
 
-/// A storm on one store.
-struct Storm<'e> {
+/// The stress on one store.
+struct KillStress<'e> {
     effort: &'e Effort,
     folder: tempfile::TempDir,
     store: PathBuf,
@@ -111,7 +111,7 @@ struct Storm<'e> {
     tally: Tally,
 }
 
-/// Runs a storm of a thousand kills for each unit of scale, each on a store of its own.
+/// Runs a stress of a thousand kills for each unit of scale, each on a store of its own.
 ///
 /// # Panics
 /// When a promise is broken.
@@ -121,7 +121,7 @@ pub fn run(effort: &Effort) -> Figures {
     overtaken::run(effort, &mut figures);
     let mut sum = Tally::default();
     for round in 0..effort.scale {
-        Storm::new(effort, effort.seed.wrapping_add(round)).run(&mut sum);
+        KillStress::new(effort, effort.seed.wrapping_add(round)).run(&mut sum);
     }
     figures.add("processes started", sum.processes);
     figures.add("of them killed", sum.kills);
@@ -141,7 +141,7 @@ pub fn run(effort: &Effort) -> Figures {
     figures
 }
 
-impl<'e> Storm<'e> {
+impl<'e> KillStress<'e> {
     fn new(effort: &'e Effort, seed: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let store = folder.path().join("store");

@@ -8,18 +8,18 @@ use turntree::ErrorKind;
 use turntree::repo::Repository;
 
 use super::content::{Prover, full};
+use super::paused_process::is_locked;
 use super::processes::{Started, turntree, worker};
 use super::site::Site;
-use super::stalls::is_locked;
 use super::{Effort, Figures};
 
 /// Turns of each writer that was there before.
 const TURNS: u64 = 8;
 
-/// A kind of meddling: what it is called, and what it does.
-type Meddling = (&'static str, fn(&mut Site<'_>));
+/// A kind of interference: what it is called, and what it does.
+type Interference = (&'static str, fn(&mut Site<'_>));
 
-const KINDS: &[Meddling] = &[
+const KINDS: &[Interference] = &[
     ("a superblock that is deleted and put back", superblock_away),
     ("a superblock that another store has replaced", superblock_replaced),
     ("a directory that moves and comes back", directory_away),
@@ -46,7 +46,7 @@ pub fn run(effort: &Effort) -> Figures {
         meddle(&mut site);
         site.check();
     }
-    figures.add("kinds of meddling", KINDS.len());
+    figures.add("kinds of interference", KINDS.len());
     figures.add("calls in which a second collector came", two_collectors(effort));
     figures
 }
@@ -57,7 +57,7 @@ struct Step<'a>(&'a str);
 impl Drop for Step<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("meddling: {}", self.0);
+            eprintln!("external interference: {}", self.0);
         }
     }
 }
@@ -166,7 +166,7 @@ fn directory_replaced(site: &mut Site<'_>) {
     refused(site, &writer, &[ErrorKind::NotFound]);
     read_all(&reader);
     drop((writer, reader, other));
-    let untouched = super::promise::files(&site.dir.join("journal"));
+    let untouched = super::invariants::files(&site.dir.join("journal"));
     assert!(untouched.is_empty(), "something was written to another store: {untouched:?}");
     fs::remove_dir_all(&site.dir).expect("it goes");
     fs::rename(&away, &site.dir).expect("a rename");
@@ -177,7 +177,7 @@ fn directory_replaced(site: &mut Site<'_>) {
 fn segment_away(site: &mut Site<'_>) {
     let writer = site.open();
     site.commit(&writer, "one").expect("a commit");
-    let segment = super::promise::files(&site.dir.join("journal")).pop().expect("a segment");
+    let segment = super::invariants::files(&site.dir.join("journal")).pop().expect("a segment");
     let kept = site.dir.with_file_name("kept");
     fs::rename(&segment, &kept).expect("a rename");
     refused(site, &writer, &[ErrorKind::NotFound, ErrorKind::Io]);
@@ -189,7 +189,7 @@ fn pack_away(site: &mut Site<'_>) {
     let _ = site.run(&["repack"]).expect(&[0]);
     site.fill("other", 1);
     let reader = site.open();
-    let pack = super::promise::files(&site.dir.join("packs")).pop().expect("a pack");
+    let pack = super::invariants::files(&site.dir.join("packs")).pop().expect("a pack");
     let kept = site.dir.with_file_name("kept");
     fs::rename(&pack, &kept).expect("a rename");
     // What is open stays open.
@@ -204,7 +204,7 @@ fn pack_away(site: &mut Site<'_>) {
 fn manifests_gone(site: &mut Site<'_>) {
     let _ = site.run(&["repack"]).expect(&[0]);
     let writer = site.open();
-    for path in super::promise::files(&site.dir) {
+    for path in super::invariants::files(&site.dir) {
         if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("manifest-")) {
             fs::remove_file(path).expect("it goes");
         }

@@ -61,7 +61,7 @@ pub struct Turn {
 }
 
 /// A history in a store.
-pub struct Tangle {
+pub struct RandomHistory {
     /// The store.
     pub sandbox: Sandbox,
     /// Its turns, in the order in which they were made.
@@ -87,7 +87,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..14)
 }
 
-impl Tangle {
+impl RandomHistory {
     /// Does the steps.
     ///
     /// # Panics
@@ -95,11 +95,11 @@ impl Tangle {
     #[must_use]
     pub fn new(steps: &[Step]) -> Self {
         let (sandbox, turns) = (Sandbox::new(), Vec::new());
-        let mut tangle = Self { sandbox, turns, tips: BTreeMap::new() };
+        let mut history = Self { sandbox, turns, tips: BTreeMap::new() };
         for step in steps {
-            tangle.take(step);
+            history.take(step);
         }
-        tangle
+        history
     }
 
     /// Positions of all turns before and with some, in no order.

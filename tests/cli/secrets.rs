@@ -8,6 +8,7 @@ use turntree::maintenance::Pattern;
 use turntree::object::{Kind, Object};
 use turntree_exchange::{Piece, PieceKind};
 use turntree_tests::every_command::{SECRET, STEPS, Shell, Step, failing};
+use turntree_tests::open_store;
 use turntree_tests::sim::Random;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -47,12 +48,7 @@ fn no_operation_is_recorded_with_what_was_given_to_it() {
     for step in STEPS.iter().take_while(|step| !step.line.contains("redact")) {
         let _ = shell.step(step);
     }
-    let repo = turntree::repo::Repository::open(
-        std::sync::Arc::new(turntree::store::RealIo),
-        &shell.store(),
-        turntree::store::OpenOptions::new([3; 16]),
-    )
-    .unwrap();
+    let repo = open_store(&shell.store(), 3);
     let mut operations = 0;
     for operation in repo.operations() {
         let operation = operation.unwrap();

@@ -15,7 +15,7 @@ use turntree::transfer::bundle::{
 };
 use turntree_tests::oracle::DIR;
 use turntree_tests::random_history::{RandomHistory, steps};
-use turntree_tests::sample::Sample;
+use turntree_tests::sample::{self, Sample};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
 
@@ -242,8 +242,7 @@ fn what_was_dropped_travels_as_dropped() {
 /// A small store with some of everything, and a bundle of it.
 fn sample() -> (Repository, Vec<u8>) {
     let disk = Sample::small(9).disk;
-    let options = OpenOptions::new([7; 16]);
-    let repo = Repository::open(Arc::new(disk), Path::new(DIR), options).unwrap();
+    let repo = sample::open(&disk, 7);
     let sessions = repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned());
     let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
     let file = SimDisk::new(Path::new("/out")).create(Path::new("/out/b")).unwrap();
@@ -350,8 +349,7 @@ fn an_unbundling_that_fails_leaves_the_refs_and_can_be_made_again() {
         disk.arm(Fault::None);
         drop(repo);
         let disk = disk.crash(Keep::Nothing);
-        let again = OpenOptions::new([4; 16]);
-        let repo = Repository::open(Arc::new(disk), Path::new(DIR), again).unwrap();
+        let repo = sample::open(&disk, 4);
         assert!(done.is_err() || !repo.branches().is_empty(), "call {at}");
         unbundle(&repo, &bundle, &options, &stamp(101)).unwrap();
         assert_sound(&repo);

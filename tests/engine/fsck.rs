@@ -1,15 +1,13 @@
 //! `fsck`: whole stores are clean, and what is lost is named. That no damage escapes it is a layer of
 //! proof, see `proof::damage`.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use turntree::maintenance::{FsckKind, FsckReport, Purpose, collect, fsck};
-use turntree::repo::Repository;
-use turntree::store::{OpenOptions, RealIo, Thoroughness};
+use turntree::store::Thoroughness;
 use turntree_tests::sample::{Sample, open, try_open};
 use turntree_tests::sim::SimDisk;
-use turntree_tests::stamp;
+use turntree_tests::{open_store, stamp};
 
 /// The report on a store, unless it does not open.
 fn check(disk: &SimDisk) -> Option<FsckReport> {
@@ -64,8 +62,7 @@ fn a_store_in_use_is_clean_at_every_moment() {
     let (dir, done) = (sandbox.store(), std::sync::atomic::AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let options = OpenOptions::new([9; 16]);
-            let writer = Repository::open(Arc::new(RealIo), &dir, options).unwrap();
+            let writer = open_store(&dir, 9);
             for turn in 1..=40_u8 {
                 let transcript = turntree_tests::claude_code(usize::from(turn));
                 sandbox.import("busy", transcript.as_bytes()).unwrap();

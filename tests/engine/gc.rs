@@ -1,8 +1,7 @@
 //! Collections drop what nothing reaches, keep everything else, and are in nobody's way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -13,9 +12,9 @@ use turntree::maintenance::{
 };
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
-use turntree::store::{OpenOptions, RealIo, Tier};
+use turntree::store::Tier;
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, open_store, stamp};
 
 const PURPOSES: [Purpose; 5] = [
     Purpose::Gc,
@@ -24,10 +23,6 @@ const PURPOSES: [Purpose; 5] = [
     Purpose::Repack(Tier::Compacted),
     Purpose::Repack(Tier::Archive),
 ];
-
-fn open(dir: &Path, seed: u8) -> Repository {
-    Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
-}
 
 fn gc(repo: &Repository, purpose: Purpose, second: i64) {
     collect(repo, purpose, &stamp(second), &mut |_| {}).unwrap();
@@ -161,7 +156,7 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
 fn whatever_a_branch_or_a_pin_leads_to_stays() {
     for seed in 0..6 {
         let (sandbox, mut random, mut model) = (Sandbox::new(), Random(seed), Model::default());
-        let others = [open(&sandbox.store(), 20), open(&sandbox.store(), 21)];
+        let others = [open_store(&sandbox.store(), 20), open_store(&sandbox.store(), 21)];
         for second in 0..160 {
             let repo = if random.below(2) == 0 { &sandbox.repo } else { &others[0] };
             work(repo, &mut model, &mut random, second);
@@ -172,7 +167,7 @@ fn whatever_a_branch_or_a_pin_leads_to_stays() {
             }
         }
         gc(&sandbox.repo, Purpose::Gc, 200);
-        model.check(&open(&sandbox.store(), 30));
+        model.check(&open_store(&sandbox.store(), 30));
     }
 }
 
@@ -191,8 +186,8 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
             note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
         }
         // Everything is in files that may be replaced.
-        gc(&open(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
-        let writer = open(&sandbox.store(), 8);
+        gc(&open_store(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
+        let writer = open_store(&sandbox.store(), 8);
         let mut change = writer.begin();
         let mut context = Builder::from(writer.context(&lost).unwrap());
         context.set_entry(&mut change, "scratchpad", "c", Some("more".into())).unwrap();
@@ -205,13 +200,13 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
         }
         gc(&sandbox.repo, purpose, later + 200);
         if purpose == Purpose::Gc {
-            let error = notes(&open(&sandbox.store(), 9), &lost).unwrap_err();
+            let error = notes(&open_store(&sandbox.store(), 9), &lost).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
         }
         let branch = BranchName::new("s", "again").unwrap();
         let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(later))).unwrap();
         change.finish(&stamp(later), "snapshot").unwrap();
-        let after = open(&sandbox.store(), 10);
+        let after = open_store(&sandbox.store(), 10);
         assert_eq!(notes(&after, &id).unwrap()["b"], text);
         assert_eq!(notes(&after, &id).unwrap()["c"], "more");
     }
@@ -232,19 +227,19 @@ fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
     for second in 0..120 {
         note(&sandbox.repo, &main, later + second, "a", &second.to_string()).unwrap();
     }
-    gc(&open(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
-    let writer = open(&sandbox.store(), 8);
+    gc(&open_store(&sandbox.store(), 7), Purpose::Repack(Tier::Hot), 50);
+    let writer = open_store(&sandbox.store(), 8);
     let mut change = writer.begin();
     let again = BranchName::new("s", "again").unwrap();
     change.move_branch(&again, Some(lost));
     gc(&sandbox.repo, Purpose::Gc, later + 200);
-    let error = notes(&open(&sandbox.store(), 9), &lost).unwrap_err();
+    let error = notes(&open_store(&sandbox.store(), 9), &lost).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
 
     change.finish(&stamp(later + 300), "fork").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, later + 400);
-    let after = open(&sandbox.store(), 10);
+    let after = open_store(&sandbox.store(), 10);
     assert_eq!(after.tip(&again), Some(lost));
     let line: Vec<_> = after.history(&[lost], &[]).unwrap().map(|e| e.unwrap().id).collect();
     assert_eq!(line.len(), 2, "with what was before");
@@ -274,7 +269,7 @@ fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
         }
         let names = [("again", lost), ("back", expiring), ("pinned", pinned)];
         let put = |(name, commit): (&str, ObjectId)| {
-            let other = open(&sandbox.store(), 8);
+            let other = open_store(&sandbox.store(), 8);
             let mut change = other.begin();
             match name {
                 "pinned" => {
@@ -293,7 +288,7 @@ fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
         collect(&sandbox.repo, purpose, &stamp(later + 200), &mut before_step).unwrap();
         assert!(done, "there is something to collect");
         gc(&sandbox.repo, purpose, later + 400);
-        let after = open(&sandbox.store(), 10);
+        let after = open_store(&sandbox.store(), 10);
         for (name, commit) in names {
             let branch = BranchName::new("s", name).unwrap();
             assert_eq!(after.tip(&branch), (name != "pinned").then_some(commit));
@@ -309,7 +304,7 @@ fn what_an_open_transaction_has_stored_stays() {
     let mut random = Random(5);
     let mut noise =
         |len: usize| -> Bytes { (0..len / 8).flat_map(|_| random.draw().to_le_bytes()).collect() };
-    let writer = open(&sandbox.store(), 8);
+    let writer = open_store(&sandbox.store(), 8);
     let mut change = writer.begin();
     let mut context = Builder::new();
     let mut written = BTreeMap::new();
@@ -329,7 +324,7 @@ fn what_an_open_transaction_has_stored_stays() {
     change.finish(&stamp(2), "snapshot").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, 3);
-    assert_eq!(notes(&open(&sandbox.store(), 9), &id).unwrap(), written);
+    assert_eq!(notes(&open_store(&sandbox.store(), 9), &id).unwrap(), written);
 }
 
 #[test]
@@ -389,7 +384,7 @@ fn what_killed_processes_left_goes_though_there_is_nothing_else_to_do() {
 fn threads_share_a_handle_with_a_collection() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
-    let others = open(&sandbox.store(), 50);
+    let others = open_store(&sandbox.store(), 50);
     let others = &others;
     let stop = AtomicBool::new(false);
     let write = |writer: u8, repo: &Repository| {
@@ -416,7 +411,7 @@ fn threads_share_a_handle_with_a_collection() {
         collector.join().unwrap();
         written
     });
-    let after = open(&sandbox.store(), 81);
+    let after = open_store(&sandbox.store(), 81);
     // One operation for each commit: none was lost, none overwrote another.
     assert_eq!(after.refs().sequence, 240);
     for id in written.into_iter().flatten() {
@@ -428,7 +423,7 @@ fn threads_share_a_handle_with_a_collection() {
 fn of_two_collections_at_once_one_is_told_so() {
     let sandbox = Sandbox::new();
     let collection = sandbox.repo.store().collect().unwrap();
-    let other = open(&sandbox.store(), 9);
+    let other = open_store(&sandbox.store(), 9);
     let error = collect(&other, Purpose::Gc, &stamp(1), &mut |_| {}).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Locked);
     drop(collection);
@@ -454,7 +449,7 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
     change.finish(&stamp(60), "keep").unwrap();
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Gc] {
         gc(repo, purpose, 61);
-        for reader in [repo, &open(&sandbox.store(), 3)] {
+        for reader in [repo, &open_store(&sandbox.store(), 3)] {
             // The newest operations are kept whole for undo, and so are their values.
             for (turn, id) in (1..).zip(&ids) {
                 let kept = turn == 10 || (16..=20).contains(&turn) || turn > 40;
@@ -488,7 +483,7 @@ fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists()
     damaged[50] ^= 1;
     std::fs::write(&path, damaged).unwrap();
 
-    let repo = open(&sandbox.store(), 9);
+    let repo = open_store(&sandbox.store(), 9);
     assert!(!repo.store().findings().is_empty());
     let other = BranchName::main("other").unwrap();
     let error = note(&repo, &other, 8, "a", "on what is old").unwrap_err();
@@ -499,7 +494,7 @@ fn nothing_is_written_while_packs_are_there_that_only_a_damaged_manifest_lists()
     }
     // Everything is still where it was.
     std::fs::write(&path, whole).unwrap();
-    let repo = open(&sandbox.store(), 10);
+    let repo = open_store(&sandbox.store(), 10);
     assert_eq!(repo.tip(&main), Some(newest));
     assert_eq!(notes(&repo, &newest).unwrap()["a"], "newest");
 }
@@ -511,7 +506,7 @@ fn a_copy_that_lost_the_empty_folders_is_a_store() {
     let id = note(&sandbox.repo, &main, 1, "a", "kept").unwrap();
     gc(&sandbox.repo, Purpose::Repack(Tier::Hot), 2);
     std::fs::remove_dir(sandbox.store().join("journal")).unwrap();
-    let repo = open(&sandbox.store(), 9);
+    let repo = open_store(&sandbox.store(), 9);
     assert_eq!(notes(&repo, &id).unwrap()["a"], "kept");
     note(&repo, &main, 3, "a", "goes on").unwrap();
 
@@ -559,8 +554,9 @@ fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
     // The seeds name the segments, and collections look at these in the order of their names.
     for seed in 20..28 {
         let sandbox = Sandbox::new();
-        let writers = [open(&sandbox.store(), seed), open(&sandbox.store(), seed + 100)];
-        let reader = open(&sandbox.store(), 10);
+        let writers =
+            [open_store(&sandbox.store(), seed), open_store(&sandbox.store(), seed + 100)];
+        let reader = open_store(&sandbox.store(), 10);
         let branches = [BranchName::new("s", "a").unwrap(), BranchName::new("s", "b").unwrap()];
         for (writer, branch) in writers.iter().zip(&branches) {
             // Neither has seen what the other one stores.
@@ -574,7 +570,7 @@ fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
         }
         let [_stays, leaves] = writers;
         drop(leaves);
-        gc(&open(&sandbox.store(), 11), Purpose::Repack(Tier::Hot), 2);
+        gc(&open_store(&sandbox.store(), 11), Purpose::Repack(Tier::Hot), 2);
         reader.store().refresh().unwrap();
         for branch in &branches {
             let tip = reader.tip(branch).unwrap();

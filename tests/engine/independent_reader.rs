@@ -17,7 +17,7 @@ use turntree::store::{
 };
 use turntree_exchange::apply_state;
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, claude_code, stamp};
+use turntree_tests::{Sandbox, claude_code, open_store, stamp};
 
 /// Damaged stores that are compared: each starts the reader once.
 const CASES: usize = 32;
@@ -432,8 +432,7 @@ fn operations_that_only_listed_files_have_are_found_by_both() {
     }
     for name in ["silent", "gap", "forked"] {
         let store = format_spec().join("vectors/hidden-operations").join(name).join("store");
-        let options = OpenOptions::new([9; 16]);
-        let repo = Repository::open(Arc::new(RealIo), &store, options).unwrap();
+        let repo = open_store(&store, 9);
         let printed = String::from_utf8(reader(&store, &["refs"]).stdout).unwrap();
         assert_eq!(printed, refs(&repo), "{name}");
     }

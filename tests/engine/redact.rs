@@ -13,11 +13,11 @@ use turntree::maintenance::{
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, GRAFTS_REF, Grafts, NewPin, Repository, Snapshot, tag_ref};
-use turntree::store::{Expected, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
+use turntree::store::{Expected, Io, NewStore, Thoroughness, Tier};
 use turntree::tree::{List, Map};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, open_store, stamp};
 
 /// A secret with everything that JSON escapes.
 const SECRET: &str = "sk-\"9f/\nü\\end";
@@ -564,8 +564,7 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
 #[test]
 fn while_somebody_writes_nothing_begins() {
     let World { sandbox, .. } = world(PLAIN);
-    let other =
-        Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([9; 16])).unwrap();
+    let other = open_store(&sandbox.store(), 9);
     take(&other, &BranchName::main("other").unwrap(), &say("mine"), 100);
     let refs = sandbox.repo.refs();
     let plan = plan_redaction(&sandbox.repo, &pattern(PLAIN)).unwrap();

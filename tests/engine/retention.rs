@@ -1,14 +1,12 @@
 //! A store under retention stays whole, whatever is collected when.
 
-use std::sync::Arc;
-
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot, Stamp};
-use turntree::store::{OpenOptions, RealIo, Thoroughness, Tier};
+use turntree::store::{Thoroughness, Tier};
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, open_store, stamp};
 
 const DAY: i64 = 24 * 60 * 60;
 
@@ -61,8 +59,7 @@ fn whatever_is_collected_when() {
     for seed in 1..=3 {
         let sandbox = Sandbox::new();
         let mut random = Random(seed);
-        let repo = Repository::open(Arc::new(RealIo), &sandbox.store(), OpenOptions::new([3; 16]))
-            .unwrap();
+        let repo = open_store(&sandbox.store(), 3);
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(5), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();

@@ -10,9 +10,9 @@ use turntree::context::{Builder, MessageEntry, Role};
 use turntree::maintenance::{Policy, Scope, auto, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
-use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree::store::{Durability, OpenOptions, RealIo, Thoroughness};
 use turntree_tests::sim::Random;
-use turntree_tests::stamp;
+use turntree_tests::{new_store, stamp};
 
 const TURNS: u64 = 10_000;
 const KEEP_LAST: u64 = 100;
@@ -121,8 +121,7 @@ fn messages(repo: &Repository, id: &ObjectId) -> turntree::Result<u64> {
 fn ten_thousand_turns_stay_small_and_keep_every_promise() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
-    let options = OpenOptions::new([1; 16]);
-    Repository::init(Arc::new(RealIo), &dir, &NewStore { id: [7; 16] }, options).unwrap();
+    let _ = new_store(&dir);
     let mut sizes = Vec::new();
     let promise = run(&dir, &mut sizes);
 

@@ -14,17 +14,13 @@ use turntree::maintenance::{
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource as _};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness, Tier};
-use turntree_tests::stamp;
+use turntree_tests::{open_store, stamp};
 
 /// More idle segments than are left for others to take over: the rest is sealed by who comes next.
 const LATE: u8 = 16;
 
 /// Acknowledged branches, and what they led to.
 type Acknowledged = BTreeMap<String, ObjectId>;
-
-fn open(dir: &Path, seed: u8) -> Repository {
-    Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
-}
 
 /// A snapshot on a branch, as the handle sees the store.
 fn note(repo: &Repository, acknowledged: &mut Acknowledged, branch: &str, second: i64) {
@@ -49,10 +45,10 @@ fn work(dir: &Path, rounds: i64) -> Acknowledged {
     let mut acknowledged = Acknowledged::new();
     let stale = Repository::init(Arc::new(RealIo), dir, &new, OpenOptions::new([1; 16])).unwrap();
     for seed in 2..6 {
-        note(&open(dir, seed), &mut acknowledged, &format!("before/{seed}"), seed.into());
+        note(&open_store(dir, seed), &mut acknowledged, &format!("before/{seed}"), seed.into());
     }
-    collect(&open(dir, 9), Purpose::Repack(Tier::Hot), &stamp(10), &mut |_| {}).unwrap();
-    let late: Vec<Repository> = (0..LATE).map(|number| open(dir, 20 + number)).collect();
+    collect(&open_store(dir, 9), Purpose::Repack(Tier::Hot), &stamp(10), &mut |_| {}).unwrap();
+    let late: Vec<Repository> = (0..LATE).map(|number| open_store(dir, 20 + number)).collect();
     for round in 0..rounds {
         for (number, repo) in late.iter().enumerate() {
             repo.store().refresh().unwrap();
@@ -65,13 +61,13 @@ fn work(dir: &Path, rounds: i64) -> Acknowledged {
 }
 
 fn check(dir: &Path) -> FsckReport {
-    let repo = open(dir, 70);
+    let repo = open_store(dir, 70);
     fsck(repo.store(), Thoroughness::Full, stamp(60).time, &mut |_, _| {}).unwrap()
 }
 
 /// Asserts that every acknowledged branch is there, whole, and that nothing is wrong.
 fn assert_all_there(dir: &Path, acknowledged: &Acknowledged) {
-    let repo = open(dir, 71);
+    let repo = open_store(dir, 71);
     for (name, id) in acknowledged {
         let branch: BranchName = name.parse().unwrap();
         let found = repo.branches().into_iter().find(|(there, _)| *there == branch);
@@ -92,7 +88,7 @@ fn a_handle_from_before_a_collection_hides_nothing_of_others() {
         let dir = folder.path().join("store");
         let acknowledged = work(&dir, rounds);
         assert_all_there(&dir, &acknowledged);
-        collect(&open(&dir, 72), Purpose::Gc, &stamp(50), &mut |_| {}).unwrap();
+        collect(&open_store(&dir, 72), Purpose::Gc, &stamp(50), &mut |_| {}).unwrap();
         assert_all_there(&dir, &acknowledged);
     }
 }
@@ -129,7 +125,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// The snapshots that some branch leads to, each read whole.
 fn reached(dir: &Path) -> BTreeSet<ObjectId> {
-    let repo = open(dir, 73);
+    let repo = open_store(dir, 73);
     let mut reached = BTreeSet::new();
     let mut open: Vec<ObjectId> = repo.branches().into_iter().map(|(_, id)| id).collect();
     while let Some(id) = open.pop().filter(|id| !reached.contains(id)) {
@@ -155,7 +151,7 @@ fn hidden_operations_are_named_and_nothing_is_collected_before_they_are_back() {
     for name in DAMAGED {
         let (_folder, dir, _) = damaged(name);
         assert!(!check(&dir).is_ok(), "{name}");
-        let repo = open(&dir, 74);
+        let repo = open_store(&dir, 74);
         let refused = plan_collection(&repo, Purpose::Gc, stamp(60).time).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{name}: {refused}");
         assert!(refused.to_string().contains("turntree repair"), "{refused}");
@@ -167,19 +163,20 @@ fn repair_brings_hidden_operations_back() {
     for name in DAMAGED {
         let (_folder, dir, acknowledged) = damaged(name);
         // It can be gone on with before.
-        note(&open(&dir, 75), &mut Acknowledged::new(), "new/before", 61);
-        let planned = plan_repair(open(&dir, 76).store(), &stamp(62), &mut |_, _| {}).unwrap();
+        note(&open_store(&dir, 75), &mut Acknowledged::new(), "new/before", 61);
+        let planned =
+            plan_repair(open_store(&dir, 76).store(), &stamp(62), &mut |_, _| {}).unwrap();
         assert!(!planned.is_empty(Loss::Refuse) && planned.lost.is_empty(), "{name}");
         let repaired =
-            repair(open(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+            repair(open_store(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
         assert!(repaired.report.is_ok(), "{name}: {:?}", repaired.report.findings);
         assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
         let again =
-            repair(open(&dir, 77).store(), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
+            repair(open_store(&dir, 77).store(), Loss::Refuse, &stamp(63), &mut |_, _| {}).unwrap();
         assert!(again.plan.is_empty(Loss::Refuse), "{name}: {:?}", again.plan);
         // And after: with a commit, and when everything is packed.
-        note(&open(&dir, 78), &mut Acknowledged::new(), "new/after", 64);
-        collect(&open(&dir, 79), Purpose::Gc, &stamp(65), &mut |_| {}).unwrap();
+        note(&open_store(&dir, 78), &mut Acknowledged::new(), "new/after", 64);
+        collect(&open_store(&dir, 79), Purpose::Gc, &stamp(65), &mut |_| {}).unwrap();
         assert_eq!(missing(&dir, &acknowledged), Vec::<String>::new(), "{name}");
         let report = check(&dir);
         assert!(report.is_ok(), "{name}: {:?}", report.findings);
@@ -191,15 +188,19 @@ fn a_branch_that_went_on_stays_and_its_hidden_line_stands_beside_it() {
     let (_folder, dir, acknowledged) = damaged("forked");
     let tip = |dir: &Path, branch: &str| {
         let branch: BranchName = branch.parse().unwrap();
-        open(dir, 80).branches().into_iter().find(|(name, _)| *name == branch).map(|(_, id)| id)
+        open_store(dir, 80)
+            .branches()
+            .into_iter()
+            .find(|(name, _)| *name == branch)
+            .map(|(_, id)| id)
     };
     let before = tip(&dir, "late/3");
-    repair(open(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
+    repair(open_store(&dir, 76).store(), Loss::Refuse, &stamp(62), &mut |_, _| {}).unwrap();
     assert_eq!(tip(&dir, "late/3"), before);
     let hidden = acknowledged.iter().find(|(name, _)| name == "late/3").unwrap().1;
     assert_eq!(tip(&dir, "late/3-recovered"), Some(hidden));
     // What a person does next can be taken back, and so can this.
-    let repo = open(&dir, 81);
+    let repo = open_store(&dir, 81);
     let newest = repo.operations().next().unwrap().unwrap().operation;
     assert!(newest.reason.starts_with("repair: "), "{}", newest.reason);
 }

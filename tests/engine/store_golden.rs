@@ -25,7 +25,7 @@ use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
 use turntree::store::{
     Durability, Expected, Gone, NewStore, OpenOptions, PackItem, RealIo, Replacement, Tier,
 };
-use turntree_tests::stamp;
+use turntree_tests::{open_store, stamp};
 
 /// The folder of a golden store: its files, and what is expected of it.
 fn golden(name: &str) -> PathBuf {
@@ -40,10 +40,6 @@ type Make = fn(&Path);
 /// Each store, and how it was made.
 const GOLDEN: [(&str, Make); 3] =
     [(WITH_PACKS, make), (JOURNAL_ONLY, make_journal), (EVERY_TIER, make_tiers)];
-
-fn open(dir: &Path, seed: u8) -> Repository {
-    Repository::open(Arc::new(RealIo), dir, OpenOptions::new([seed; 16])).unwrap()
-}
 
 /// A snapshot on top of `branch`, which HEAD follows.
 fn snapshot(
@@ -133,13 +129,13 @@ fn make_segments(dir: &Path, first: Repository) {
     // Writers that are open at once have a segment each; the next one finds them idle and seals.
     let mut writers = vec![first];
     for seed in 2..12 {
-        let writer = open(dir, seed);
+        let writer = open_store(dir, seed);
         note(&writer, "golden/writers", 40 + i64::from(seed), "a segment of my own");
         writers.push(writer);
     }
     drop(writers);
-    note(&open(dir, 12), "golden/fork", 50, "the end");
-    let last = open(dir, 13);
+    note(&open_store(dir, 12), "golden/fork", 50, "the end");
+    let last = open_store(dir, 13);
     note(&last, "golden/fork", 51, "really");
     assert!(last.store().summary().unwrap().sealed_segments > 0, "no segment was sealed");
 }
@@ -155,7 +151,7 @@ fn make_journal(dir: &Path) {
 /// and sealed and active segments behind them.
 fn make(dir: &Path) {
     let first = make_session(dir);
-    let busy = open(dir, 14);
+    let busy = open_store(dir, 14);
     note(&busy, "golden/busy", 33, "in use while the others are packed");
     pack(&first, Purpose::Repack(Tier::Hot), 34);
     drop(busy);
@@ -336,7 +332,7 @@ fn stores_of_version_1_are_read_and_written() {
         copy(&golden(name).join("store"), &dir);
         // Git keeps no empty folder.
         fs::create_dir_all(dir.join("packs")).unwrap();
-        let repo = open(&dir, 100);
+        let repo = open_store(&dir, 100);
         assert_eq!(repo.store().findings(), [], "{name}: nothing in it is damaged");
         assert_expected(&repo, name);
 
@@ -344,7 +340,7 @@ fn stores_of_version_1_are_read_and_written() {
         let id = note(&repo, "golden/later", 160, "on");
         collect(&repo, Purpose::Repack(Tier::Archive), &stamp(161), &mut |_| ()).unwrap();
         drop(repo);
-        let again = open(&dir, 101);
+        let again = open_store(&dir, 101);
         assert_eq!(again.resolve("golden/later").unwrap().commit, id);
         assert_eq!(again.refs().values.len(), before + 1);
     }
@@ -355,7 +351,7 @@ fn the_store_with_packs_has_two_tiers_and_tells_what_expired() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     copy(&golden(WITH_PACKS).join("store"), &dir);
-    let repo = open(&dir, 100);
+    let repo = open_store(&dir, 100);
     let inventory = repo.store().inventory().unwrap();
     let tiers: Vec<Option<Tier>> = inventory.files().iter().map(|file| file.tier).collect();
     for tier in [None, Some(Tier::Hot), Some(Tier::Compacted)] {
@@ -380,7 +376,7 @@ fn the_store_with_every_tier_tells_expired_forgotten_and_redacted_turns_apart() 
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("store");
     copy(&golden(EVERY_TIER).join("store"), &dir);
-    let repo = open(&dir, 100);
+    let repo = open_store(&dir, 100);
     let inventory = repo.store().inventory().unwrap();
     let tiers: Vec<Option<Tier>> = inventory.files().iter().map(|file| file.tier).collect();
     for tier in [None, Some(Tier::Hot), Some(Tier::Compacted), Some(Tier::Archive)] {
@@ -407,7 +403,7 @@ fn the_same_calls_make_the_same_objects_and_refs() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path().join("store");
         make(&dir);
-        assert_expected(&open(&dir, 100), name);
+        assert_expected(&open_store(&dir, 100), name);
     }
 }
 
@@ -418,7 +414,8 @@ fn make_the_golden_stores_again() {
         let dir = golden(name).join("store");
         if !dir.exists() {
             make(&dir);
-            fs::write(golden(name).join("expected.json"), expected(&open(&dir, 100))).unwrap();
+            fs::write(golden(name).join("expected.json"), expected(&open_store(&dir, 100)))
+                .unwrap();
         }
     }
 }

@@ -1,13 +1,12 @@
 //! A store inside a git repository stays out of it: sessions hold whatever an agent has seen.
 
 use std::fs;
-use std::sync::Arc;
 
 use turntree::maintenance::{Pattern, fsck, redact};
 use turntree::repo::Repository;
-use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree::store::Thoroughness;
 use turntree_tests::git::{Git, is_installed};
-use turntree_tests::{Sandbox, claude_code, stamp};
+use turntree_tests::{Sandbox, claude_code, new_store, stamp};
 
 #[test]
 fn git_adds_nothing_of_a_store() {
@@ -51,8 +50,7 @@ fn one_that_was_begun_is_finished_and_what_somebody_wrote_stays() {
         let dir = folder.path().join("store");
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join(".gitignore"), there).unwrap();
-        let new = NewStore { id: [1; 16] };
-        Repository::init(Arc::new(RealIo), &dir, &new, OpenOptions::new([1; 16])).unwrap();
+        let _ = new_store(&dir);
         assert_eq!(fs::read_to_string(dir.join(".gitignore")).unwrap(), expected);
     }
 }

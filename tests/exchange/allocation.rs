@@ -5,21 +5,19 @@
 use std::alloc::System;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait};
 use turntree::context::export_source;
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
-use turntree::repo::Repository;
-use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness};
+use turntree::store::Thoroughness;
 use turntree::workspace::Seen;
 use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
 use turntree_exchange::{ImportOptions, formats, import};
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
 use turntree_tests::sample::{Sample, try_open, used};
 use turntree_tests::sim::SimDisk;
-use turntree_tests::stamp;
+use turntree_tests::{new_store, stamp};
 
 #[global_allocator]
 static ALLOCATOR: &PeakMemAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -112,9 +110,7 @@ fn a_number_that_says_how_much_follows_is_not_believed() {
 /// Imports what comes out again; gives how many turns there were, and the memory that it took.
 fn import_peak(text: &[u8]) -> (u64, usize) {
     let folder = tempfile::tempdir().unwrap();
-    let new = NewStore { id: [7; 16] };
-    let (dir, options) = (folder.path().join("store"), OpenOptions::new([1; 16]));
-    let repo = Repository::init(Arc::new(RealIo), &dir, &new, options).unwrap();
+    let repo = new_store(&folder.path().join("store"));
     let format = Some(formats::named("claude-code").unwrap());
     let options = ImportOptions { format, session: "one".into(), stamp: stamp(1), switch: false };
     let (done, memory) = peak(|| import(&repo, text, &options));
@@ -165,8 +161,7 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
                 written += 1;
             }
             let dir = folder.path().join(format!("store-{sessions}"));
-            let (new, options) = (NewStore { id: [7; 16] }, OpenOptions::new([1; 16]));
-            let repo = Repository::init(Arc::new(RealIo), &dir, &new, options).unwrap();
+            let repo = new_store(&dir);
             let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
             let place = Place { agent: String::new(), path: home.clone() };
             let (adopted, memory) = peak(|| {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -12,12 +11,11 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, Time};
 use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
-use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::plan;
 use turntree_exchange::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree_tests::git::{Files, Git, files_in, is_installed};
 use turntree_tests::random_history::{RandomHistory, steps};
-use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
+use turntree_tests::{Sandbox, claude_code, new_store, open_store, recorded_sessions, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
 
@@ -526,8 +524,7 @@ fn expired_turns_are_left_out_and_those_that_were_exported_stay() {
     }
     let place = tempfile::tempdir().unwrap();
     let (folder, store) = (place.path(), place.path().join("store"));
-    let (io, new) = (Arc::new(RealIo), NewStore { id: [7; 16] });
-    let repo = Repository::init(io, &store, &new, OpenOptions::new([1; 16])).unwrap();
+    let repo = new_store(&store);
     // The newest 20 operations keep what they changed.
     session(&repo, 60);
     let before = export_all(&repo, &folder.join("before.git"));
@@ -545,7 +542,7 @@ fn expired_turns_are_left_out_and_those_that_were_exported_stay() {
     };
     turntree(&["retention", "set", "--keep-last", "4", "work"]);
     turntree(&["gc"]);
-    let repo = Repository::open(Arc::new(RealIo), &store, OpenOptions::new([2; 16])).unwrap();
+    let repo = open_store(&store, 2);
     record(&repo, &main_of("work"), 1_700_009_000, "after", |sink, builder| {
         put(sink, builder, "src/main.rs", FileMode::Regular, "after\n");
     });

@@ -45,5 +45,5 @@ pub mod sources;
 mod transcripts;
 pub mod workspace_fixture;
 
-pub use sandbox::{Sandbox, recorded_sessions, stamp};
+pub use sandbox::{Sandbox, new_store, open_store, recorded_sessions, stamp};
 pub use transcripts::{claude_code, claude_code_turn};

@@ -28,11 +28,7 @@ impl Sandbox {
     #[must_use]
     pub fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let io = Arc::new(RealIo);
-        let new = NewStore { id: [7; 16] };
-        let options = OpenOptions::new([1; 16]);
-        let repo =
-            Repository::init(io, &folder.path().join("store"), &new, options).expect("a new store");
+        let repo = new_store(&folder.path().join("store"));
         Self { folder, repo }
     }
 
@@ -51,8 +47,7 @@ impl Sandbox {
     /// The same store, as another process would open it.
     #[must_use]
     pub fn reopened(&self) -> Repository {
-        let options = OpenOptions::new([2; 16]);
-        Repository::open(Arc::new(RealIo), &self.store(), options).expect("the store opens again")
+        open_store(&self.store(), 2)
     }
 
     /// Imports `bytes` into `session`.
@@ -105,6 +100,20 @@ impl Sandbox {
             .expect("the messages");
         String::from_utf8_lossy(&out).lines().map(str::to_owned).collect()
     }
+}
+
+/// A new store in `dir`.
+#[must_use]
+pub fn new_store(dir: &Path) -> Repository {
+    let (new, options) = (NewStore { id: [7; 16] }, OpenOptions::new([1; 16]));
+    Repository::init(Arc::new(RealIo), dir, &new, options).expect("a new store")
+}
+
+/// The store in `dir`, as a process opens it that draws the names of its files from `seed`.
+#[must_use]
+pub fn open_store(dir: &Path, seed: u8) -> Repository {
+    let options = OpenOptions::new([seed; 16]);
+    Repository::open(Arc::new(RealIo), dir, options).expect("the store opens")
 }
 
 /// Somebody at second `second`.

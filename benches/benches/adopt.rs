@@ -7,7 +7,7 @@ use std::path::Path;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use turntree::store::Durability;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_benches::run::{is_test, recorded_sessions};
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
@@ -24,7 +24,7 @@ fn adopt_all(store: &TempStore, place: &Place) -> u64 {
     let repo = store.open(Durability::Full).expect("the store opens");
     let found = find(std::slice::from_ref(place));
     let options = AdoptOptions { stamp: stamp(0), passed: &|_| {} };
-    let mut seen = Seen::open(repo.store());
+    let mut seen = AdoptionCache::open(repo.store());
     let adopted = adopt(&repo, found.sessions, &options, &mut seen).expect("an adoption");
     seen.save().expect("what was seen is kept");
     let turns = |outcome: &Outcome| match outcome {

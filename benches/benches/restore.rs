@@ -1,4 +1,4 @@
-//! Restore of ten changed files of a workspace, among 1,000 and among 100,000: the whole of it, which
+//! RewindRequest of ten changed files of a workspace, among 1,000 and among 100,000: the whole of it, which
 //! looks at every file, and what comes after the capture, which follows the changes.
 //!
 //! The files are made once, in the target directory, and kept there. With `--test` there are 200 and
@@ -15,7 +15,8 @@ use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::{
-    CaptureOptions, Done, Restore, StatCache, capture, prepare, workspace_metadata,
+    CaptureOptions, RewindReport, RewindRequest, StatCache, capture, prepare_rewind,
+    workspace_metadata,
 };
 use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
@@ -64,7 +65,7 @@ impl Place {
 
     /// Brings the other state back; how long all of it took, and what came after the capture.
     fn restore(&self, to: usize) -> (Duration, Duration) {
-        let restore = Restore {
+        let restore = RewindRequest {
             branch: branch(),
             from: if to.is_multiple_of(2) { self.states.0 } else { self.states.1 },
             only: Selection::default(),
@@ -77,7 +78,7 @@ impl Place {
         let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
         let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
         let began = Instant::now();
-        let prepared = prepare(&self.repo, &restore, &options, &stamp(0)).expect("a plan");
+        let prepared = prepare_rewind(&self.repo, &restore, &options, &stamp(0)).expect("a plan");
         let planned = began.elapsed();
         let done = prepared.apply(&stamp(0), "bench").expect("restored");
         let all = began.elapsed();
@@ -88,7 +89,7 @@ impl Place {
     }
 }
 
-fn check(done: &Done) {
+fn check(done: &RewindReport) {
     let arranged = done.arranged.as_ref().expect("files");
     assert!(arranged.failed.is_empty());
     assert_eq!(arranged.written, CHANGES as u64);

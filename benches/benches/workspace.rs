@@ -16,7 +16,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::context::{Builder, Context};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::{NewStore, OpenOptions, RealIo};
-use turntree::workspace::{CaptureOptions, Captured, StatCache, capture};
+use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 use turntree_benches::run::is_test;
 use turntree_benches::store::stamp;
 use turntree_benches::text::Text;
@@ -68,7 +68,7 @@ impl Workspace {
     }
 
     /// A whole snapshot, durable, as the command takes it.
-    fn snapshot(&self) -> Captured {
+    fn snapshot(&self) -> CaptureReport {
         let branch = BranchName::main("bench").expect("a name");
         let cache = StatCache::open(self.repo.store(), &self.dir).expect("a cache");
         let mut change = self.repo.begin();

@@ -18,7 +18,7 @@ use turntree::maintenance::fsck;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions, Thoroughness};
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, Place, adopt, find};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
@@ -125,7 +125,7 @@ fn expect_designed(error: &turntree::Error) {
 
 fn adopt_all(repo: &Repository, found: &Found) -> Vec<Adopted> {
     let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
-    adopt(repo, found.sessions.clone(), &options, &mut Seen::peek(repo.store())).unwrap()
+    adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo.store())).unwrap()
 }
 
 fn read_session(repo: &Repository, head: &ObjectId) {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::Memory;
-use turntree::workspace::{Action, plan};
+use turntree::workspace::{FileAction, plan_checkout};
 
 /// Lays out a context in a directory. Each line of `bytes` is a section, a key, a mode (`x`
 /// executable, `l` link, else regular) and a content, with tabs between them.
@@ -43,7 +43,7 @@ fn lay_out(objects: &Memory, context: &Context) {
     let target = around.path().join("target");
     let beside = around.path().join("beside");
     fs::write(&beside, "untouched").unwrap();
-    let planned = match plan(objects, context, &target, &[]) {
+    let planned = match plan_checkout(objects, context, &target, &[]) {
         Ok(planned) => planned,
         Err(error) => {
             let kinds = [ErrorKind::InvalidInput, ErrorKind::LimitExceeded];
@@ -56,7 +56,7 @@ fn lay_out(objects: &Memory, context: &Context) {
     for file in &planned.files {
         let inside = file.path.components().all(|part| matches!(part, Component::Normal(_)));
         assert!(inside, "{} leads out", file.path.display());
-        assert_eq!(file.action, Action::Create);
+        assert_eq!(file.action, FileAction::Create);
     }
     let applied = planned.apply(objects, false);
     let mut names: Vec<_> =
@@ -73,8 +73,8 @@ fn lay_out(objects: &Memory, context: &Context) {
     let mut found = BTreeSet::new();
     walk(&target, Path::new(""), &mut found);
     assert_eq!(found, meant);
-    let again = plan(objects, context, &target, &[]).unwrap();
-    assert!(again.files.iter().all(|file| file.action == Action::Keep), "{:?}", again.files);
+    let again = plan_checkout(objects, context, &target, &[]).unwrap();
+    assert!(again.files.iter().all(|file| file.action == FileAction::Keep), "{:?}", again.files);
 }
 
 fn walk(target: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {

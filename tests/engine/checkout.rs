@@ -8,7 +8,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::Memory;
 use turntree::repo::{BranchName, Snapshot};
-use turntree::workspace::{Action, CaptureOptions, capture, plan};
+use turntree::workspace::{CaptureOptions, FileAction, capture, plan_checkout};
 use turntree_exchange::apply_state;
 use turntree_tests::{Sandbox, claude_code, stamp};
 
@@ -45,7 +45,8 @@ fn a_context_is_laid_out_as_files() {
             "files":{"src/a.rs":"fn main() {}","run.sh":{"content":"x","mode":"executable"},"link":{"content":"src/a.rs","mode":"symlink"}}}"#,
     );
     let target = folder.path().join("out");
-    let restored = plan(&objects, &context, &target, &[]).unwrap().apply(&objects, false).unwrap();
+    let restored =
+        plan_checkout(&objects, &context, &target, &[]).unwrap().apply(&objects, false).unwrap();
     assert_eq!(restored.written, 9);
     let read = |path: &str| fs::read_to_string(target.join(path)).unwrap();
     assert_eq!(
@@ -60,8 +61,8 @@ fn a_context_is_laid_out_as_files() {
     assert_eq!(fs::read_link(target.join("files/link")).unwrap(), Path::new("src/a.rs"));
     assert!(capture_mode(&target.join("files/run.sh")));
 
-    let again = plan(&objects, &context, &target, &[]).unwrap();
-    assert!(again.files.iter().all(|file| file.action == Action::Keep));
+    let again = plan_checkout(&objects, &context, &target, &[]).unwrap();
+    assert!(again.files.iter().all(|file| file.action == FileAction::Keep));
 }
 
 fn capture_mode(path: &Path) -> bool {
@@ -77,7 +78,7 @@ fn a_transcript_is_laid_out_with_its_source() {
     let context = sandbox.repo.context(&head).unwrap();
     let target = sandbox.folder().join("out");
     let store = sandbox.repo.store();
-    plan(store, &context, &target, &[]).unwrap().apply(store, false).unwrap();
+    plan_checkout(store, &context, &target, &[]).unwrap().apply(store, false).unwrap();
     assert_eq!(fs::read_to_string(target.join("source")).unwrap(), text);
     assert_eq!(fs::read_to_string(target.join("agents/main/messages.jsonl")).unwrap(), text);
     assert!(target.join("files/src/part_1.rs").exists());
@@ -96,11 +97,14 @@ fn only_what_is_named_is_restored() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let only: Vec<String> = only.iter().map(|path| (*path).to_owned()).collect();
-        plan(&objects, &context, folder.path(), &only).unwrap().apply(&objects, false).unwrap();
+        plan_checkout(&objects, &context, folder.path(), &only)
+            .unwrap()
+            .apply(&objects, false)
+            .unwrap();
         let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
         assert_eq!(every_file(folder.path()), expected, "{only:?}");
     }
-    let nothing = plan(&objects, &context, Path::new("unused"), &["nothing".to_owned()]);
+    let nothing = plan_checkout(&objects, &context, Path::new("unused"), &["nothing".to_owned()]);
     assert_eq!(nothing.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -110,9 +114,9 @@ fn a_changed_file_is_not_overwritten_unless_allowed() {
     let (objects, context) = context(r#"{"files":{"a":"new","b":"new"}}"#);
     fs::create_dir(folder.path().join("files")).unwrap();
     fs::write(folder.path().join("files/b"), "mine").unwrap();
-    let plan = plan(&objects, &context, folder.path(), &[]).unwrap();
-    let actions: Vec<Action> = plan.files.iter().map(|file| file.action).collect();
-    assert_eq!(actions, [Action::Create, Action::Overwrite]);
+    let plan = plan_checkout(&objects, &context, folder.path(), &[]).unwrap();
+    let actions: Vec<FileAction> = plan.files.iter().map(|file| file.action).collect();
+    assert_eq!(actions, [FileAction::Create, FileAction::Overwrite]);
     let error = plan.apply(&objects, false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("files/b"), "{error}");
@@ -127,16 +131,16 @@ fn a_file_that_lost_its_executable_bit_gets_it_back() {
     let folder = tempfile::tempdir().unwrap();
     let (objects, context) = context(r#"{"files":{"run":{"content":"x","mode":"executable"}}}"#);
     let restore = |overwrite| {
-        let plan = plan(&objects, &context, folder.path(), &[]).unwrap();
+        let plan = plan_checkout(&objects, &context, folder.path(), &[]).unwrap();
         (plan.files[0].action, plan.apply(&objects, overwrite).is_ok())
     };
-    assert_eq!(restore(false), (Action::Create, true));
+    assert_eq!(restore(false), (FileAction::Create, true));
     let run = folder.path().join("files/run");
     fs::set_permissions(&run, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(restore(false), (Action::Overwrite, false));
-    assert_eq!(restore(true), (Action::Overwrite, true));
+    assert_eq!(restore(false), (FileAction::Overwrite, false));
+    assert_eq!(restore(true), (FileAction::Overwrite, true));
     assert!(capture_mode(&run));
-    assert_eq!(restore(false), (Action::Keep, true));
+    assert_eq!(restore(false), (FileAction::Keep, true));
 }
 
 #[test]
@@ -147,7 +151,7 @@ fn entries_that_cannot_both_be_files_are_named() {
     ] {
         let (objects, context) = context(document);
         let folder = tempfile::tempdir().unwrap();
-        let error = plan(&objects, &context, folder.path(), &[]).unwrap_err();
+        let error = plan_checkout(&objects, &context, folder.path(), &[]).unwrap_err();
         assert!(error.to_string().contains("cannot both be files"), "{document}: {error}");
     }
 }

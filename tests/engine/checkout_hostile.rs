@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::{Kind, Memory, Object, ObjectId, ObjectSource};
-use turntree::workspace::{Action, Restored, plan};
+use turntree::workspace::{CheckoutReport, FileAction, plan_checkout};
 use turntree::{Error, ErrorKind};
 
 /// A context whose section `files` is this.
@@ -38,8 +38,8 @@ fn restore(
     (objects, context): &(Memory, Context),
     target: &Path,
     overwrite: bool,
-) -> Result<Restored, Error> {
-    plan(objects, context, target, &[])?.apply(objects, overwrite)
+) -> Result<CheckoutReport, Error> {
+    plan_checkout(objects, context, target, &[])?.apply(objects, overwrite)
 }
 
 /// A folder with a target, and a canary beside it that nobody may touch.
@@ -151,8 +151,8 @@ fn ambushed(
     target: &Path,
     content: &str,
     strike: impl FnOnce(),
-) -> Result<Restored, Error> {
-    let planned = plan(objects, context, target, &[]).unwrap();
+) -> Result<CheckoutReport, Error> {
+    let planned = plan_checkout(objects, context, target, &[]).unwrap();
     let strike: Box<dyn FnOnce() + '_> = Box::new(strike);
     let ambush = Ambush { objects, content, strike: RefCell::new(Some(strike)) };
     let result = planned.apply(&ambush, true);
@@ -281,8 +281,8 @@ fn a_file_that_comes_or_changes_meanwhile_stays() {
     assert_eq!(fs::read_to_string(place.file("new")).unwrap(), "precious");
 
     let change = || fs::write(place.file("new"), "changed!").unwrap();
-    let planned = plan(&tree.0, &tree.1, &place.target(), &[]).unwrap();
-    assert_eq!(planned.files[0].action, Action::Overwrite);
+    let planned = plan_checkout(&tree.0, &tree.1, &place.target(), &[]).unwrap();
+    assert_eq!(planned.files[0].action, FileAction::Overwrite);
     change();
     let error = planned.apply(&tree.0, true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
@@ -402,7 +402,7 @@ fn a_restore_that_still_runs_is_not_disturbed() {
 fn a_restore_that_fails_says_how_far_it_came_and_leaves_no_part() {
     let place = Place::new();
     let (mut objects, context) = regular(&[("a", "first"), ("b", "second"), ("c", "third")]);
-    let planned = plan(&objects, &context, &place.target(), &[]).unwrap();
+    let planned = plan_checkout(&objects, &context, &place.target(), &[]).unwrap();
     objects = {
         let mut fewer = Memory::new();
         turntree::object::ObjectSink::write(&mut fewer, Kind::Blob, "first".into()).unwrap();
@@ -617,7 +617,7 @@ turntree_properties::properties! {
         }).collect();
         let (objects, context) = files(&tree);
         let before: BTreeMap<_, _> = entries(&place.target()).into_iter().collect();
-        let planned = plan(&objects, &context, &place.target(), &[]);
+        let planned = plan_checkout(&objects, &context, &place.target(), &[]);
         prop_assert!(entries(&place.target()).into_iter().eq(before.clone()), "a plan wrote something");
         let Ok(planned) = planned else { return Ok(()) };
         prop_assert_eq!(planned.files.len(), keys.len());
@@ -636,9 +636,9 @@ turntree_properties::properties! {
         prop_assert!(before.keys().all(|path| after.contains_key(path)), "something is gone");
         prop_assert!(parts(&place.target()).iter().all(|part| before.contains_key(part)));
         if applied.is_ok() {
-            let again = plan(&objects, &context, &place.target(), &[]).unwrap();
-            prop_assert!(again.files.iter().all(|file| file.action == Action::Keep));
-        } else if !overwrite && planned.files.iter().any(|file| file.action == Action::Overwrite) {
+            let again = plan_checkout(&objects, &context, &place.target(), &[]).unwrap();
+            prop_assert!(again.files.iter().all(|file| file.action == FileAction::Keep));
+        } else if !overwrite && planned.files.iter().any(|file| file.action == FileAction::Overwrite) {
             prop_assert_eq!(after, before);
         }
     }

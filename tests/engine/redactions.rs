@@ -10,7 +10,7 @@ use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, red
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, REDACTIONS_REF, Snapshot};
 use turntree::store::{Expected, Thoroughness, Tier};
-use turntree::workspace::{CaptureOptions, Restore, prepare};
+use turntree::workspace::{CaptureOptions, RewindRequest, prepare_rewind};
 use turntree_exchange::{FollowOptions, Followed, follow};
 use turntree_tests::workspace_fixture::{WorkspaceFixture, reasons};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
@@ -229,7 +229,7 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
     // Nor by what goes back, which could not bring it back again.
     let repo = &fixture.sandbox.repo;
     let branch = BranchName::new("fixture", "main").unwrap();
-    let restore = Restore {
+    let restore = RewindRequest {
         from: repo.commit(&repo.tip(&branch).unwrap()).unwrap().parents[0],
         branch,
         only: Selection::default(),
@@ -239,7 +239,7 @@ fn a_file_that_has_it_is_left_out_of_snapshots_and_not_touched() {
         audit: false,
         message: "back".into(),
     };
-    let prepared = prepare(repo, &restore, &CaptureOptions::default(), &stamp(2)).unwrap();
+    let prepared = prepare_rewind(repo, &restore, &CaptureOptions::default(), &stamp(2)).unwrap();
     prepared.apply(&stamp(3), "back").unwrap();
     assert_eq!(fs::read_to_string(fixture.path("a.rs")).unwrap(), "fn a() {}\n");
     assert_eq!(fs::read_to_string(fixture.path("key.env")).unwrap(), "KEY=k-1234\n");

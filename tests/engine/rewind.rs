@@ -14,7 +14,8 @@ use turntree::object::{Kind, ObjectId, ObjectSink};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp, before_ref};
 use turntree::store::Thoroughness;
 use turntree::workspace::{
-    CaptureOptions, Done, Prepared, Restore, capture, prepare, prepare_undo, workspace_metadata,
+    CaptureOptions, PreparedRewind, RewindReport, RewindRequest, capture, prepare_rewind,
+    prepare_undo, workspace_metadata,
 };
 use turntree_tests::{Sandbox, stamp};
 
@@ -70,9 +71,9 @@ impl Place {
         id
     }
 
-    fn restore(&self, from: ObjectId, only: &[&str], is_rollback: bool) -> Restore {
+    fn restore(&self, from: ObjectId, only: &[&str], is_rollback: bool) -> RewindRequest {
         let only: Vec<String> = only.iter().map(|word| (*word).to_owned()).collect();
-        Restore {
+        RewindRequest {
             branch: Self::branch(),
             from,
             only: Selection::parse(&only),
@@ -84,12 +85,12 @@ impl Place {
         }
     }
 
-    fn prepare(&mut self, restore: &Restore) -> turntree::Result<Prepared<'_>> {
+    fn prepare(&mut self, restore: &RewindRequest) -> turntree::Result<PreparedRewind<'_>> {
         let stamp = self.stamp();
-        prepare(&self.sandbox.repo, restore, &CaptureOptions::default(), &stamp)
+        prepare_rewind(&self.sandbox.repo, restore, &CaptureOptions::default(), &stamp)
     }
 
-    fn apply(&mut self, from: ObjectId, only: &[&str], is_rollback: bool) -> Done {
+    fn apply(&mut self, from: ObjectId, only: &[&str], is_rollback: bool) -> RewindReport {
         let restore = self.restore(from, only, is_rollback);
         let stamp = self.stamp();
         self.prepare(&restore).unwrap().apply(&stamp, "back").unwrap()
@@ -569,7 +570,7 @@ fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
     let repo = place.sandbox.reopened();
     let prepare = |only: &[&str]| {
         let restore = place.restore(first, only, false);
-        prepare(&repo, &restore, &CaptureOptions::default(), &stamp).map(drop)
+        prepare_rewind(&repo, &restore, &CaptureOptions::default(), &stamp).map(drop)
     };
     for only in [&[][..], &["conversation"]] {
         let error = prepare(only).unwrap_err();
@@ -598,7 +599,8 @@ fn a_damaged_file_stops_a_restore_before_anything_is_changed() {
     harm(&place, &random[32..48]);
     let repo = place.sandbox.reopened();
     let restore = place.restore(first, &[], true);
-    let error = prepare(&repo, &restore, &CaptureOptions::default(), &stamp(99)).unwrap_err();
+    let error =
+        prepare_rewind(&repo, &restore, &CaptureOptions::default(), &stamp(99)).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound), "{error}");
     assert_eq!((repo.tip(&Place::branch()), place.files()), (Some(tip), before));
 }

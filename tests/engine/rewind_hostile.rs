@@ -14,7 +14,8 @@ use turntree::context::{Builder, FileMode, Selection};
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Snapshot};
 use turntree::workspace::{
-    CaptureOptions, ChangeKind, Prepared, Restore, capture, prepare, workspace_metadata,
+    CaptureOptions, ChangeKind, PreparedRewind, RewindRequest, capture, prepare_rewind,
+    workspace_metadata,
 };
 use turntree_tests::{Sandbox, stamp};
 
@@ -70,8 +71,8 @@ impl Place {
         id
     }
 
-    fn prepare(&self, from: ObjectId, options: &CaptureOptions<'_>) -> Prepared<'_> {
-        let restore = Restore {
+    fn prepare(&self, from: ObjectId, options: &CaptureOptions<'_>) -> PreparedRewind<'_> {
+        let restore = RewindRequest {
             branch: branch(),
             from,
             only: Selection::default(),
@@ -81,7 +82,7 @@ impl Place {
             audit: false,
             message: "back".into(),
         };
-        prepare(&self.sandbox.repo, &restore, options, &stamp(2)).unwrap()
+        prepare_rewind(&self.sandbox.repo, &restore, options, &stamp(2)).unwrap()
     }
 
     /// Plans, lets somebody do something, and goes on. The paths that failed, with their errors.
@@ -95,7 +96,9 @@ impl Place {
 }
 
 /// What a plan does, by path, and what it leaves.
-fn planned(prepared: &Prepared<'_>) -> (BTreeMap<String, ChangeKind>, BTreeMap<String, String>) {
+fn planned(
+    prepared: &PreparedRewind<'_>,
+) -> (BTreeMap<String, ChangeKind>, BTreeMap<String, String>) {
     let files = prepared.plan().files.as_ref().unwrap();
     let name = |path: &Path| path.to_string_lossy().into_owned();
     let changes = files.files.iter().map(|file| (name(&file.path), file.kind)).collect();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use turntree::repo::Repository;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{AdoptOptions, Adopted, Outcome, Place, adopt, find, places};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
@@ -45,7 +45,7 @@ impl Home {
             passed.fetch_add(bytes, Ordering::Relaxed);
         };
         let options = AdoptOptions { stamp: stamp(1), passed: &count };
-        let mut seen = Seen::open(repo.store());
+        let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
         let failed = adopted.iter().any(|it| matches!(it.outcome, Outcome::Failed(_)));
@@ -119,7 +119,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     let sandbox = Sandbox::new();
     let adopt_again = || {
         let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
-        let mut seen = Seen::open(sandbox.repo.store());
+        let mut seen = AdoptionCache::open(sandbox.repo.store());
         let sessions = find(std::slice::from_ref(&place)).sessions;
         let adopted = adopt(&sandbox.repo, sessions, &options, &mut seen).unwrap().remove(0);
         seen.save().unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use turntree::ErrorKind;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, adopt, find, places};
 use turntree_tests::{Sandbox, stamp};
 
@@ -64,7 +64,7 @@ impl Home {
         let found = self.find();
         assert!(found.odd.is_empty());
         let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
-        let mut seen = Seen::open(self.sandbox.repo.store());
+        let mut seen = AdoptionCache::open(self.sandbox.repo.store());
         adopt(&self.sandbox.repo, found.sessions, &options, &mut seen).unwrap()
     }
 

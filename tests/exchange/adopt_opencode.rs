@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use turntree::ErrorKind;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, Found, Outcome, Place, adopt, find, places,
 };
@@ -112,7 +112,7 @@ impl Home {
     fn adopt_all(&self, found: Found) -> Vec<Adopted> {
         let repo = &self.sandbox.repo;
         let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
-        let mut seen = Seen::open(repo.store());
+        let mut seen = AdoptionCache::open(repo.store());
         let adopted = adopt(repo, found.sessions, &options, &mut seen).unwrap();
         seen.save().unwrap();
         adopted

@@ -11,7 +11,7 @@ use turntree::context::export_source;
 use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
 use turntree::store::Thoroughness;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
 use turntree_exchange::{ImportOptions, formats, import};
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
@@ -166,7 +166,7 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
             let place = Place { agent: String::new(), path: home.clone() };
             let (adopted, memory) = peak(|| {
                 let found = find(std::slice::from_ref(&place)).sessions;
-                adopt(&repo, found, &options, &mut Seen::default()).unwrap()
+                adopt(&repo, found, &options, &mut AdoptionCache::default()).unwrap()
             });
             assert!(adopted.iter().all(|it| matches!(it.outcome, Outcome::Imported(_))));
             peaks.push(memory);

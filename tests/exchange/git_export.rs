@@ -11,7 +11,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, Time};
 use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
-use turntree::workspace::plan;
+use turntree::workspace::plan_checkout;
 use turntree_exchange::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree_tests::git::{Files, Git, files_in, is_installed};
 use turntree_tests::random_history::{RandomHistory, steps};
@@ -157,7 +157,7 @@ fn every_turn(repo: &Repository) -> Vec<LogEntry> {
 /// another way.
 fn restored(repo: &Repository, id: &ObjectId, dir: &Path) -> Files {
     let context = repo.context(id).unwrap();
-    plan(repo.store(), &context, dir, &[]).unwrap().apply(repo.store(), false).unwrap();
+    plan_checkout(repo.store(), &context, dir, &[]).unwrap().apply(repo.store(), false).unwrap();
     let mut files = files_in(dir);
     fs::remove_dir_all(dir).unwrap();
     files.retain(|path, _| path != "source" && !path.ends_with("/messages.jsonl"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use turntree::context::{Builder, Context, FileEntry};
 use turntree::object::{Kind, Memory, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
-use turntree::workspace::{CaptureOptions, Captured, StatCache, capture};
+use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 
 use crate::{Sandbox, stamp};
 
@@ -51,12 +51,12 @@ impl WorkspaceFixture {
     }
 
     /// A snapshot on `main`, with the cache of the store.
-    pub fn snapshot(&self) -> Captured {
+    pub fn snapshot(&self) -> CaptureReport {
         self.snapshot_with(&CaptureOptions::default())
     }
 
     /// A snapshot on `main`, with the cache of the store.
-    pub fn snapshot_with(&self, options: &CaptureOptions<'_>) -> Captured {
+    pub fn snapshot_with(&self, options: &CaptureOptions<'_>) -> CaptureReport {
         take(&self.sandbox.repo, "main", &self.work, options)
     }
 
@@ -134,7 +134,7 @@ pub fn take(
     branch: &str,
     work: &Path,
     options: &CaptureOptions<'_>,
-) -> Captured {
+) -> CaptureReport {
     let cache = StatCache::open(repo.store(), work).unwrap();
     let parent = tip(repo, branch);
     let (captured, tree) = snapshot_on(repo, branch, &parent, work, &cache, options);
@@ -150,7 +150,7 @@ pub fn snapshot_on(
     work: &Path,
     cache: &StatCache,
     options: &CaptureOptions<'_>,
-) -> (Captured, ObjectId) {
+) -> (CaptureReport, ObjectId) {
     let mut change = repo.begin();
     let mut builder = Builder::from(parent.clone());
     let options = CaptureOptions { cache: Some(cache), ..*options };
@@ -164,14 +164,14 @@ pub fn snapshot_on(
 
 /// What a capture left out, and why.
 #[must_use]
-pub fn reasons(captured: &Captured) -> BTreeMap<String, String> {
+pub fn reasons(captured: &CaptureReport) -> BTreeMap<String, String> {
     let skipped = captured.skipped.iter();
     skipped.map(|one| (one.path.to_string_lossy().into_owned(), one.reason.clone())).collect()
 }
 
 impl WorkspaceFixture {
     /// A snapshot on `main` of which nothing is kept for the next one.
-    pub fn snapshot_without_saving(&self) -> Captured {
+    pub fn snapshot_without_saving(&self) -> CaptureReport {
         let cache = StatCache::open(self.sandbox.repo.store(), &self.work).unwrap();
         let parent = tip(&self.sandbox.repo, "main");
         let options = CaptureOptions::default();

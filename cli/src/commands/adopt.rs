@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use turntree::Error;
 use turntree::maintenance::auto;
-use turntree::workspace::Seen;
+use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
     AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
 };
@@ -70,7 +70,7 @@ impl Verb for Adopt {
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
             let repo = if run.would_create()? { None } else { Some(run.open()?) };
-            let seen = repo.map(|repo| Seen::peek(repo.store())).unwrap_or_default();
+            let seen = repo.map(|repo| AdoptionCache::peek(repo.store())).unwrap_or_default();
             for found in &sessions {
                 let row = rows.entry(found.agent.clone()).or_default();
                 row.sessions += 1;
@@ -203,7 +203,7 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopte
     let mut batches = batches(sessions).into_iter().peekable();
     while let Some(batch) = batches.next() {
         let repo = run.open_or_create()?;
-        let mut seen = Seen::open(repo.store());
+        let mut seen = AdoptionCache::open(repo.store());
         let outcomes = adopt(&repo, batch, &options, &mut seen);
         if let Err(error) = seen.save() {
             warn(&format!("the next time reads all files again: {error}"));

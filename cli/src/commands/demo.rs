@@ -245,7 +245,8 @@ impl Show<'_> {
         let target = folder.join("restored");
         self.command(&format!("restore turn:{turn} --to restored"))?;
         let begin = Instant::now();
-        let plan = workspace::plan(self.repo.store(), &self.repo.context(id)?, &target, &[])?;
+        let plan =
+            workspace::plan_checkout(self.repo.store(), &self.repo.context(id)?, &target, &[])?;
         let restored = plan.apply(self.repo.store(), false)?;
         let (took, bytes) = (millis(begin.elapsed()), size(restored.bytes));
         for file in plan.files.iter().take(SHOWN_FILES) {

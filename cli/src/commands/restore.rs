@@ -8,7 +8,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::{Action, RestorePlan, Restored, plan};
+use turntree::workspace::{CheckoutReport, FileAction, FilesPlan, plan_checkout};
 
 use super::Verb;
 use super::swarm::IntoConfiguration;
@@ -126,8 +126,9 @@ impl Restore {
         to: &Path,
     ) -> Result<Answer> {
         expect_narrow(to, self.place.allow_broad)?;
-        let plan = plan(repo.store(), &repo.context(&id)?, to, &self.only)?;
-        let restored = if self.dry_run { Restored::default() } else { self.apply(repo, &plan)? };
+        let plan = plan_checkout(repo.store(), &repo.context(&id)?, to, &self.only)?;
+        let restored =
+            if self.dry_run { CheckoutReport::default() } else { self.apply(repo, &plan)? };
         if run.out.json {
             run.out.record(&self.record(&id, &plan, &restored))?;
         } else {
@@ -136,9 +137,9 @@ impl Restore {
         Ok(Answer::Yes)
     }
 
-    fn apply(&self, repo: &Repository, plan: &RestorePlan) -> Result<Restored> {
+    fn apply(&self, repo: &Repository, plan: &FilesPlan) -> Result<CheckoutReport> {
         let restored = plan.apply(repo.store(), self.overwrite);
-        let differs = plan.files.iter().any(|file| file.action == Action::Overwrite);
+        let differs = plan.files.iter().any(|file| file.action == FileAction::Overwrite);
         if differs && !self.overwrite {
             let hint = "--dry-run shows which files differ, --overwrite replaces them";
             return restored.hint(ErrorKind::InvalidInput, hint);
@@ -146,7 +147,7 @@ impl Restore {
         restored.hint(ErrorKind::Conflict, "look again with --dry-run")
     }
 
-    fn record(&self, id: &ObjectId, plan: &RestorePlan, restored: &Restored) -> json::Restored {
+    fn record(&self, id: &ObjectId, plan: &FilesPlan, restored: &CheckoutReport) -> json::Restored {
         let files = plan.files.iter().map(|file| json::RestoredFile {
             path: file.path.display().to_string(),
             action: name(file.action),
@@ -162,13 +163,18 @@ impl Restore {
         }
     }
 
-    fn write_text(&self, out: &mut Output, plan: &RestorePlan, restored: &Restored) -> Result<()> {
+    fn write_text(
+        &self,
+        out: &mut Output,
+        plan: &FilesPlan,
+        restored: &CheckoutReport,
+    ) -> Result<()> {
         let paint = out.paint;
         for file in &plan.files {
             let style = match file.action {
-                Action::Create => ADDED,
-                Action::Overwrite => REMOVED,
-                Action::Keep => FAINT,
+                FileAction::Create => ADDED,
+                FileAction::Overwrite => REMOVED,
+                FileAction::Keep => FAINT,
             };
             let action = paint.paint(style, format!("{:<9}", name(file.action)));
             writeln!(out, "{action} {}", harmless(&file.path.display().to_string()))?;
@@ -176,8 +182,8 @@ impl Restore {
         let target = plan.target.display();
         if self.dry_run {
             let n = |action| plan.files.iter().filter(|file| file.action == action).count() as u64;
-            let (create, overwrite) = (n(Action::Create), n(Action::Overwrite));
-            let (create, keep) = (count(create, "file"), n(Action::Keep));
+            let (create, overwrite) = (n(FileAction::Create), n(FileAction::Overwrite));
+            let (create, keep) = (count(create, "file"), n(FileAction::Keep));
             writeln!(
                 out,
                 "would create {create}, overwrite {overwrite} and keep {keep} in {target}; nothing was done"
@@ -190,10 +196,10 @@ impl Restore {
     }
 }
 
-fn name(action: Action) -> &'static str {
+fn name(action: FileAction) -> &'static str {
     match action {
-        Action::Create => "create",
-        Action::Overwrite => "overwrite",
-        Action::Keep => "keep",
+        FileAction::Create => "create",
+        FileAction::Overwrite => "overwrite",
+        FileAction::Keep => "keep",
     }
 }

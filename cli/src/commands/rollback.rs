@@ -6,7 +6,7 @@ use clap::Args;
 use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
-use turntree::workspace::Restore;
+use turntree::workspace::RewindRequest;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::{RollbackIntent, rollback_intent};
 
@@ -109,7 +109,7 @@ impl Verb for Rollback {
         };
         let message = format!("rolled back{by} to turn {turn} ({short}){}", part(&self.only));
         let (keep_lessons, audit) = (self.keep_lessons, self.audit);
-        let restore = Restore {
+        let restore = RewindRequest {
             branch,
             from,
             only,

@@ -9,7 +9,8 @@ use turntree::repo::{
     LastUndo, MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE,
 };
 use turntree::workspace::{
-    Arranged, FileChanges, Kept, Prepared, Restoration, is_unfinished, prepare_rest, prepare_undo,
+    AppliedFiles, FileChanges, PreparedRewind, RewindChanges, WorkspaceBackup, is_undo_unfinished,
+    prepare_undo, prepare_undo_rest,
 };
 use turntree::{Error, ErrorKind};
 
@@ -146,7 +147,7 @@ impl Options {
         let known = repo.commit(&last.target)?.metadata.remove(WORKSPACE).map(PathBuf::from);
         let dir =
             self.workspace.clone().or(known).and_then(|dir| checked(&dir, self.allow_broad).ok());
-        let Some(dir) = dir.filter(|dir| matches!(is_unfinished(repo, &last, dir), Ok(true)))
+        let Some(dir) = dir.filter(|dir| matches!(is_undo_unfinished(repo, &last, dir), Ok(true)))
         else {
             return Ok(None);
         };
@@ -154,7 +155,7 @@ impl Options {
         let (number, what) = (subject.operation.sequence, &subject.operation.reason);
         let reason = format!("finish {verb} {number}: {what}");
         let (prepared, cache) = capturing(repo, Some(&dir), |options| {
-            prepare_rest(repo, &last, &dir, options, &stamp, &reason)
+            prepare_undo_rest(repo, &last, &dir, options, &stamp, &reason)
         })?;
         let taken = Taken::by(prepared, self.dry_run, &stamp, &reason)?;
         remember(repo, cache.as_ref(), taken.before.as_ref());
@@ -261,20 +262,25 @@ impl Options {
 struct Taken {
     operation: Option<u64>,
     /// What keeps the workspace as it was.
-    before: Option<Kept>,
+    before: Option<WorkspaceBackup>,
     files: Option<FileChanges>,
-    arranged: Option<Arranged>,
+    arranged: Option<AppliedFiles>,
 }
 
 impl Taken {
     /// What a plan did, or would do.
-    fn by(prepared: Prepared<'_>, dry_run: bool, stamp: &Stamp, reason: &str) -> Result<Self> {
+    fn by(
+        prepared: PreparedRewind<'_>,
+        dry_run: bool,
+        stamp: &Stamp,
+        reason: &str,
+    ) -> Result<Self> {
         if dry_run {
             let files = prepared.plan().files.clone();
             return Ok(Self { files, ..Self::default() });
         }
         let done = prepared.apply(stamp, reason)?;
-        let Restoration { before, files, .. } = done.plan;
+        let RewindChanges { before, files, .. } = done.plan;
         let operation = Some(done.committed.sequence);
         Ok(Self { operation, before, files, arranged: done.arranged })
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use turntree::Result;
-use turntree::workspace::recall;
+use turntree::workspace::read_note;
 use turntree_exchange::agents::session_name;
 use turntree_exchange::followed_bytes;
 
@@ -21,7 +21,7 @@ pub(super) fn catch_up(turn: &Turn<'_>, main: &Path) -> Result<()> {
     let paths = found.take(MAX_AGENTS).filter_map(|entry| Some(entry.ok()?.path()));
     for path in paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
         let session = session_name(&path);
-        let known = recall(turn.repo.store(), &session);
+        let known = read_note(turn.repo.store(), &session);
         let known = known.as_deref().and_then(followed_bytes);
         let is_known = fs::metadata(&path).is_ok_and(|now| Some(now.len()) == known);
         if !is_known {

@@ -1,7 +1,7 @@
 //! When a client has last run a hook for a store.
 
 use turntree::store::Store;
-use turntree::workspace::{recall, remember};
+use turntree::workspace::{read_note, write_note};
 use turntree_exchange::agents::hook::Event;
 
 use crate::view::clock;
@@ -10,13 +10,13 @@ use crate::view::error::Result;
 /// Notes that a client has run a hook. Nothing depends on it.
 pub(super) fn note(store: &Store, event: &Event) -> Result<()> {
     let line = format!("{} {}", clock::rfc3339(clock::now()?), event.name);
-    let _ = remember(store, &name(event.dialect.name()), line.as_bytes());
+    let _ = write_note(store, &name(event.dialect.name()), line.as_bytes());
     Ok(())
 }
 
 /// When the client called `dialect` has last run a hook, and at which event.
 pub(crate) fn last(store: &Store, dialect: &str) -> Option<(String, String)> {
-    let line = recall(store, &name(dialect))?;
+    let line = read_note(store, &name(dialect))?;
     let (time, event) = std::str::from_utf8(&line).ok()?.split_once(' ')?;
     Some((time.to_owned(), event.to_owned()))
 }

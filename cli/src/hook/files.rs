@@ -13,7 +13,7 @@ use turntree::Result;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
-use turntree::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
+use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
 use turntree_exchange::agents::hook::{Effect, Event, Moment, TouchedFile};
 
 use crate::porcelain::capture::Limits;
@@ -46,7 +46,7 @@ pub(super) struct Files<'e> {
 /// What came of it.
 #[derive(Default)]
 struct Seen {
-    captured: Option<(StatCache, Captured)>,
+    captured: Option<(StatCache, CaptureReport)>,
     /// There is more to look at than there was time for.
     is_unfinished: bool,
 }

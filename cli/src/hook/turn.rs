@@ -6,7 +6,7 @@ use std::path::Path;
 use turntree::context::Context;
 use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, Stamp};
-use turntree::workspace::{recall, remember};
+use turntree::workspace::{read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::Event;
 use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
@@ -52,7 +52,7 @@ impl Turn<'_> {
         self.again(|| {
             let Some(file) = open(path) else { return Ok(None) };
             let repo = self.repo;
-            let notes = recall(repo.store(), session);
+            let notes = read_note(repo.store(), session);
             let known = self.context(repo.tip(&BranchName::main(session)?))?;
             let options = FollowOptions {
                 session: session.to_owned(),
@@ -72,7 +72,7 @@ impl Turn<'_> {
                 let new = followed.notes.as_deref();
                 if let Some(new) = new.filter(|new| Some(*new) != notes.as_deref()) {
                     // Without them the next event reads the whole file.
-                    let _ = remember(repo.store(), session, new);
+                    let _ = write_note(repo.store(), session, new);
                 }
             }
             Ok(followed)

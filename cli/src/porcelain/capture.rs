@@ -10,7 +10,7 @@ use turntree::context::{Builder, Context};
 use turntree::object::ObjectId;
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{
-    CaptureOptions, CaptureProgress, Captured, MAX_FILE_BYTES, StatCache, capture,
+    CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, StatCache, capture,
 };
 
 use crate::porcelain::broad_directory::expect_narrow;
@@ -43,7 +43,7 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Workspace {
     cache: Option<StatCache>,
-    captured: Captured,
+    captured: CaptureReport,
 }
 
 impl Limits {
@@ -115,14 +115,14 @@ impl Workspace {
 
     /// What it looked at, for people.
     pub(crate) fn summary(&self) -> String {
-        let Captured { files, bytes, read, changed, removed, .. } = &self.captured;
+        let CaptureReport { files, bytes, read, changed, removed, .. } = &self.captured;
         let files = count(*files, "file");
         format!("{files} ({}): {read} read, {changed} changed, {removed} removed", size(*bytes))
     }
 
     /// The same for programs.
     pub(crate) fn record(&self) -> json::Workspace {
-        let Captured { files, bytes, read, changed, removed, skipped, unfinished, .. } =
+        let CaptureReport { files, bytes, read, changed, removed, skipped, unfinished, .. } =
             &self.captured;
         let skipped = skipped.iter().map(|skipped| json::Skipped {
             path: skipped.path.to_string_lossy().into_owned(),
@@ -148,7 +148,7 @@ pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     }
 }
 
-fn warn_of(captured: &Captured) {
+fn warn_of(captured: &CaptureReport) {
     for skipped in captured.skipped.iter().take(SHOWN) {
         let path = if skipped.path == PathBuf::new() { Path::new(".") } else { &skipped.path };
         warn(&format!("{} is left out: {}", path.display(), skipped.reason));

@@ -9,8 +9,8 @@ use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository, Stamp};
 use turntree::workspace::{
-    Arranged, CaptureOptions, Done, FileChanges, Kept, Prepared, Restoration, Restore, StatCache,
-    prepare,
+    AppliedFiles, CaptureOptions, FileChanges, PreparedRewind, RewindChanges, RewindReport,
+    RewindRequest, StatCache, WorkspaceBackup, prepare_rewind,
 };
 use turntree::{Error, ErrorKind};
 
@@ -113,7 +113,7 @@ impl RestoreRequest<'_> {
 
 /// A state that comes back, on a branch and in its workspace.
 pub(crate) struct BringBack {
-    pub(crate) restore: Restore,
+    pub(crate) restore: RewindRequest,
     /// What the operation log calls it.
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
@@ -121,20 +121,20 @@ pub(crate) struct BringBack {
 
 /// A state that is planned to come back.
 pub(crate) struct Looked<'r> {
-    prepared: Prepared<'r>,
+    prepared: PreparedRewind<'r>,
     cache: Option<StatCache>,
     stamp: Stamp,
 }
 
 impl Looked<'_> {
     /// What would be done.
-    pub(crate) fn plan(&self) -> &Restoration {
+    pub(crate) fn plan(&self) -> &RewindChanges {
         self.prepared.plan()
     }
 }
 
 /// What came of it, with the number of the operation.
-pub(crate) type Made<'a> = Option<(u64, Option<&'a Arranged>)>;
+pub(crate) type Made<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
 
 impl BringBack {
     /// Plans it, does it unless nothing is to be done, and shows it.
@@ -156,13 +156,13 @@ impl BringBack {
     pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<Looked<'r>> {
         let (restore, stamp) = (&self.restore, stamp()?);
         let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
-            prepare(repo, restore, options, &stamp)
+            prepare_rewind(repo, restore, options, &stamp)
         })?;
         Ok(Looked { prepared, cache, stamp })
     }
 
     /// Does what was planned.
-    pub(crate) fn apply(&self, repo: &Repository, looked: Looked<'_>) -> Result<Done> {
+    pub(crate) fn apply(&self, repo: &Repository, looked: Looked<'_>) -> Result<RewindReport> {
         let Looked { prepared, cache, stamp } = looked;
         let reason = format!("{} {}", self.verb, self.restore.branch);
         let done = prepared.apply(&stamp, &reason).hint(
@@ -179,10 +179,10 @@ impl BringBack {
     pub(crate) fn record(
         &self,
         repo: &Repository,
-        plan: &Restoration,
+        plan: &RewindChanges,
         made: Made<'_>,
     ) -> Result<json::Restoration> {
-        let Restore { branch, from, .. } = &self.restore;
+        let RewindRequest { branch, from, .. } = &self.restore;
         let from_turn = repo.commit(from)?.turn;
         let (state, arranged) = (format!("turn {from_turn}"), made.and_then(|(_, done)| done));
         let turn = made.map(|_| repo.commit(&plan.commit)).transpose()?.map(|commit| commit.turn);
@@ -209,7 +209,7 @@ impl BringBack {
         &self,
         run: &mut Invocation,
         repo: &Repository,
-        plan: &Restoration,
+        plan: &RewindChanges,
         made: Made<'_>,
     ) -> Result<()> {
         let record = self.record(repo, plan, made)?;
@@ -294,7 +294,11 @@ pub(crate) fn capturing<T>(
 }
 
 /// Keeps what a capture has seen for the next one, once it is in the store.
-pub(crate) fn remember(repo: &Repository, cache: Option<&StatCache>, kept: Option<&Kept>) {
+pub(crate) fn remember(
+    repo: &Repository,
+    cache: Option<&StatCache>,
+    kept: Option<&WorkspaceBackup>,
+) {
     if let Some((cache, kept)) = cache.zip(kept) {
         // All is done: without this the next capture takes longer, and no more.
         let _ = cache.save(&kept.captured, repo.store(), &kept.tree);
@@ -302,7 +306,7 @@ pub(crate) fn remember(repo: &Repository, cache: Option<&StatCache>, kept: Optio
 }
 
 /// How a command ends that has written files: when some failed, with what to do about them.
-pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&Arranged>) -> Result<Answer> {
+pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&AppliedFiles>) -> Result<Answer> {
     let Some((files, (arranged, (path, worst)))) =
         files.zip(arranged.and_then(|arranged| Some((arranged, arranged.worst()?))))
     else {

@@ -1,7 +1,7 @@
 //! The live session: which one the client is that has started this process, and whether HEAD is there.
 
 use turntree::repo::{BranchName, HEAD, Repository};
-use turntree::workspace::recall;
+use turntree::workspace::read_note;
 use turntree_exchange::followed_branch;
 
 use crate::view::error::Result;
@@ -39,7 +39,7 @@ pub(crate) fn live_branch(repo: &Repository) -> Result<Option<BranchName>> {
     if head.session() == session && repo.tip(&head).is_some() {
         return Ok(None);
     }
-    let followed = recall(repo.store(), session).and_then(|notes| followed_branch(&notes));
+    let followed = read_note(repo.store(), session).and_then(|notes| followed_branch(&notes));
     match followed.filter(|branch| repo.tip(branch).is_some()) {
         Some(branch) => Ok(Some(branch)),
         None => Ok(Some(BranchName::main(session)?)),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::object::{Kind, ObjectId};
 use turntree::repo::{BranchName, Repository};
-use turntree::workspace::{ChangeKind, FileChanges, Restoration, Restore as Wanted};
+use turntree::workspace::{ChangeKind, FileChanges, RewindChanges, RewindRequest};
 use turntree::{Error, ErrorKind};
 
 use super::snapshot::no_workspace;
@@ -125,7 +125,7 @@ impl Restore {
     }
 }
 
-fn is_destructive(plan: &Restoration) -> bool {
+fn is_destructive(plan: &RewindChanges) -> bool {
     let files = plan.files.as_ref().map_or(&[][..], |changes| &changes.files);
     files.iter().any(|file| file.kind != ChangeKind::Create)
 }
@@ -140,8 +140,8 @@ fn stale() -> Failure {
 
 /// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,
 /// and the workspace as it was captured, so any change of these gives another one.
-fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &Restoration) -> String {
-    let Wanted { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
+fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &RewindChanges) -> String {
+    let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
     let tip = |branch: &BranchName| repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
     let mut text = format!("{branch}\0{}\0{from}\0{}\0", tip(branch), only.to_text());
     let now = plan.before.as_ref().map(|kept| kept.tree.to_string()).unwrap_or_default();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Repo;
 use crate::context::Context;
 use crate::error::Result;
-use crate::workspace::{Action, PlannedFile, RestorePlan, Restored, plan};
+use crate::workspace::{CheckoutReport, FileAction, FilesPlan, PlannedFile, plan_checkout};
 
 /// A checkout that is being described.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Checkout<'s> {
 #[derive(Debug)]
 pub struct CheckoutPlan<'s> {
     repo: &'s Repo,
-    plan: RestorePlan,
+    plan: FilesPlan,
     overwrite: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'s> Checkout<'s> {
     /// `NotFound` when the snapshot has nothing of what it is limited to, `InvalidInput` when a path
     /// leads out of the directory or something that is no file is in the way.
     pub fn plan(self) -> Result<CheckoutPlan<'s>> {
-        let plan = plan(self.repo.inner.store(), self.context, &self.dir, &self.only)?;
+        let plan = plan_checkout(self.repo.inner.store(), self.context, &self.dir, &self.only)?;
         Ok(CheckoutPlan { repo: self.repo, plan, overwrite: self.overwrite })
     }
 }
@@ -68,7 +68,7 @@ impl CheckoutPlan<'_> {
     /// `InvalidInput` when files that differ are in the way and may not be overwritten: nothing was
     /// written then. `Conflict` when a file changed since it was planned, `Io` when the system
     /// refuses.
-    pub fn apply(&self) -> Result<Restored> {
+    pub fn apply(&self) -> Result<CheckoutReport> {
         self.plan.apply(self.repo.inner.store(), self.overwrite)
     }
 }
@@ -78,9 +78,9 @@ impl fmt::Display for CheckoutPlan<'_> {
         writeln!(f, "into {}", self.plan.target.display())?;
         for file in self.files() {
             let action = match file.action {
-                Action::Create => "create",
-                Action::Overwrite => "overwrite",
-                Action::Keep => "keep",
+                FileAction::Create => "create",
+                FileAction::Overwrite => "overwrite",
+                FileAction::Keep => "keep",
             };
             writeln!(f, "  {action:9} {}", file.path.display())?;
         }

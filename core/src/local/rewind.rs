@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::object::ObjectId;
 use crate::repo::BranchName;
 use crate::workspace::{
-    CaptureOptions, ChangeKind, Done, FileChange, Prepared, Restore, StatCache, prepare,
+    CaptureOptions, ChangeKind, FileChange, PreparedRewind, RewindReport, RewindRequest, StatCache,
+    prepare_rewind,
 };
 
 /// Digits of an id in a title.
@@ -38,7 +39,7 @@ enum Target {
 #[derive(Debug)]
 pub struct RewindPlan<'r> {
     repo: &'r Repo,
-    prepared: Prepared<'r>,
+    prepared: PreparedRewind<'r>,
     cache: Option<StatCache>,
 }
 
@@ -88,7 +89,7 @@ impl<'r> Rewind<'r> {
                 return Err(Error::invalid("a rewind needs a target: call to_turn or to"));
             }
         };
-        let restore = Restore {
+        let restore = RewindRequest {
             branch: self.branch.clone(),
             from,
             only: Selection::below(&self.only),
@@ -103,7 +104,7 @@ impl<'r> Rewind<'r> {
         let never = self.repo.never();
         let options =
             CaptureOptions { never: &never, cache: cache.as_ref(), ..CaptureOptions::default() };
-        let prepared = prepare(repo, &restore, &options, &self.repo.stamp())?;
+        let prepared = prepare_rewind(repo, &restore, &options, &self.repo.stamp())?;
         Ok(RewindPlan { repo: self.repo, prepared, cache })
     }
 }
@@ -159,7 +160,7 @@ impl fmt::Display for RewindPlan<'_> {
 }
 
 /// The first thing that went wrong with a file.
-pub(super) fn check(done: Done) -> Result<()> {
+pub(super) fn check(done: RewindReport) -> Result<()> {
     let failed = done.arranged.into_iter().flat_map(|arranged| arranged.failed).next();
     match failed {
         Some((path, error)) => Err(error.at(path.display())),

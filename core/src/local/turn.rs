@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
 use crate::repo::vfs::take_over;
 use crate::repo::{self, BranchName, Transaction};
-use crate::workspace::{CaptureOptions, Captured, StatCache, capture, workspace_metadata};
+use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
 
 /// The section of the workspace.
 const FILES: &str = "files";
@@ -25,7 +25,7 @@ pub struct Turn<'r> {
     builder: Builder,
     author: Option<(String, String)>,
     metadata: Vec<(String, String)>,
-    captured: Option<(Option<StatCache>, Captured)>,
+    captured: Option<(Option<StatCache>, CaptureReport)>,
 }
 
 impl<'r> Turn<'r> {
@@ -100,7 +100,7 @@ impl<'r> Turn<'r> {
     /// # Errors
     /// `NotFound` when `dir` is no directory, `Io` when it cannot be opened. A file that cannot be read
     /// keeps its last known content.
-    pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&Captured> {
+    pub fn capture_files(&mut self, dir: impl AsRef<Path>) -> Result<&CaptureReport> {
         let dir = dir.as_ref();
         // Without a cache every file is read, which is all that is lost.
         let cache = StatCache::open(self.repo.inner.store(), dir).ok();

@@ -14,7 +14,7 @@
 //! not what somebody wanted. The same holds for what was observed of the use of a context, under
 //! `refs/watch`, nor are files that wait for their calls, under `refs/captures`. Nor is a ref under `refs/before` set back, which keeps what was in a
 //! workspace before an operation wrote to it: taking such an operation back writes to the workspace
-//! again, and [`Restoration`](crate::workspace::Restoration) does that. With [`Repository::undo`] alone
+//! again, and [`RewindChanges`](crate::workspace::RewindChanges) does that. With [`Repository::undo`] alone
 //! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
 //! by now. An eviction can be taken back.
 

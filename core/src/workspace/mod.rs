@@ -1,61 +1,40 @@
-//! Between contexts and directories: a workspace goes in, a context comes out as files.
+//! Directories and contexts: a workspace is captured, a context is laid out as files.
 //!
-//! [`capture`] makes the `files` section of a context what a directory holds. [`prepare`] plans to bring
-//! a state back, on its branch and in its workspace, and [`Prepared::apply`] does it, as one operation
-//! that [`prepare_undo`] takes back. [`plan`] says what laying a context out in any directory would
-//! write, and [`RestorePlan::apply`] does it. [`save`] writes one file with the same care,
-//! and [`Scratch`] shows one turn after another.
+//! | room | does |
+//! |---|---|
+//! | [`capture`](capture()) | reads a directory into the `files` section of a context |
+//! | [`checkout`](plan_checkout) | writes a context into any directory; nothing else changes |
+//! | [`rewind`](prepare_rewind) | brings a branch and its workspace back to a state, as one operation that [`prepare_undo`] takes back |
+//! | `caches` | files beside the store that save work between processes and may be deleted at any time |
+//! | `disk` | directories held open, and files that get their names when they are whole |
 //!
-//! A context may come from anybody, and other processes may work in the directory meanwhile. So:
+//! A context may come from anyone, and other processes may change the directory while we work in it.
+//! So:
 //!
-//! - Every key has a place inside the directory, and none in a folder of git or of a store.
-//! - No link is followed below the directory, and what is checked is what is written to: directories
-//!   are held open and gone through one name at a time.
-//! - What is there is overwritten only if the caller says so, and only if it is still what the plan
-//!   saw. A directory, pipe, socket or device is never replaced.
-//! - A file has its name only when it is whole, on disk, and was read back. What a killed restore
-//!   leaves has a name of its own, `.turntree-part-` and 16 hex digits, and the next one removes it.
-//! - Permissions are those the user's umask leaves of 666, or 777 for what can be executed, and never
-//!   more than those of the file that is replaced. Setuid, setgid and sticky bits are never set.
+//! - Every key has a path inside the directory, and none in a folder of git or of a store.
+//! - No symbolic link is followed below the directory. The directory that was checked is the one that
+//!   is written to: directories are held open and entered one name at a time.
+//! - An existing file is overwritten only if the caller allows it and only if it is still what the
+//!   plan saw. A directory, pipe, socket or device is never replaced.
+//! - A file gets its name when it is whole, on disk and read back. A killed process leaves a temporary
+//!   file, `.turntree-part-` and 16 hex digits; the next process that writes the same file removes it.
+//! - Permissions are 666, or 777 for an executable, less the user's umask, and never more than those
+//!   of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
-mod arrange;
-mod cache_folder;
+mod caches;
 mod capture;
-mod capture_options;
-mod captured;
-mod changes;
-mod content;
-mod folder;
-mod known;
-mod layout;
-mod notes;
-mod part;
-mod plan;
-mod reader;
-mod restoration;
-mod restore;
-mod rules;
-mod scan;
-mod scratch;
-mod seen;
-mod stat;
-mod stat_cache;
-mod table;
-mod target;
+mod checkout;
+mod disk;
+mod rewind;
 
-pub use arrange::Arranged;
-pub use capture::capture;
-pub use capture_options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
-pub use captured::{Captured, Skipped};
-pub use changes::{ChangeKind, FileChange, FileChanges, LeftFile};
-pub use notes::{Claim, recall, remember};
-pub use plan::{Action, PlannedFile, RestorePlan, plan};
-pub use restoration::{
-    Done, Kept, Prepared, Restoration, Restore, is_unfinished, prepare, prepare_rest, prepare_undo,
-    workspace_metadata,
+pub use caches::{AdoptionCache, Claim, FileMark, read_note, write_note};
+pub use capture::{
+    CaptureOptions, CaptureProgress, CaptureReport, MAX_FILE_BYTES, SkippedFile, StatCache, capture,
 };
-pub use restore::{Restored, save};
-pub use scratch::Scratch;
-pub use seen::{Mark, Seen};
-pub use stat_cache::StatCache;
-pub use {layout::is_reserved, target::store_above};
+pub use checkout::{CheckoutReport, FileAction, FilesPlan, PlannedFile, Scratch, plan_checkout};
+pub use disk::{is_reserved, save, store_above};
+pub use rewind::{
+    AppliedFiles, ChangeKind, FileChange, FileChanges, PreparedRewind, RewindChanges, RewindReport,
+    RewindRequest, UntouchedFile, WorkspaceBackup, is_undo_unfinished, prepare_rewind,
+    prepare_undo, prepare_undo_rest, workspace_metadata,
+};

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
 use turntree::repo::{BranchName, Repository, Stamp};
-use turntree::workspace::{Mark, Seen};
+use turntree::workspace::{AdoptionCache, FileMark};
 
 use super::beside::working_directory;
 use super::found::FoundSession;
@@ -72,7 +72,7 @@ pub fn adopt(
     repo: &Repository,
     sessions: Vec<FoundSession>,
     options: &AdoptOptions<'_>,
-    seen: &mut Seen,
+    seen: &mut AdoptionCache,
 ) -> Result<Vec<Adopted>> {
     // Files of one session are imported one after the other.
     let mut groups: BTreeMap<String, Vec<FoundSession>> = BTreeMap::new();
@@ -155,12 +155,12 @@ pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
 }
 
 /// A session, and what its file was when it was read.
-type Marked = (Adopted, Option<Mark>);
+type Marked = (Adopted, Option<FileMark>);
 
 /// What sessions are read with.
 struct Source<'a> {
     options: &'a AdoptOptions<'a>,
-    seen: &'a Seen,
+    seen: &'a AdoptionCache,
     databases: &'a Databases,
 }
 
@@ -189,7 +189,7 @@ fn adopt_group(
 }
 
 /// Whether the file is as it was, and the branch that has it is still there.
-fn is_known(repo: &Repository, found: &FoundSession, seen: &Seen) -> bool {
+fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bool {
     let branch = seen.unchanged(&found.path, found.entry.as_deref());
     let branch = branch.and_then(|name| name.parse::<BranchName>().ok());
     branch.is_some_and(|branch| repo.refs().values.contains_key(&branch.full()))

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use turntree::workspace::{Arranged, ChangeKind, FileChange, FileChanges};
+use turntree::workspace::{AppliedFiles, ChangeKind, FileChange, FileChanges};
 
 /// `restore` without `--to`, and `rollback`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,7 +73,7 @@ impl WorkspaceChanges {
         files: &FileChanges,
         state: &str,
         before: Option<String>,
-        arranged: Option<&Arranged>,
+        arranged: Option<&AppliedFiles>,
     ) -> Self {
         let failed = arranged.map_or(&[][..], |arranged| &arranged.failed);
         let error = |file: &FileChange| {

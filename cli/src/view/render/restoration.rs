@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use turntree::workspace::{Arranged, ChangeKind, FileChanges};
+use turntree::workspace::{AppliedFiles, ChangeKind, FileChanges};
 
 use super::{count, harmless, size};
 use crate::view::json::{LEAVE, action, reason};
@@ -13,7 +13,7 @@ pub(crate) fn write_files(
     out: &mut Output,
     files: &FileChanges,
     state: &str,
-    arranged: Option<&Arranged>,
+    arranged: Option<&AppliedFiles>,
 ) -> io::Result<()> {
     let paint = out.paint;
     let paths = files.files.iter().map(|file| &file.path);
@@ -41,7 +41,7 @@ pub(crate) fn write_files(
         writeln!(out, "{}", paint.paint(FAINT, note))?;
     }
     let (left, stay) = (files.left.len(), files.unchanged);
-    let Some(Arranged { written, deleted, bytes, failed }) = arranged else {
+    let Some(AppliedFiles { written, deleted, bytes, failed }) = arranged else {
         let (written, deleted) = files.counts();
         let written = count(written, "file");
         return writeln!(

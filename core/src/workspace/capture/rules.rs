@@ -13,18 +13,18 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::object::{Kind, ObjectId};
 
 /// The files that rules stand in.
-pub(super) const GIT_RULES: &str = ".gitignore";
-pub(super) const OWN_RULES: &str = ".turntreeignore";
+pub(in crate::workspace) const GIT_RULES: &str = ".gitignore";
+pub(in crate::workspace) const OWN_RULES: &str = ".turntreeignore";
 
 /// What makes a folder a repository of its own.
-pub(super) const REPOSITORY: &str = ".git";
+pub(in crate::workspace) const REPOSITORY: &str = ".git";
 
 /// The byte order mark, which editors put before the first line.
 const MARK: &str = "\u{feff}";
 
 /// The rules that hold in one folder.
 #[derive(Debug)]
-pub(super) struct Rules {
+pub(in crate::workspace) struct Rules {
     above: Option<Arc<Rules>>,
     /// Bytes of the path of the folder, with the slash at its end.
     depth: usize,
@@ -36,22 +36,26 @@ pub(super) struct Rules {
 
 /// What the folder itself says.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) git: Vec<u8>,
-    pub(super) own: Vec<u8>,
-    pub(super) is_repository: bool,
+pub(in crate::workspace) struct RuleVerdict {
+    pub(in crate::workspace) git: Vec<u8>,
+    pub(in crate::workspace) own: Vec<u8>,
+    pub(in crate::workspace) is_repository: bool,
 }
 
 impl Rules {
     /// No rules.
-    pub(super) fn none() -> Arc<Self> {
+    pub(in crate::workspace) fn none() -> Arc<Self> {
         let (git, own) = (Gitignore::empty(), Gitignore::empty());
         let digest = ObjectId::of(Kind::Blob, b"");
         Arc::new(Self { above: None, depth: 0, git, own, is_repository: false, digest })
     }
 
     /// The rules of a folder whose path has `depth` bytes, below these.
-    pub(super) fn below(self: &Arc<Self>, depth: usize, said: &Said) -> Arc<Self> {
+    pub(in crate::workspace) fn below(
+        self: &Arc<Self>,
+        depth: usize,
+        said: &RuleVerdict,
+    ) -> Arc<Self> {
         if said.git.is_empty() && said.own.is_empty() && !said.is_repository {
             return Arc::clone(self);
         }
@@ -73,12 +77,12 @@ impl Rules {
     }
 
     /// Names all the rules: where it is the same, the same is left out of the same folder.
-    pub(super) fn digest(&self) -> ObjectId {
+    pub(in crate::workspace) fn digest(&self) -> ObjectId {
         self.digest
     }
 
     /// Whether `path`, from the captured directory on, is left out.
-    pub(super) fn leave_out(&self, path: &[u8], is_folder: bool) -> bool {
+    pub(in crate::workspace) fn leave_out(&self, path: &[u8], is_folder: bool) -> bool {
         let levels = || std::iter::successors(Some(self), |rules| rules.above.as_deref());
         let own = levels().find_map(|rules| rules.verdict(&rules.own, path, is_folder));
         if let Some(verdict) = own {
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn rules_have_another_name_wherever_they_say_something_else() {
-        let said = |git: &str, own: &str, is_repository| Said {
+        let said = |git: &str, own: &str, is_repository| RuleVerdict {
             git: git.into(),
             own: own.into(),
             is_repository,
@@ -217,6 +221,6 @@ mod tests {
         ] {
             assert!(digests.insert(*none.below(depth, &said).digest().as_bytes()), "{said:?}");
         }
-        assert!(Arc::ptr_eq(&none.below(5, &Said::default()), &none));
+        assert!(Arc::ptr_eq(&none.below(5, &RuleVerdict::default()), &none));
     }
 }

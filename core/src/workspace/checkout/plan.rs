@@ -13,23 +13,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::content::Content;
-use super::folder::{EntryKind, Folder, Found};
-use super::layout::{entry_path, section_path};
-use super::target::Target;
 use crate::context::{Context, FileEntry, FileMode, Section, Selection, Shape, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::tree::{List, Map};
+use crate::workspace::disk::content::Content;
+use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
+use crate::workspace::disk::layout::{entry_path, section_path};
+use crate::workspace::disk::target::Target;
 
 /// What restoring would do, file by file, in order of paths.
 #[derive(Debug, Clone)]
-pub struct RestorePlan {
+pub struct FilesPlan {
     /// The directory.
     pub target: PathBuf,
     /// Every file of the context.
     pub files: Vec<PlannedFile>,
-    pub(super) context: Context,
+    pub(in crate::workspace) context: Context,
 }
 
 /// One file of a plan.
@@ -38,17 +38,17 @@ pub struct PlannedFile {
     /// Path below the directory.
     pub path: PathBuf,
     /// What would be done.
-    pub action: Action,
+    pub action: FileAction,
     /// What the file is.
     pub mode: FileMode,
-    pub(super) content: Content,
+    pub(in crate::workspace) content: Content,
     /// What is there.
-    pub(super) found: Option<Found>,
+    pub(in crate::workspace) found: Option<FolderEntry>,
 }
 
 /// What would be done with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum FileAction {
     /// It is not there and would be written.
     Create,
     /// Another file or a link is there: it would be overwritten, which must be allowed.
@@ -66,12 +66,12 @@ pub enum Action {
 /// `NotFound` when nothing is under `only`; `InvalidInput` when two entries would be one file, when
 /// a path leads through a link or a file or into a store, or when a directory, pipe, socket or device
 /// is in the way of a file; `LimitExceeded` for a key that is too long for a path.
-pub fn plan(
+pub fn plan_checkout(
     source: &dyn ObjectSource,
     context: &Context,
     target: &Path,
     only: &[String],
-) -> Result<RestorePlan> {
+) -> Result<FilesPlan> {
     let mut wanted = BTreeMap::new();
     let selection = Selection::below(only);
     for (name, section) in context.sections(source)? {
@@ -84,7 +84,7 @@ pub fn plan(
         return Err(Error::not_found(format!("nothing in this snapshot is under {only}")));
     }
     refuse_files_as_folders(wanted.keys())?;
-    let mut looking = Looking { source, context, target: Target::open(target)?, folder: None };
+    let mut looking = FilePlanner { source, context, target: Target::open(target)?, folder: None };
     let mut files = Vec::with_capacity(wanted.len());
     for (path, (mode, content)) in wanted {
         let (action, found) = looking
@@ -93,17 +93,17 @@ pub fn plan(
         files.push(PlannedFile { path, action, mode, content, found });
     }
     refuse_names_of_one_file(&files)?;
-    Ok(RestorePlan { target: target.to_owned(), files, context: context.clone() })
+    Ok(FilesPlan { target: target.to_owned(), files, context: context.clone() })
 }
 
-type Wanted = BTreeMap<PathBuf, (FileMode, Content)>;
+type WantedFiles = BTreeMap<PathBuf, (FileMode, Content)>;
 
 fn add_section(
     source: &dyn ObjectSource,
     name: &str,
     section: &Section,
     selection: &Selection,
-    wanted: &mut Wanted,
+    wanted: &mut WantedFiles,
 ) -> Result<()> {
     let agent = name.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
     if let Some(agent) = agent {
@@ -144,7 +144,7 @@ fn add_section(
     }
 }
 
-fn add(wanted: &mut Wanted, path: PathBuf, mode: FileMode, content: Content) -> Result<()> {
+fn add(wanted: &mut WantedFiles, path: PathBuf, mode: FileMode, content: Content) -> Result<()> {
     if wanted.contains_key(&path) {
         return Err(Error::invalid(format!("two entries would be the file {}", path.display())));
     }
@@ -185,7 +185,7 @@ fn clash(a: &Path, b: &Path) -> Error {
 }
 
 /// What is needed to look at one file after another.
-struct Looking<'a> {
+struct FilePlanner<'a> {
     source: &'a dyn ObjectSource,
     context: &'a Context,
     target: Option<Target<'a>>,
@@ -193,21 +193,21 @@ struct Looking<'a> {
     folder: Option<(PathBuf, Option<Folder>)>,
 }
 
-impl Looking<'_> {
+impl FilePlanner<'_> {
     /// What is there now, and so what would be done.
     fn look(
         &mut self,
         path: &Path,
         mode: FileMode,
         content: &Content,
-    ) -> Result<(Action, Option<Found>)> {
+    ) -> Result<(FileAction, Option<FolderEntry>)> {
         let (source, context) = (self.source, self.context);
         let (Some(folder), Some(name)) = (self.enter(path)?, path.file_name()) else {
-            return Ok((Action::Create, None));
+            return Ok((FileAction::Create, None));
         };
         let failed = |error| Error::io("look at it", error);
         let Some(found) = folder.find(name).map_err(failed)? else {
-            return Ok((Action::Create, None));
+            return Ok((FileAction::Create, None));
         };
         let same = match (mode, found.kind) {
             (_, EntryKind::Folder) => {
@@ -227,7 +227,7 @@ impl Looking<'_> {
                     && content.is_in(source, context, folder.read(name).map_err(failed)?)?
             }
         };
-        Ok((if same { Action::Keep } else { Action::Overwrite }, Some(found)))
+        Ok((if same { FileAction::Keep } else { FileAction::Overwrite }, Some(found)))
     }
 
     /// The folder of `path`, if it is there.

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::table::Draft;
+use super::table::TableDraft;
 
 /// The section that a directory becomes.
-pub(super) const SECTION: &str = "files";
+pub(in crate::workspace) const SECTION: &str = "files";
 
 /// What a capture found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CaptureReport {
     /// Files and links that the section has as they are in the directory.
     pub files: u64,
     /// Their bytes.
@@ -21,16 +21,16 @@ pub struct Captured {
     /// Files of the context before that are not there any more, or left out by now.
     pub removed: u64,
     /// What was left out, and why, in order of paths. What was known of it is still in the section.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedFile>,
     /// Whether the time was up before everything was looked at: another capture goes on.
     pub unfinished: bool,
     /// What the next capture is to know; nothing when it knows that already.
-    pub(super) draft: Option<Draft>,
+    pub(in crate::workspace) draft: Option<TableDraft>,
 }
 
 /// A path that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedFile {
     /// The path, below the directory; empty for the directory itself.
     pub path: PathBuf,
     /// Why.

@@ -15,16 +15,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::Scope;
 use rustix::fs::FileType;
 
-use super::capture_options::{CaptureOptions, CaptureProgress};
-use super::captured::Skipped;
-use super::folder::{EntryKind, Folder};
-use super::known::{Known, KnownFile};
-use super::part;
-use super::rules::{GIT_RULES, OWN_RULES, REPOSITORY, Rules, Said};
-use super::stat::Stat;
-use super::target::OF_A_STORE;
+use super::baseline::{Baseline, BaselineFile};
+use super::options::{CaptureOptions, CaptureProgress};
+use super::report::SkippedFile;
+use super::rules::{GIT_RULES, OWN_RULES, REPOSITORY, RuleVerdict, Rules};
 use crate::object::ObjectId;
 use crate::tree::MAX_KEY_BYTES;
+use crate::workspace::disk::folder::{EntryKind, Folder};
+use crate::workspace::disk::stat::Stat;
+use crate::workspace::disk::target::OF_A_STORE;
+use crate::workspace::disk::temp_file;
 
 /// Names that are never captured, whatever they are.
 const NEVER: [&str; 2] = [REPOSITORY, ".turntree"];
@@ -35,47 +35,47 @@ const MAX_RULES_BYTES: u64 = 1 << 20;
 /// Folders that are held open for the folders in them. Others are opened again from the top.
 const MAX_OPEN: usize = 256;
 
-pub(super) const TIME_IS_UP: &str = "the time was up before it was looked at";
+pub(in crate::workspace) const TIME_IS_UP: &str = "the time was up before it was looked at";
 const NOT_A_FILE: &str = "it is neither a file nor a link";
 const NOT_UTF8: &str = "its name is not UTF-8";
 const TOO_LONG: &str = "its path is too long";
 
 /// What a directory holds, beside what was known.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(in crate::workspace) struct Scan {
     /// By prefix: empty, or with a slash at its end.
-    pub(super) folders: BTreeMap<String, SeenFolder>,
+    pub(in crate::workspace) folders: BTreeMap<String, SeenFolder>,
     /// Prefixes of folders that were not looked into. What is known below them stays.
-    pub(super) closed: Vec<String>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(in crate::workspace) closed: Vec<String>,
+    pub(in crate::workspace) skipped: Vec<SkippedFile>,
     /// Files that are as they were, and their bytes.
-    pub(super) same_files: u64,
-    pub(super) same_bytes: u64,
+    pub(in crate::workspace) same_files: u64,
+    pub(in crate::workspace) same_bytes: u64,
     /// Whether the time was up.
-    pub(super) unfinished: bool,
+    pub(in crate::workspace) unfinished: bool,
 }
 
 /// A folder that was looked into.
 #[derive(Debug)]
-pub(super) struct SeenFolder {
-    pub(super) rules: ObjectId,
+pub(in crate::workspace) struct SeenFolder {
+    pub(in crate::workspace) rules: ObjectId,
     /// Its files, by name; nothing when they are those that the table has.
-    pub(super) files: Option<Vec<SeenFile>>,
+    pub(in crate::workspace) files: Option<Vec<SeenFile>>,
     /// Names of files that were known and are not there any more.
-    pub(super) gone: Vec<String>,
+    pub(in crate::workspace) gone: Vec<String>,
 }
 
 /// A file that was seen, or is known and could not be looked at.
 #[derive(Debug)]
-pub(super) struct SeenFile {
-    pub(super) name: String,
-    pub(super) stat: Option<Stat>,
-    pub(super) fate: Fate,
+pub(in crate::workspace) struct SeenFile {
+    pub(in crate::workspace) name: String,
+    pub(in crate::workspace) stat: Option<Stat>,
+    pub(in crate::workspace) fate: FileFate,
 }
 
 /// What comes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(in crate::workspace) enum FileFate {
     /// Its last known content stays.
     Keep,
     /// It is read: it is new, changed, or nobody knows.
@@ -85,24 +85,24 @@ pub(super) enum Fate {
 }
 
 /// A folder to look into.
-struct Task {
+struct FolderTask {
     /// Its path, empty or with a slash at its end.
     prefix: String,
     /// The open folder that it is in, if that is still held.
-    parent: Option<Arc<Held>>,
+    parent: Option<Arc<FoundNames>>,
     /// The rules of that one.
     rules: Arc<Rules>,
     /// The folders that it lies in.
-    above: Arc<Above>,
+    above: Arc<ParentFolders>,
 }
 
 /// A folder, and those that it lies in: a mount may lead back into one of them.
-struct Above {
+struct ParentFolders {
     identity: (u64, u64),
-    above: Option<Arc<Above>>,
+    above: Option<Arc<ParentFolders>>,
 }
 
-impl Above {
+impl ParentFolders {
     fn holds(&self, identity: (u64, u64)) -> bool {
         let levels = std::iter::successors(Some(self), |level| level.above.as_deref());
         levels.into_iter().any(|level| level.identity == identity)
@@ -110,21 +110,21 @@ impl Above {
 }
 
 /// A folder held open, counted.
-struct Held {
+struct FoundNames {
     folder: Folder,
     open: Arc<AtomicUsize>,
 }
 
-impl Drop for Held {
+impl Drop for FoundNames {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// What all threads share.
-struct Walk<'a> {
+struct FolderWalk<'a> {
     root: &'a Folder,
-    known: &'a Known<'a>,
+    known: &'a Baseline<'a>,
     options: &'a CaptureOptions<'a>,
     /// Folders that are never entered.
     never: Vec<(u64, u64)>,
@@ -135,12 +135,16 @@ struct Walk<'a> {
 }
 
 /// Looks at everything below `root` that the rules do not leave out.
-pub(super) fn scan(root: &Folder, known: &Known<'_>, options: &CaptureOptions<'_>) -> Scan {
+pub(in crate::workspace) fn scan(
+    root: &Folder,
+    known: &Baseline<'_>,
+    options: &CaptureOptions<'_>,
+) -> Scan {
     let never = options.never.iter().filter_map(|path| {
         let stat = Folder::open(path).and_then(|folder| folder.own_stat()).ok()?;
         Some(Stat::from(&stat).identity())
     });
-    let walk = Walk {
+    let walk = FolderWalk {
         root,
         known,
         options,
@@ -151,16 +155,16 @@ pub(super) fn scan(root: &Folder, known: &Known<'_>, options: &CaptureOptions<'_
         found: Mutex::default(),
     };
     // No folder has this identity: inode 0 is none.
-    let above = Arc::new(Above { identity: (0, 0), above: None });
-    let top = Task { prefix: String::new(), parent: None, rules: Rules::none(), above };
+    let above = Arc::new(ParentFolders { identity: (0, 0), above: None });
+    let top = FolderTask { prefix: String::new(), parent: None, rules: Rules::none(), above };
     rayon::scope(|scope| walk.look_into(scope, top));
     let mut found = walk.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.unfinished = walk.is_over.into_inner();
     found
 }
 
-impl<'a> Walk<'a> {
-    fn look_into<'s>(&'s self, scope: &Scope<'s>, task: Task) {
+impl<'a> FolderWalk<'a> {
+    fn look_into<'s>(&'s self, scope: &Scope<'s>, task: FolderTask) {
         if self.is_over.load(Ordering::Relaxed) || (self.options.over_budget)() {
             self.is_over.store(true, Ordering::Relaxed);
             return self.close(task.prefix, TIME_IS_UP.to_owned());
@@ -177,9 +181,13 @@ impl<'a> Walk<'a> {
             }
             Ok((folder, identity, names)) => match rules_of(&task, &folder, &names) {
                 Ok(rules) => {
-                    let above = Above { identity, above: Some(task.above) };
-                    let inside =
-                        Inside { walk: self, prefix: task.prefix, rules, above: Arc::new(above) };
+                    let above = ParentFolders { identity, above: Some(task.above) };
+                    let inside = FolderScan {
+                        walk: self,
+                        prefix: task.prefix,
+                        rules,
+                        above: Arc::new(above),
+                    };
                     inside.look(scope, folder, names);
                 }
                 Err(reason) => self.close(task.prefix, reason),
@@ -191,7 +199,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Opens the folder of a task: below its parent, or name by name from the top.
-    fn open(&self, task: &Task) -> io::Result<Folder> {
+    fn open(&self, task: &FolderTask) -> io::Result<Folder> {
         let path = Path::new(task.prefix.trim_end_matches('/'));
         match (&task.parent, path.file_name()) {
             (Some(parent), Some(name)) => parent.folder.enter(name),
@@ -208,18 +216,18 @@ impl<'a> Walk<'a> {
     fn close(&self, prefix: String, reason: String) {
         let path = PathBuf::from(prefix.trim_end_matches('/'));
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.skipped.push(Skipped { path, reason });
+        found.skipped.push(SkippedFile { path, reason });
         found.closed.push(prefix);
     }
 }
 
 /// The rules of a folder. What may be left out and cannot be read is not captured on a guess.
 fn rules_of(
-    task: &Task,
+    task: &FolderTask,
     folder: &Folder,
     names: &[(CString, FileType)],
 ) -> Result<Arc<Rules>, String> {
-    let mut said = Said::default();
+    let mut said = RuleVerdict::default();
     for (name, _) in names {
         let name = name.as_c_str();
         let failed = |error| format!("{}: {error}", name.to_string_lossy());
@@ -250,21 +258,21 @@ fn read_rules(folder: &Folder, name: &CStr) -> io::Result<Vec<u8>> {
 }
 
 /// A folder that is being looked into.
-struct Inside<'s, 'a> {
-    walk: &'s Walk<'a>,
+struct FolderScan<'s, 'a> {
+    walk: &'s FolderWalk<'a>,
     prefix: String,
     rules: Arc<Rules>,
-    above: Arc<Above>,
+    above: Arc<ParentFolders>,
 }
 
-impl<'s> Inside<'s, '_> {
+impl<'s> FolderScan<'s, '_> {
     fn look(self, scope: &Scope<'s>, folder: Folder, mut names: Vec<(CString, FileType)>) {
         names.sort_unstable_by(|(before, _), (after, _)| before.cmp(after));
         let known = self.walk.known.folder(&self.prefix);
         let block = self.walk.known.block(&self.prefix);
         // By the same rules what was known was captured before, and it is not asked again.
         let is_judged = block.is_some_and(|(_, block)| block.rules == self.rules.digest());
-        let mut files = Files { known: &known, ..Files::default() };
+        let mut files = BaselineFiles { known: &known, ..BaselineFiles::default() };
         let mut folders = Vec::new();
         let mut path = self.prefix.clone().into_bytes();
         for (name, kind) in &names {
@@ -311,16 +319,16 @@ impl<'s> Inside<'s, '_> {
     fn spawn(&self, scope: &Scope<'s>, folder: Folder, folders: Vec<String>) {
         let walk = self.walk;
         let is_held = walk.open.fetch_add(1, Ordering::Relaxed) < MAX_OPEN;
-        let held = Held { folder, open: Arc::clone(&walk.open) };
+        let held = FoundNames { folder, open: Arc::clone(&walk.open) };
         let parent = if is_held { Some(Arc::new(held)) } else { None };
         for prefix in folders {
             let (rules, above) = (Arc::clone(&self.rules), Arc::clone(&self.above));
-            let task = Task { prefix, parent: parent.clone(), rules, above };
+            let task = FolderTask { prefix, parent: parent.clone(), rules, above };
             scope.spawn(move |scope| walk.look_into(scope, task));
         }
     }
 
-    fn report(self, mut files: Files<'_>, is_same: bool) {
+    fn report(self, mut files: BaselineFiles<'_>, is_same: bool) {
         let mut found = self.walk.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.same_files += files.same_files;
         found.same_bytes += files.same_bytes;
@@ -334,7 +342,8 @@ impl<'s> Inside<'s, '_> {
 }
 
 fn is_never(name: &[u8]) -> bool {
-    NEVER.iter().any(|never| name == never.as_bytes()) || name.starts_with(part::PREFIX.as_bytes())
+    NEVER.iter().any(|never| name == never.as_bytes())
+        || name.starts_with(temp_file::PREFIX.as_bytes())
 }
 
 /// The stat of `name`; nothing when it is a folder.
@@ -348,29 +357,29 @@ fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<St
 
 /// The files of a folder as they are found, beside those that are known there.
 #[derive(Default)]
-struct Files<'k> {
-    known: &'k [KnownFile<'k>],
+struct BaselineFiles<'k> {
+    known: &'k [BaselineFile<'k>],
     /// How many of the known ones have been passed.
     passed: usize,
     /// Stats and fates of the files that are not left out, in order.
-    seen: Vec<(Name<'k>, Option<Stat>, Fate)>,
+    seen: Vec<(FoundName<'k>, Option<Stat>, FileFate)>,
     gone: Vec<String>,
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedFile>,
     same_files: u64,
     same_bytes: u64,
     differing: u64,
 }
 
 /// A name that is known, or a new one.
-enum Name<'k> {
-    Known(&'k str),
+enum FoundName<'k> {
+    Baseline(&'k str),
     New(String),
 }
 
-impl<'k> Files<'k> {
+impl<'k> BaselineFiles<'k> {
     /// What is known under `name`, which is over all names before. Those that were passed over are
     /// gone.
-    fn known_as(&mut self, name: &[u8]) -> Option<KnownFile<'k>> {
+    fn known_as(&mut self, name: &[u8]) -> Option<BaselineFile<'k>> {
         while let Some(known) = self.known.get(self.passed) {
             match known.name.as_bytes().cmp(name) {
                 std::cmp::Ordering::Less => self.gone.push(known.name.to_owned()),
@@ -385,7 +394,7 @@ impl<'k> Files<'k> {
         None
     }
 
-    fn leave_out(&mut self, before: Option<KnownFile<'k>>) {
+    fn leave_out(&mut self, before: Option<BaselineFile<'k>>) {
         self.gone.extend(before.map(|known| known.name.to_owned()));
     }
 
@@ -394,8 +403,8 @@ impl<'k> Files<'k> {
         prefix: &str,
         name: &str,
         stat: Stat,
-        before: Option<KnownFile<'k>>,
-        walk: &Walk<'_>,
+        before: Option<BaselineFile<'k>>,
+        walk: &FolderWalk<'_>,
     ) {
         let limit = walk.options.max_file_bytes;
         let reason = match stat.file_mode() {
@@ -405,20 +414,23 @@ impl<'k> Files<'k> {
         };
         if let Some(reason) = reason {
             self.keep(before);
-            self.skipped.push(Skipped { path: PathBuf::from(format!("{prefix}{name}")), reason });
+            self.skipped
+                .push(SkippedFile { path: PathBuf::from(format!("{prefix}{name}")), reason });
             return;
         }
         match before {
             Some(known) if known.stat == Some(stat) => {
                 self.same_files += 1;
                 self.same_bytes += stat.size;
-                self.seen.push((Name::Known(known.name), Some(stat), Fate::Keep));
+                self.seen.push((FoundName::Baseline(known.name), Some(stat), FileFate::Keep));
             }
             before => {
                 self.differing += 1;
-                let name =
-                    before.map_or_else(|| Name::New(name.to_owned()), |k| Name::Known(k.name));
-                self.seen.push((name, Some(stat), Fate::Read));
+                let name = before.map_or_else(
+                    || FoundName::New(name.to_owned()),
+                    |k| FoundName::Baseline(k.name),
+                );
+                self.seen.push((name, Some(stat), FileFate::Read));
             }
         }
     }
@@ -428,12 +440,12 @@ impl<'k> Files<'k> {
         let before = self.known_as(name);
         self.keep(before);
         let path = Path::new(prefix).join(OsStr::from_bytes(name));
-        self.skipped.push(Skipped { path, reason });
+        self.skipped.push(SkippedFile { path, reason });
     }
 
-    fn keep(&mut self, before: Option<KnownFile<'k>>) {
+    fn keep(&mut self, before: Option<BaselineFile<'k>>) {
         if let Some(known) = before {
-            self.seen.push((Name::Known(known.name), None, Fate::Keep));
+            self.seen.push((FoundName::Baseline(known.name), None, FileFate::Keep));
         }
     }
 
@@ -451,8 +463,8 @@ impl<'k> Files<'k> {
 
     fn seen(&mut self) -> Vec<SeenFile> {
         let name = |name| match name {
-            Name::Known(name) => name.to_owned(),
-            Name::New(name) => name,
+            FoundName::Baseline(name) => name.to_owned(),
+            FoundName::New(name) => name,
         };
         let seen = std::mem::take(&mut self.seen).into_iter();
         seen.map(|(found, stat, fate)| SeenFile { name: name(found), stat, fate }).collect()
@@ -460,6 +472,6 @@ impl<'k> Files<'k> {
 }
 
 /// Why a file is left out that has more bytes than `limit`.
-pub(super) fn too_large(limit: u64) -> String {
+pub(in crate::workspace) fn too_large(limit: u64) -> String {
     format!("it has more bytes than the limit of {limit}")
 }

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::folder::Folder;
 use super::scan::too_large;
-use super::stat::Stat;
 use crate::context::{FileEntry, FileMode};
 use crate::object::{Kind, ObjectId};
+use crate::workspace::disk::folder::Folder;
+use crate::workspace::disk::stat::Stat;
 
 /// Bytes of files that are in memory at once, unless a single one has more.
-pub(super) const WINDOW_BYTES: u64 = 32 << 20;
+pub(in crate::workspace) const WINDOW_BYTES: u64 = 32 << 20;
 
 /// Files that are read before anybody is told.
 const WINDOW_FILES: usize = 4096;
@@ -30,19 +30,19 @@ const CHANGES: &str = "it changes while it is read";
 
 /// A file to read.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(in crate::workspace) struct ReadRequest<'a> {
     /// The path of its folder, empty or with a slash at its end.
-    pub(super) prefix: &'a str,
-    pub(super) name: &'a str,
+    pub(in crate::workspace) prefix: &'a str,
+    pub(in crate::workspace) name: &'a str,
     /// Bytes that it has, as far as is known.
-    pub(super) size: u64,
+    pub(in crate::workspace) size: u64,
     /// Its last known content.
-    pub(super) known: Option<FileEntry>,
+    pub(in crate::workspace) known: Option<FileEntry>,
 }
 
 /// What came of a file.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(in crate::workspace) enum ReadOutcome {
     /// It has its last known content.
     Same(Stat),
     /// It has another one.
@@ -56,17 +56,17 @@ pub(super) enum Outcome {
 }
 
 /// How files are read.
-pub(super) struct Reader<'a> {
-    pub(super) root: &'a Folder,
+pub(in crate::workspace) struct Reader<'a> {
+    pub(in crate::workspace) root: &'a Folder,
     /// Largest file, in bytes.
-    pub(super) max_bytes: u64,
-    pub(super) over_budget: &'a (dyn Fn() -> bool + Sync),
+    pub(in crate::workspace) max_bytes: u64,
+    pub(in crate::workspace) over_budget: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// How many of the first of `wanted` are read in one go.
-pub(super) fn window(wanted: &[Wanted<'_>]) -> usize {
+pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
     let mut bytes = 0_u64;
-    let fits = |file: &&Wanted<'_>| {
+    let fits = |file: &&ReadRequest<'_>| {
         bytes = bytes.saturating_add(file.size);
         bytes <= WINDOW_BYTES
     };
@@ -76,25 +76,33 @@ pub(super) fn window(wanted: &[Wanted<'_>]) -> usize {
 impl Reader<'_> {
     /// Reads files, on all processors. When the time is up, the first one is read all the same if
     /// `insist` says so: whoever never has time for anything would never be done.
-    pub(super) fn read(&self, wanted: &[Wanted<'_>], insist: bool) -> Vec<Outcome> {
+    pub(in crate::workspace) fn read(
+        &self,
+        wanted: &[ReadRequest<'_>],
+        insist: bool,
+    ) -> Vec<ReadOutcome> {
         let is_over = AtomicBool::new(false);
-        let read = |open: &mut OpenFolder, (at, file): (usize, &Wanted<'_>)| {
+        let read = |open: &mut OpenFolder, (at, file): (usize, &ReadRequest<'_>)| {
             if !is_over.load(Ordering::Relaxed) && (self.over_budget)() {
                 is_over.store(true, Ordering::Relaxed);
             }
             if is_over.load(Ordering::Relaxed) && !(insist && at == 0) {
-                return Outcome::Late;
+                return ReadOutcome::Late;
             }
             match self.read_file(open, file) {
                 Ok(outcome) => outcome,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Outcome::Gone,
-                Err(error) => Outcome::Skipped(error.to_string()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => ReadOutcome::Gone,
+                Err(error) => ReadOutcome::Skipped(error.to_string()),
             }
         };
         wanted.par_iter().enumerate().map_init(|| None, read).collect()
     }
 
-    fn read_file(&self, open: &mut OpenFolder, wanted: &Wanted<'_>) -> io::Result<Outcome> {
+    fn read_file(
+        &self,
+        open: &mut OpenFolder,
+        wanted: &ReadRequest<'_>,
+    ) -> io::Result<ReadOutcome> {
         let folder = match open {
             Some((prefix, folder)) if prefix == wanted.prefix => folder,
             _ => {
@@ -104,10 +112,12 @@ impl Reader<'_> {
         };
         for _ in 0..MAX_TRIES {
             let (stat, content) = match self.read_once(folder, wanted.name)? {
-                Once::Read(stat, content) => (stat, content),
-                Once::TooLarge => return Ok(Outcome::Skipped(too_large(self.max_bytes))),
-                Once::NotAFile => return Ok(Outcome::Skipped("it is no file any more".to_owned())),
-                Once::Changed => continue,
+                Attempt::Read(stat, content) => (stat, content),
+                Attempt::TooLarge => return Ok(ReadOutcome::Skipped(too_large(self.max_bytes))),
+                Attempt::NotAFile => {
+                    return Ok(ReadOutcome::Skipped("it is no file any more".to_owned()));
+                }
+                Attempt::Changed => continue,
             };
             let Some(mode) = stat.file_mode() else { continue };
             let is_same = wanted.known.as_ref().is_some_and(|known| {
@@ -116,30 +126,30 @@ impl Reader<'_> {
                     && known.blob == ObjectId::of(Kind::Blob, &content)
             });
             if is_same {
-                return Ok(Outcome::Same(stat));
+                return Ok(ReadOutcome::Same(stat));
             }
-            return Ok(Outcome::Changed(stat, mode, content.into()));
+            return Ok(ReadOutcome::Changed(stat, mode, content.into()));
         }
-        Ok(Outcome::Skipped(CHANGES.to_owned()))
+        Ok(ReadOutcome::Skipped(CHANGES.to_owned()))
     }
 
-    fn read_once(&self, folder: &Folder, name: &str) -> io::Result<Once> {
+    fn read_once(&self, folder: &Folder, name: &str) -> io::Result<Attempt> {
         let c_name = CString::new(name)?;
         let before = Stat::from(&folder.stat(&c_name)?);
         let content = match before.file_mode() {
-            None => return Ok(Once::NotAFile),
-            Some(_) if before.size > self.max_bytes => return Ok(Once::TooLarge),
+            None => return Ok(Attempt::NotAFile),
+            Some(_) if before.size > self.max_bytes => return Ok(Attempt::TooLarge),
             Some(FileMode::Symlink) => folder.read_link(OsStr::new(name))?,
             Some(FileMode::Regular | FileMode::Executable) => {
                 let file = folder.read(OsStr::new(name))?;
                 // What was opened is what was looked at, or it is not read: a pipe could have come.
                 if Stat::from(&rustix::fs::fstat(&file)?) != before {
-                    return Ok(Once::Changed);
+                    return Ok(Attempt::Changed);
                 }
                 let mut content = Vec::with_capacity(usize::try_from(before.size).unwrap_or(0));
                 (&file).take(before.size + 1).read_to_end(&mut content)?;
                 if Stat::from(&rustix::fs::fstat(&file)?) != before {
-                    return Ok(Once::Changed);
+                    return Ok(Attempt::Changed);
                 }
                 content
             }
@@ -147,9 +157,9 @@ impl Reader<'_> {
         let is_link = before.file_mode() == Some(FileMode::Symlink);
         let is_still = !is_link || Stat::from(&folder.stat(&c_name)?) == before;
         if is_still && content.len() as u64 == before.size {
-            return Ok(Once::Read(before, content));
+            return Ok(Attempt::Read(before, content));
         }
-        Ok(Once::Changed)
+        Ok(Attempt::Changed)
     }
 }
 
@@ -157,7 +167,7 @@ impl Reader<'_> {
 type OpenFolder = Option<(String, Folder)>;
 
 /// What came of one try.
-enum Once {
+enum Attempt {
     Read(Stat, Vec<u8>),
     Changed,
     TooLarge,

@@ -1,33 +1,12 @@
-//! Bringing a state back: a context on its branch and the files of its workspace, as one operation
-//! that can be taken back.
-//!
-//! ```text
-//!  T  the tip                 refs/heads/s/main   T -> R
-//!  |\
-//!  | B  the files as now      refs/before/s/main    -> B
-//!  R    what came back
-//! ```
-//!
-//! First everything is looked at: what comes back is read as a whole, the workspace is captured, and
-//! each file that differs is compared with what was captured. Then commits and refs are made durable,
-//! and only then files are written. So what was in the workspace is in the store before any of it is
-//! overwritten, and a process that is killed leaves each file as it was or as it should be.
-//!
-//! Taking such an operation back sets the branch back and brings the files to what `refs/before` got
-//! in it, again after capturing what is there. So an undo can be undone in the same way.
+//! Plans a rewind or the undo of one: commits and refs in a transaction, and the changes of files.
 
-use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
-use super::arrange::Arranged;
-use super::capture::capture;
-use super::capture_options::CaptureOptions;
-use super::captured::Captured;
+use super::apply::AppliedFiles;
 use super::changes::{FileChanges, Sides, any_as_before};
+use super::readable::check_readable;
 use crate::context::{
-    Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Section, Selection,
-    Shape, agent_section,
+    Builder, Context, JSON_MEDIA, LESSONS, MAIN_AGENT, MessageEntry, Role, Selection, agent_section,
 };
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
@@ -35,19 +14,14 @@ use crate::repo::{
     BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,
     Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
 };
-use crate::store::{Committed, Store};
-use crate::tree::{Link, List, Map};
+use crate::store::Committed;
+use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
 
 const FILES: &str = "files";
 
-/// Links that are followed at once, and that are remembered so as not to be followed again: what is
-/// known of them is all that is in memory.
-const LINKS_AT_ONCE: usize = 1 << 12;
-const LINKS_REMEMBERED: usize = 1 << 16;
-
 /// What is to come back, and where.
 #[derive(Debug, Clone)]
-pub struct Restore {
+pub struct RewindRequest {
     /// The branch that goes on from there.
     pub branch: BranchName,
     /// The commit whose state comes back.
@@ -68,7 +42,7 @@ pub struct Restore {
 
 /// What bringing a state back does.
 #[derive(Debug, Clone)]
-pub struct Restoration {
+pub struct RewindChanges {
     /// The new commit of the branch; of an undo the one that keeps the workspace as it was.
     pub commit: ObjectId,
     /// Its message.
@@ -78,40 +52,40 @@ pub struct Restoration {
     /// What happens in the workspace, if anything.
     pub files: Option<FileChanges>,
     /// The commit that keeps the workspace as it was.
-    pub before: Option<Kept>,
+    pub before: Option<WorkspaceBackup>,
 }
 
 /// A workspace as it was captured before its files are moved.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct WorkspaceBackup {
     /// The commit.
     pub commit: ObjectId,
     /// Its tree.
     pub tree: ObjectId,
-    /// What the capture found, for [`StatCache::save`](super::StatCache::save).
-    pub captured: Captured,
+    /// What the capture found, for [`StatCache::save`](crate::workspace::StatCache::save).
+    pub captured: CaptureReport,
 }
 
 /// A restoration that is planned. Dropping it leaves store and workspace as they were.
 #[derive(Debug)]
-pub struct Prepared<'r> {
+pub struct PreparedRewind<'r> {
     repo: &'r Repository,
     change: Transaction<'r>,
-    plan: Restoration,
+    plan: RewindChanges,
 }
 
 /// A restoration that was made.
 #[derive(Debug)]
-pub struct Done {
+pub struct RewindReport {
     /// What was planned.
-    pub plan: Restoration,
+    pub plan: RewindChanges,
     /// The operation.
     pub committed: Committed,
     /// What became of the files.
-    pub arranged: Option<Arranged>,
+    pub arranged: Option<AppliedFiles>,
 }
 
-impl Restoration {
+impl RewindChanges {
     /// Whether anything would be other than it is.
     #[must_use]
     pub fn changes_anything(&self) -> bool {
@@ -120,22 +94,22 @@ impl Restoration {
     }
 }
 
-impl Prepared<'_> {
+impl PreparedRewind<'_> {
     /// What it does.
     #[must_use]
-    pub fn plan(&self) -> &Restoration {
+    pub fn plan(&self) -> &RewindChanges {
         &self.plan
     }
 
     /// Does it: commits and refs first, as one operation, then the files. What fails with a file is
-    /// in [`Done::arranged`], and the others are done.
+    /// in [`RewindReport::arranged`], and the others are done.
     ///
     /// # Errors
     /// Those of [`Transaction::finish`]; nothing has changed then.
-    pub fn apply(self, stamp: &Stamp, reason: &str) -> Result<Done> {
+    pub fn apply(self, stamp: &Stamp, reason: &str) -> Result<RewindReport> {
         let committed = self.change.finish(stamp, reason)?;
         let arranged = self.plan.files.as_ref().map(|files| files.apply(self.repo.store()));
-        Ok(Done { plan: self.plan, committed, arranged })
+        Ok(RewindReport { plan: self.plan, committed, arranged })
     }
 }
 
@@ -146,13 +120,13 @@ impl Prepared<'_> {
 /// `Expired` when retention has dropped the state, `NotFound` when nothing of it is selected or the
 /// workspace is no directory, `Redacted` or `Corrupt` for content that is not there as it was, and
 /// those of [`capture`].
-pub fn prepare<'r>(
+pub fn prepare_rewind<'r>(
     repo: &'r Repository,
-    restore: &Restore,
+    restore: &RewindRequest,
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
-) -> Result<Prepared<'r>> {
-    let Restore { branch, only, .. } = restore;
+) -> Result<PreparedRewind<'r>> {
+    let RewindRequest { branch, only, .. } = restore;
     let wanted = repo.context(&restore.from)?;
     let mut change = repo.begin();
     let tip = change.tip(branch);
@@ -169,7 +143,7 @@ pub fn prepare<'r>(
         // are.
         let whole = repo.workspace_of(&restore.from)?.is_some();
         let message = format!("before: {}", restore.message);
-        let state = State { current: &current, wanted: &wanted, only, whole };
+        let state = RewindState { current: &current, wanted: &wanted, only, whole };
         keep(&mut change, branch, dir, &state, options, stamp, message)
     });
     let (before, files) = captured.transpose()?.unzip();
@@ -201,8 +175,8 @@ pub fn prepare<'r>(
     if let Some(kept) = &before {
         change.set_before(branch, Some(kept.commit));
     }
-    let plan = Restoration { commit, message, sections, files, before };
-    Ok(Prepared { repo, change, plan })
+    let plan = RewindChanges { commit, message, sections, files, before };
+    Ok(PreparedRewind { repo, change, plan })
 }
 
 /// Ends the main agent's conversation with a record of the rollback. Returns the section.
@@ -211,7 +185,7 @@ fn add_audit(
     change: &mut Transaction<'_>,
     builder: &mut Builder,
     tip: &ObjectId,
-    restore: &Restore,
+    restore: &RewindRequest,
 ) -> Result<String> {
     let (from_turn, to_turn) = (repo.commit(tip)?.turn, repo.commit(&restore.from)?.turn);
     let record = audit_record(from_turn, to_turn, &restore.message);
@@ -224,7 +198,7 @@ fn add_audit(
 /// `workspace` is the directory if it is another one than then.
 ///
 /// # Errors
-/// `InvalidInput` when the directory is not known; else as [`prepare`].
+/// `InvalidInput` when the directory is not known; else as [`prepare_rewind`].
 pub fn prepare_undo<'r>(
     repo: &'r Repository,
     undo: &UndoPlan,
@@ -233,7 +207,7 @@ pub fn prepare_undo<'r>(
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
     message: &str,
-) -> Result<Prepared<'r>> {
+) -> Result<PreparedRewind<'r>> {
     let commit = repo.commit(&moved.before)?;
     let known = commit.metadata.get(WORKSPACE).map(Path::new);
     let dir = workspace.or(known).ok_or_else(|| {
@@ -244,7 +218,7 @@ pub fn prepare_undo<'r>(
 }
 
 /// What is, and what is to be.
-struct State<'a> {
+struct RewindState<'a> {
     current: &'a Context,
     wanted: &'a Context,
     only: &'a Selection,
@@ -256,7 +230,7 @@ struct State<'a> {
 ///
 /// # Errors
 /// What reading commits, contexts and files reports.
-pub fn is_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
+pub fn is_undo_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
     let (before, wanted) = (repo.context(&last.moved.before)?, repo.context(&last.target)?);
     any_as_before(repo.store(), dir, &before, &wanted)
 }
@@ -266,14 +240,14 @@ pub fn is_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<b
 ///
 /// # Errors
 /// As [`prepare_undo`].
-pub fn prepare_rest<'r>(
+pub fn prepare_undo_rest<'r>(
     repo: &'r Repository,
     last: &LastUndo,
     dir: &Path,
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
     message: &str,
-) -> Result<Prepared<'r>> {
+) -> Result<PreparedRewind<'r>> {
     files_back(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
 }
 
@@ -288,21 +262,21 @@ fn files_back<'r>(
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
     message: &str,
-) -> Result<Prepared<'r>> {
+) -> Result<PreparedRewind<'r>> {
     let wanted = repo.context(commit)?;
     let mut change = repo.begin();
     let tip = change.tip(branch);
     let current = tip.map_or_else(|| Ok(Context::default()), |tip| repo.context(&tip))?;
     let (all, message) = (Selection::default(), format!("before: {message}"));
-    let state = State { current: &current, wanted: &wanted, only: &all, whole: true };
+    let state = RewindState { current: &current, wanted: &wanted, only: &all, whole: true };
     let (kept, files) = keep(&mut change, branch, dir, &state, options, stamp, message.clone())?;
     if let Some(undo) = undo {
         change.take_back(undo);
     }
     change.set_before(branch, Some(kept.commit));
     let (commit, sections, files, before) = (kept.commit, Vec::new(), Some(files), Some(kept));
-    let plan = Restoration { commit, message, sections, files, before };
-    Ok(Prepared { repo, change, plan })
+    let plan = RewindChanges { commit, message, sections, files, before };
+    Ok(PreparedRewind { repo, change, plan })
 }
 
 /// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files become.
@@ -310,12 +284,12 @@ fn keep(
     change: &mut Transaction<'_>,
     branch: &BranchName,
     dir: &Path,
-    state: &State<'_>,
+    state: &RewindState<'_>,
     options: &CaptureOptions<'_>,
     stamp: &Stamp,
     message: String,
-) -> Result<(Kept, FileChanges)> {
-    let State { current, wanted, only, whole } = *state;
+) -> Result<(WorkspaceBackup, FileChanges)> {
+    let RewindState { current, wanted, only, whole } = *state;
     let mut builder = Builder::from(current.clone());
     let captured = capture(change, current, &mut builder, dir, options)?;
     let tree = builder.write(change)?;
@@ -327,7 +301,7 @@ fn keep(
     draft.trigger = Trigger::BeforeRestore;
     draft.metadata.extend([workspace_metadata(dir)]);
     let commit = change.record(branch, draft)?;
-    Ok((Kept { commit, tree, captured }, files))
+    Ok((WorkspaceBackup { commit, tree, captured }, files))
 }
 
 /// The metadata of a commit whose files came from, or went to, a directory: its whole path. One that
@@ -344,75 +318,7 @@ fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<
         || repo.commit(commit)?.metadata.contains_key(WORKSPACE))
 }
 
-/// Reads everything that comes back but the files, so that nothing is begun that is not whole.
-fn check_readable(store: &Store, wanted: &Context, only: &Selection) -> Result<()> {
-    let mut checking = Checking { store, seen: HashSet::new(), links: Vec::new() };
-    for (name, section) in wanted.sections(store)? {
-        if name != FILES && only.reaches(&name) {
-            checking.section(section).map_err(|error| error.at(&name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Reads many objects at once, in the order in which they lie, and keeps nothing of them.
-struct Checking<'s> {
-    store: &'s Store,
-    /// What was read: a transcript shares most of its pieces with the messages.
-    seen: HashSet<Link>,
-    /// What is to be read.
-    links: Vec<Link>,
-}
-
-impl Checking<'_> {
-    fn section(&mut self, Section { shape, id }: Section) -> Result<()> {
-        let store = self.store;
-        match shape {
-            Shape::Blob => self.add(Link { kind: Kind::Blob, id })?,
-            Shape::List => {
-                let list = List::open(store, &id)?;
-                list.iter(store, 0..list.len()).try_for_each(|item| self.add(item?.link))?;
-            }
-            Shape::Map => {
-                let map = Map::open(store, &id)?;
-                map.iter(store).try_for_each(|entry| self.add(entry?.1.link))?;
-            }
-        }
-        self.read()
-    }
-
-    fn add(&mut self, link: Link) -> Result<()> {
-        if self.seen.len() >= LINKS_REMEMBERED {
-            self.seen.clear();
-        }
-        if self.seen.insert(link) {
-            self.links.push(link);
-        }
-        if self.links.len() < LINKS_AT_ONCE { Ok(()) } else { self.read() }
-    }
-
-    /// Reads what is to be read. Of what cannot be read the first is the error.
-    fn read(&mut self) -> Result<()> {
-        let links = std::mem::take(&mut self.links);
-        let ids: Vec<ObjectId> = links.iter().map(|link| link.id).collect();
-        let failed: Mutex<BTreeMap<usize, Error>> = Mutex::default();
-        self.store.visit(&ids, &|at, object| {
-            let read = object.and_then(|object| match links.get(at) {
-                Some(link) if link.kind != object.kind => {
-                    Err(Error::corrupt(link.id, link.kind, object.kind))
-                }
-                _ => Ok(()),
-            });
-            if let Err(error) = read {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).insert(at, error);
-            }
-        });
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failed.into_values().next().map_or(Ok(()), Err)
-    }
-}
-
-/// What becomes of files, as a message says it.
+/// Returns the counts of files for a message.
 fn summary(files: Option<&FileChanges>) -> String {
     let Some(files) = files else { return String::new() };
     let (written, deleted) = files.counts();

@@ -10,15 +10,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::captured::Skipped;
-use super::content::Content;
-use super::folder::{EntryKind, Folder, Found};
-use super::layout::workspace_path;
-use super::target::Target;
 use crate::context::{Context, FileEntry, FileMode, Selection, text_key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
 use crate::tree::{Item, Map, diff_maps};
+use crate::workspace::capture::SkippedFile;
+use crate::workspace::disk::content::Content;
+use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
+use crate::workspace::disk::layout::workspace_path;
+use crate::workspace::disk::target::Target;
 
 /// What would be done to the files of a workspace, in order of paths.
 #[derive(Debug, Clone)]
@@ -28,8 +28,8 @@ pub struct FileChanges {
     /// Files that would be written or deleted.
     pub files: Vec<FileChange>,
     /// What stays as it is although something else should be there, or could not be looked at.
-    pub left: Vec<LeftFile>,
-    /// Captured files that stay as they are because they should.
+    pub left: Vec<UntouchedFile>,
+    /// CaptureReport files that stay as they are because they should.
     pub unchanged: u64,
     /// Whether files that the state does not have are deleted. Not so when its files were never
     /// captured from a directory: then they need not be all there were.
@@ -46,9 +46,9 @@ pub struct FileChange {
     /// Whether what is there is not in the newest snapshot of the branch. It is saved before.
     pub unsaved: bool,
     /// What is to be there.
-    pub(super) wanted: Option<FileEntry>,
+    pub(in crate::workspace) wanted: Option<FileEntry>,
     /// What is there.
-    pub(super) found: Option<Found>,
+    pub(in crate::workspace) found: Option<FolderEntry>,
 }
 
 /// What would be done to a file.
@@ -64,7 +64,7 @@ pub enum ChangeKind {
 
 /// A file that is left as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftFile {
+pub struct UntouchedFile {
     /// Path below the directory.
     pub path: PathBuf,
     /// Why.
@@ -72,19 +72,19 @@ pub struct LeftFile {
 }
 
 /// What to plan with.
-pub(super) struct Sides<'a> {
+pub(in crate::workspace) struct Sides<'a> {
     /// What the workspace holds, as it was captured.
-    pub(super) now: &'a Context,
+    pub(in crate::workspace) now: &'a Context,
     /// What the newest snapshot holds.
-    pub(super) saved: &'a Context,
+    pub(in crate::workspace) saved: &'a Context,
     /// What it is to hold.
-    pub(super) wanted: &'a Context,
+    pub(in crate::workspace) wanted: &'a Context,
     /// Which of it.
-    pub(super) only: &'a Selection,
+    pub(in crate::workspace) only: &'a Selection,
     /// Whether that is all there is to be.
-    pub(super) whole: bool,
+    pub(in crate::workspace) whole: bool,
     /// What could not be captured.
-    pub(super) skipped: &'a [Skipped],
+    pub(in crate::workspace) skipped: &'a [SkippedFile],
 }
 
 impl FileChanges {
@@ -101,19 +101,23 @@ impl FileChanges {
     /// # Errors
     /// What reading the contexts reports, `Redacted` or `Corrupt` for content that cannot be written
     /// included; `InvalidInput` when `dir` belongs to a store.
-    pub(super) fn plan(source: &dyn ObjectSource, dir: &Path, sides: &Sides<'_>) -> Result<Self> {
+    pub(in crate::workspace) fn plan(
+        source: &dyn ObjectSource,
+        dir: &Path,
+        sides: &Sides<'_>,
+    ) -> Result<Self> {
         let open = |context: &Context| context.map(source, FILES);
         let (now, saved, wanted) = (open(sides.now)?, open(sides.saved)?, open(sides.wanted)?);
         let target = Target::open(dir)?
             .ok_or_else(|| Error::not_found(format!("{} is not a directory", dir.display())))?;
-        let mut looking = Looking::new(source, target, sides.skipped);
+        let mut looking = ChangePlanner::new(source, target, sides.skipped);
         let pending = looking.pending(&now, &wanted, sides)?;
-        let is_leaving = |(_, file): &(&PathBuf, &Pending)| file.want.is_none();
+        let is_leaving = |(_, file): &(&PathBuf, &PendingChange)| file.want.is_none();
         let leaving: BTreeSet<PathBuf> =
             pending.iter().filter(is_leaving).map(|(path, _)| path.clone()).collect();
         let mut unchanged = now.len();
         let mut files = Vec::new();
-        for (path, Pending { key, have, want }) in pending {
+        for (path, PendingChange { key, have, want }) in pending {
             unchanged -= u64::from(have.is_some());
             let (have, wanted) = (entry(have.as_ref())?, entry(want.as_ref())?);
             match looking.look(&path, have.as_ref(), wanted.as_ref(), &leaving) {
@@ -139,14 +143,14 @@ const FILES: &str = "files";
 
 /// An entry that differs.
 #[derive(Debug)]
-struct Pending {
+struct PendingChange {
     key: String,
     have: Option<Item>,
     want: Option<Item>,
 }
 
 /// What is needed to look at one file after another.
-struct Looking<'a> {
+struct ChangePlanner<'a> {
     source: &'a dyn ObjectSource,
     target: Target<'a>,
     /// What could not be captured, by path, and what else is left.
@@ -156,10 +160,10 @@ struct Looking<'a> {
 }
 
 /// What would be done to a file and what is there now, nothing to do, or why it is left.
-type Look = Result<Option<(ChangeKind, Option<Found>)>, String>;
+type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
-impl<'a> Looking<'a> {
-    fn new(source: &'a dyn ObjectSource, target: Target<'a>, skipped: &[Skipped]) -> Self {
+impl<'a> ChangePlanner<'a> {
+    fn new(source: &'a dyn ObjectSource, target: Target<'a>, skipped: &[SkippedFile]) -> Self {
         let left =
             skipped.iter().map(|skipped| (skipped.path.clone(), skipped.reason.clone())).collect();
         Self { source, target, left, folder: None }
@@ -171,7 +175,7 @@ impl<'a> Looking<'a> {
         now: &Map,
         wanted: &Map,
         sides: &Sides<'_>,
-    ) -> Result<BTreeMap<PathBuf, Pending>> {
+    ) -> Result<BTreeMap<PathBuf, PendingChange>> {
         let mut pending = BTreeMap::new();
         for change in diff_maps(now, wanted, self.source) {
             let change = change?;
@@ -182,7 +186,7 @@ impl<'a> Looking<'a> {
             }
             match workspace_path(&key) {
                 Ok(path) => {
-                    pending.insert(path, Pending { key, have: change.old, want: change.new });
+                    pending.insert(path, PendingChange { key, have: change.old, want: change.new });
                 }
                 Err(error) => self.leave(PathBuf::from(key), error.to_string()),
             }
@@ -194,8 +198,8 @@ impl<'a> Looking<'a> {
         self.left.entry(path).or_insert(reason);
     }
 
-    fn finish(self) -> Vec<LeftFile> {
-        self.left.into_iter().map(|(path, reason)| LeftFile { path, reason }).collect()
+    fn finish(self) -> Vec<UntouchedFile> {
+        self.left.into_iter().map(|(path, reason)| UntouchedFile { path, reason }).collect()
     }
 
     /// Why a file could not be captured, or a folder above it.
@@ -211,7 +215,7 @@ impl<'a> Looking<'a> {
         have: Option<&FileEntry>,
         want: Option<&FileEntry>,
         leaving: &BTreeSet<PathBuf>,
-    ) -> Look {
+    ) -> PlannedLook {
         if let Some(reason) = self.why_skipped(path) {
             return Err(reason.clone());
         }
@@ -270,7 +274,7 @@ impl<'a> Looking<'a> {
 ///
 /// # Errors
 /// What reading the contexts reports, and of the system what keeps a file from being looked at.
-pub(super) fn any_as_before(
+pub(in crate::workspace) fn any_as_before(
     source: &dyn ObjectSource,
     dir: &Path,
     before: &Context,
@@ -321,7 +325,7 @@ fn is_just_so(
     source: &dyn ObjectSource,
     folder: &Folder,
     path: &Path,
-    found: &Found,
+    found: &FolderEntry,
     entry: &FileEntry,
 ) -> Result<bool> {
     let name = path.file_name().unwrap_or_default();
@@ -349,7 +353,7 @@ fn entry(item: Option<&Item>) -> Result<Option<FileEntry>> {
 }
 
 /// An error and its causes, on one line.
-pub(super) fn words(error: &Error) -> String {
+pub(in crate::workspace) fn words(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

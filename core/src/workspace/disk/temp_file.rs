@@ -8,37 +8,41 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, TryLockError};
 use std::io;
 
-use super::folder::{EntryKind, Folder, Found};
+use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId};
 
 /// How every temporary name begins. Nothing of a context is restored under such a name, and nothing
 /// with such a name is captured.
-pub(super) const PREFIX: &str = ".turntree-part-";
+pub(in crate::workspace) const PREFIX: &str = ".turntree-part-";
 
 /// Hex digits of the name's hash that follow.
 const DIGITS: usize = 16;
 
 /// A file, or a link, that does not have its own name yet. When it is dropped before, it is removed.
 #[derive(Debug)]
-pub(super) struct Part<'f> {
+pub(in crate::workspace) struct TempFile<'f> {
     folder: &'f Folder,
     name: OsString,
     is_named: bool,
 }
 
-impl<'f> Part<'f> {
+impl<'f> TempFile<'f> {
     /// A new, empty file that is to be named `name`, open and locked.
     ///
     /// # Errors
     /// `Locked` when another restore writes the same file right now.
-    pub(super) fn file(folder: &'f Folder, name: &OsStr, mode: u32) -> Result<(Self, File)> {
+    pub(in crate::workspace) fn file(
+        folder: &'f Folder,
+        name: &OsStr,
+        mode: u32,
+    ) -> Result<(Self, File)> {
         let name = vacant(folder, name)?;
         let file = folder.create(&name, mode).map_err(|error| not_made(&name, error))?;
         lock(&file)?;
         // Before it was locked, it looked like something left behind.
         let failed = |error| Error::io(format!("look at {}", name.display()), error);
-        let mine = Found::of(&file).map_err(failed)?.identity;
+        let mine = FolderEntry::of(&file).map_err(failed)?.identity;
         if folder.find(&name).map_err(failed)?.is_none_or(|found| found.identity != mine) {
             return Err(in_use());
         }
@@ -49,7 +53,11 @@ impl<'f> Part<'f> {
     ///
     /// # Errors
     /// `Io` when the system refuses.
-    pub(super) fn link(folder: &'f Folder, name: &OsStr, target: &OsStr) -> Result<Self> {
+    pub(in crate::workspace) fn link(
+        folder: &'f Folder,
+        name: &OsStr,
+        target: &OsStr,
+    ) -> Result<Self> {
         let name = vacant(folder, name)?;
         folder.link(target, &name).map_err(|error| not_made(&name, error))?;
         Ok(Self { folder, name, is_named: false })
@@ -59,7 +67,11 @@ impl<'f> Part<'f> {
     ///
     /// # Errors
     /// `Conflict` when something else has that name by now, which stays.
-    pub(super) fn name(mut self, name: &OsStr, before: Option<&Found>) -> Result<()> {
+    pub(in crate::workspace) fn name(
+        mut self,
+        name: &OsStr,
+        before: Option<&FolderEntry>,
+    ) -> Result<()> {
         let Some(before) = before else {
             self.folder.publish(&self.name, name).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => conflict(
@@ -81,7 +93,7 @@ impl<'f> Part<'f> {
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         if !self.is_named {
             // An error is on its way already; what is left is removed by the next restore.
@@ -101,7 +113,7 @@ fn vacant(folder: &Folder, name: &OsStr) -> Result<OsString> {
             let file = folder.read(&part).map_err(failed)?;
             lock(&file)?;
             // Whoever had the lock until now may have given the file its own name.
-            if Found::of(&file).map_err(failed)?.identity != left.identity {
+            if FolderEntry::of(&file).map_err(failed)?.identity != left.identity {
                 return Err(in_use());
             }
             if folder.find(&part).map_err(failed)?.is_some_and(|now| now.identity == left.identity)

@@ -5,20 +5,30 @@
 //! `.turntreeignore` hold; `.git`, stores under any name, and what a killed restore left are never
 //! captured.
 
+mod baseline;
+mod options;
+mod reader;
+mod report;
+mod rules;
+mod scan;
+mod stat_cache;
+mod table;
+
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::capture_options::{CaptureOptions, CaptureProgress};
-use super::captured::{Captured, SECTION, Skipped};
-use super::folder::Folder;
-use super::known::Known;
-use super::reader::{Outcome, Reader, Wanted, window};
-use super::scan::{Fate, Scan, SeenFile, TIME_IS_UP, scan};
-use super::stat::Moment;
-use super::stat_cache::StatCache;
-use super::table::Draft;
-use super::target::store_above;
+use self::baseline::Baseline;
+pub use self::options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
+use self::reader::{ReadOutcome, ReadRequest, Reader, window};
+use self::report::SECTION;
+pub use self::report::{CaptureReport, SkippedFile};
+use self::scan::{FileFate, Scan, SeenFile, TIME_IS_UP, scan};
+pub use self::stat_cache::StatCache;
+use self::table::TableDraft;
+use super::disk::folder::Folder;
+use super::disk::stat::FileTime;
+use super::disk::target::store_above;
 use crate::context::{Builder, Context, FileEntry};
 use crate::error::{Error, Result};
 use crate::object::{MAX_BLOB_BYTES, ObjectId, ObjectSink};
@@ -44,15 +54,20 @@ pub fn capture(
     builder: &mut Builder,
     dir: &Path,
     options: &CaptureOptions<'_>,
-) -> Result<Captured> {
+) -> Result<CaptureReport> {
     let root = open(dir)?;
     let max_file_bytes = options.max_file_bytes.min(MAX_BLOB_BYTES as u64);
     let options = CaptureOptions { max_file_bytes, ..*options };
-    let known = Known::new(sink, parent, options.cache.and_then(StatCache::table))?;
+    let known = Baseline::new(sink, parent, options.cache.and_then(StatCache::table))?;
     let scan = scan(&root, &known, &options);
     builder.set_as_in(sink, SECTION, parent)?;
-    let mut capture =
-        Capture { root: &root, options: &options, known: &known, scan, found: Captured::default() };
+    let mut capture = Capture {
+        root: &root,
+        options: &options,
+        known: &known,
+        scan,
+        found: CaptureReport::default(),
+    };
     capture.read(sink, parent, builder)?;
     capture.remove(sink, builder)?;
     Ok(capture.finish())
@@ -80,9 +95,9 @@ fn open(dir: &Path) -> Result<Folder> {
 struct Capture<'a> {
     root: &'a Folder,
     options: &'a CaptureOptions<'a>,
-    known: &'a Known<'a>,
+    known: &'a Baseline<'a>,
     scan: Scan,
-    found: Captured,
+    found: CaptureReport,
 }
 
 /// A file to read: its key, how much of that is its folder, and where it stands there.
@@ -117,7 +132,7 @@ impl Capture<'_> {
         let mut wanted = Vec::with_capacity(files.len());
         for (file, known) in files.iter().zip(known) {
             let known = known.as_ref().map(FileEntry::from_item).transpose()?;
-            wanted.push(Wanted {
+            wanted.push(ReadRequest {
                 prefix: file.prefix(),
                 name: file.name(),
                 size: file.size,
@@ -148,7 +163,7 @@ impl Capture<'_> {
         let mut files = Vec::new();
         for (prefix, folder) in &self.scan.folders {
             for (at, file) in folder.files.iter().flatten().enumerate() {
-                if file.fate == Fate::Read {
+                if file.fate == FileFate::Read {
                     let key = format!("{prefix}{}", file.name);
                     let size = file.stat.map_or(0, |stat| stat.size);
                     files.push(ToRead { key, prefix: prefix.len(), at, size });
@@ -165,42 +180,42 @@ impl Capture<'_> {
         builder: &mut Builder,
         file: &ToRead,
         is_known: bool,
-        outcome: Outcome,
+        outcome: ReadOutcome,
     ) -> Result<()> {
         let mut skip = |reason| {
-            self.found.skipped.push(Skipped { path: PathBuf::from(&file.key), reason });
-            (if is_known { Fate::Keep } else { Fate::Drop }, None)
+            self.found.skipped.push(SkippedFile { path: PathBuf::from(&file.key), reason });
+            (if is_known { FileFate::Keep } else { FileFate::Drop }, None)
         };
         let (fate, stat) = match outcome {
-            Outcome::Late => {
+            ReadOutcome::Late => {
                 self.found.unfinished = true;
                 skip(TIME_IS_UP.to_owned())
             }
-            Outcome::Skipped(reason) => skip(reason),
-            Outcome::Gone => {
+            ReadOutcome::Skipped(reason) => skip(reason),
+            ReadOutcome::Gone => {
                 if is_known {
                     builder.set_file(sink, &file.key, None)?;
                     self.found.removed += 1;
                 }
-                (Fate::Drop, None)
+                (FileFate::Drop, None)
             }
-            Outcome::Same(stat) => {
+            ReadOutcome::Same(stat) => {
                 self.found.read += 1;
-                (Fate::Keep, Some(stat))
+                (FileFate::Keep, Some(stat))
             }
-            Outcome::Changed(_, _, content) if sink.is_redacted(&content)? => {
+            ReadOutcome::Changed(_, _, content) if sink.is_redacted(&content)? => {
                 skip(REDACTED.to_owned())
             }
-            Outcome::Changed(stat, mode, content) => {
+            ReadOutcome::Changed(stat, mode, content) => {
                 self.found.read += 1;
                 self.found.changed += 1;
                 builder.set_file(sink, &file.key, Some((mode, content)))?;
-                (Fate::Keep, Some(stat))
+                (FileFate::Keep, Some(stat))
             }
         };
         self.found.bytes += stat.map_or(0, |stat| stat.size);
         let moment = self.options.cache.map(StatCache::moment);
-        let lasts = |moment: &Moment| stat.is_some_and(|stat| stat.lasts(moment));
+        let lasts = |moment: &FileTime| stat.is_some_and(|stat| stat.lasts(moment));
         let stat = stat.filter(|_| moment.as_ref().is_some_and(lasts));
         let folder = self.scan.folders.get_mut(file.prefix());
         let files = folder.and_then(|folder| folder.files.as_mut());
@@ -231,7 +246,7 @@ impl Capture<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Captured {
+    fn finish(mut self) -> CaptureReport {
         self.found.draft = self.draft();
         self.found.files = self.scan.same_files + self.found.read;
         self.found.bytes += self.scan.same_bytes;
@@ -242,7 +257,7 @@ impl Capture<'_> {
     }
 
     /// What the next capture is to know, if there is a cache and it is something else.
-    fn draft(&self) -> Option<Draft> {
+    fn draft(&self) -> Option<TableDraft> {
         self.options.cache?;
         let is_same = self.scan.folders.values().all(|folder| folder.files.is_none());
         if is_same && self.found.removed == 0 && self.known.is_all_in_table() {
@@ -251,12 +266,12 @@ impl Capture<'_> {
         let closed: HashSet<&str> = self.scan.closed.iter().map(String::as_str).collect();
         let seen = self.scan.folders.keys().map(String::as_str);
         let folders: BTreeSet<&str> = self.known.folders().into_iter().chain(seen).collect();
-        let mut draft = Draft::default();
+        let mut draft = TableDraft::default();
         for prefix in folders {
             let folder = self.scan.folders.get(prefix);
             match (folder.and_then(|folder| Some((folder, folder.files.as_ref()?))), folder) {
                 (Some((folder, files)), _) => {
-                    let files = files.iter().filter(|file| file.fate != Fate::Drop);
+                    let files = files.iter().filter(|file| file.fate != FileFate::Drop);
                     let files = files.map(|file| (file.name.as_str(), file.stat));
                     draft.add(prefix, &folder.rules, files);
                 }
@@ -270,7 +285,7 @@ impl Capture<'_> {
         Some(draft)
     }
 
-    fn copy(&self, draft: &mut Draft, prefix: &str) {
+    fn copy(&self, draft: &mut TableDraft, prefix: &str) {
         match self.known.block(prefix) {
             Some((table, block)) => draft.copy(table, block),
             // Nobody knows by which rules these were captured.

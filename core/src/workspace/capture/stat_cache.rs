@@ -9,16 +9,16 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::{fmt, fs};
 
-use super::cache_folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
-use super::captured::{Captured, SECTION};
-use super::folder::Folder;
-use super::part::Part;
-use super::stat::{Moment, Stat};
-use super::table::{Draft, Table};
+use super::report::{CaptureReport, SECTION};
+use super::table::{Table, TableDraft};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::{Store, WORKSPACES_DIR};
+use crate::workspace::caches::{MODE, NOTES_PREFIX, bound, open_folder, read};
+use crate::workspace::disk::folder::Folder;
+use crate::workspace::disk::stat::{FileTime, Stat};
+use crate::workspace::disk::temp_file::TempFile;
 
 /// Files of directories that a store keeps; the oldest go.
 const MAX_FILES: usize = 16;
@@ -35,7 +35,7 @@ pub struct StatCache {
     name: String,
     /// The path of the directory, hashed.
     directory: ObjectId,
-    moment: Moment,
+    moment: FileTime,
     table: Option<Table>,
 }
 
@@ -59,7 +59,7 @@ impl StatCache {
         let failed = |error| Error::io(format!("open the cache of {}", dir.display()), error);
         let path = fs::canonicalize(dir).map_err(failed)?;
         let folder = open_folder(store.dir()).map_err(failed)?;
-        let moment = Moment::of_change(&Stat::from(&folder.touch().map_err(failed)?));
+        let moment = FileTime::of_change(&Stat::from(&folder.touch().map_err(failed)?));
         let directory = ObjectId::of(Kind::Blob, path.as_os_str().as_encoded_bytes());
         let name = directory.short(DIGITS);
         let table = read(&folder, &name).and_then(|bytes| Table::decode(&bytes, &directory));
@@ -74,7 +74,7 @@ impl StatCache {
     /// `Io` when it cannot be written, and what reading `tree` reports. The cache is as it was then.
     pub fn save(
         &self,
-        captured: &Captured,
+        captured: &CaptureReport,
         source: &dyn ObjectSource,
         tree: &ObjectId,
     ) -> Result<()> {
@@ -102,20 +102,20 @@ impl StatCache {
     }
 
     /// What is known, if anything.
-    pub(super) fn table(&self) -> Option<&Table> {
+    pub(in crate::workspace) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }
 
     /// When it was opened, by the clock of the file system.
-    pub(super) fn moment(&self) -> Moment {
+    pub(in crate::workspace) fn moment(&self) -> FileTime {
         self.moment
     }
 
-    fn write(&self, draft: &Draft, root: &ObjectId) -> Result<()> {
+    fn write(&self, draft: &TableDraft, root: &ObjectId) -> Result<()> {
         let failed = |error| Error::io("write the cache of a directory", error);
         let name = OsStr::new(&self.name);
         let before = self.folder.find(name).map_err(failed)?;
-        let (part, mut file) = Part::file(&self.folder, name, MODE)?;
+        let (part, mut file) = TempFile::file(&self.folder, name, MODE)?;
         let [header, checksum] = draft.encode(root, &self.directory);
         for bytes in [&header[..], draft.blocks(), &checksum[..]] {
             file.write_all(bytes).map_err(failed)?;

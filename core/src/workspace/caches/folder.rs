@@ -6,21 +6,21 @@ use std::path::Path;
 
 use bytes::Bytes;
 
-use super::folder::{EntryKind, Folder};
-use super::stat::Stat;
 use crate::store::WORKSPACES_DIR;
+use crate::workspace::disk::folder::{EntryKind, Folder};
+use crate::workspace::disk::stat::Stat;
 
 /// How the names of files of notes begin.
-pub(super) const NOTES_PREFIX: &str = "notes-";
+pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 
 /// Largest file that is read, in bytes: some ten million files.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Only the owner of a store reads what is in it.
-pub(super) const MODE: u32 = 0o600;
+pub(in crate::workspace) const MODE: u32 = 0o600;
 
 /// The folder of caches in a store, made if need be.
-pub(super) fn open_folder(store: &Path) -> io::Result<Folder> {
+pub(in crate::workspace) fn open_folder(store: &Path) -> io::Result<Folder> {
     let store = Folder::open(store)?;
     let name = OsStr::new(WORKSPACES_DIR);
     match store.enter(name) {
@@ -34,7 +34,7 @@ pub(super) fn open_folder(store: &Path) -> io::Result<Folder> {
 }
 
 /// The bytes of a file; nothing when there is none, or anything else.
-pub(super) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
+pub(in crate::workspace) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
     let mut file = folder.read(OsStr::new(name)).ok()?;
     let stat = Stat::from(&rustix::fs::fstat(&file).ok()?);
     if stat.kind() != EntryKind::File || stat.size > MAX_BYTES {
@@ -46,7 +46,7 @@ pub(super) fn read(folder: &Folder, name: &str) -> Option<Bytes> {
 }
 
 /// Removes the oldest files that `is_one` is true of while there are more than `most`.
-pub(super) fn bound(
+pub(in crate::workspace) fn bound(
     folder: &Folder,
     most: usize,
     is_one: &dyn Fn(&[u8]) -> bool,

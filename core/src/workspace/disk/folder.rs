@@ -24,11 +24,11 @@ const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o700);
 
 /// An open directory. It stays the same one, whatever becomes of its name.
 #[derive(Debug)]
-pub(super) struct Folder(OwnedFd);
+pub(in crate::workspace) struct Folder(OwnedFd);
 
 impl Folder {
     /// Opens the directory that the user named, through links if it must be.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(in crate::workspace) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(fs::open(
             path,
             OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -37,12 +37,12 @@ impl Folder {
     }
 
     /// The same directory, open once more.
-    pub(super) fn again(&self) -> io::Result<Self> {
+    pub(in crate::workspace) fn again(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
     /// Opens the directory `name`; `NotADirectory` for anything else, a link to one included.
-    pub(super) fn enter(&self, name: &OsStr) -> io::Result<Self> {
+    pub(in crate::workspace) fn enter(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match fs::openat(&self.0, name, flags, Mode::empty()) {
             // Which of the two comes for a link differs between systems.
@@ -53,24 +53,24 @@ impl Folder {
 
     /// Opens the directory `path` below this one, name by name; `NotADirectory` when the way leads
     /// through anything else.
-    pub(super) fn descend(&self, path: &Path) -> io::Result<Self> {
+    pub(in crate::workspace) fn descend(&self, path: &Path) -> io::Result<Self> {
         path.iter().try_fold(self.again()?, |folder, name| folder.enter(name))
     }
 
     /// Makes the directory `name`; `AlreadyExists` when anything has that name.
-    pub(super) fn make(&self, name: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn make(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::mkdirat(&self.0, name, DIRECTORY_MODE)?)
     }
 
     /// Makes the directory `name` for its owner alone; `AlreadyExists` when anything has that name.
-    pub(super) fn make_private(&self, name: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn make_private(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::mkdirat(&self.0, name, PRIVATE_MODE)?)
     }
 
     /// What has the name `name`, if anything: of a link, the link itself.
-    pub(super) fn find(&self, name: &OsStr) -> io::Result<Option<Found>> {
+    pub(in crate::workspace) fn find(&self, name: &OsStr) -> io::Result<Option<FolderEntry>> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Found::from(&stat))),
+            Ok(stat) => Ok(Some(FolderEntry::from(&stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -78,17 +78,17 @@ impl Folder {
 
     /// What the system says of `name`: of a link, the link itself. For many names: it allocates
     /// nothing.
-    pub(super) fn stat(&self, name: &CStr) -> io::Result<Stat> {
+    pub(in crate::workspace) fn stat(&self, name: &CStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// What the system says of the directory itself.
-    pub(super) fn own_stat(&self) -> io::Result<Stat> {
+    pub(in crate::workspace) fn own_stat(&self) -> io::Result<Stat> {
         Ok(fs::fstat(&self.0)?)
     }
 
     /// Every name in it, with what it is as far as the directory says, in no order.
-    pub(super) fn names(&self) -> io::Result<Vec<(CString, fs::FileType)>> {
+    pub(in crate::workspace) fn names(&self) -> io::Result<Vec<(CString, fs::FileType)>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let entry = entry?;
@@ -102,21 +102,21 @@ impl Folder {
 
     /// Makes this moment the one when it was changed last, and returns what the system says of it:
     /// so the clock of the file system is read.
-    pub(super) fn touch(&self) -> io::Result<Stat> {
+    pub(in crate::workspace) fn touch(&self) -> io::Result<Stat> {
         let now = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
         fs::futimens(&self.0, &Timestamps { last_access: now, last_modification: now })?;
         self.own_stat()
     }
 
     /// Opens the file `name` to read. Never waits for whoever writes to a pipe.
-    pub(super) fn read(&self, name: &OsStr) -> io::Result<File> {
+    pub(in crate::workspace) fn read(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(fs::openat(&self.0, name, flags, Mode::empty())?.into())
     }
 
     /// Makes the new file `name`, open to read and write; `AlreadyExists` when anything has that
     /// name. Its permissions are those of `mode` that the user's umask leaves.
-    pub(super) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+    pub(in crate::workspace) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         // Permissions only: whoever restores gets no setuid program out of it.
         let mode = Mode::from_raw_mode(mode & 0o777);
@@ -124,18 +124,18 @@ impl Folder {
     }
 
     /// Where the link `name` leads.
-    pub(super) fn read_link(&self, name: &OsStr) -> io::Result<Vec<u8>> {
+    pub(in crate::workspace) fn read_link(&self, name: &OsStr) -> io::Result<Vec<u8>> {
         Ok(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
     }
 
     /// Makes the new link `name`; `AlreadyExists` when anything has that name.
-    pub(super) fn link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn link(&self, target: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(fs::symlinkat(target, &self.0, name)?)
     }
 
     /// Gives `from` the name `to`; `AlreadyExists` when anything has that name, or one that this
     /// file system cannot tell from it.
-    pub(super) fn publish(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn publish(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match fs::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             // A file system that cannot do that in one step has links, which refuse a taken name too.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -147,22 +147,22 @@ impl Folder {
     }
 
     /// Gives `from` the name `to`, in place of what has it.
-    pub(super) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn replace(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(fs::renameat(&self.0, from, &self.0, to)?)
     }
 
     /// Removes the name of a file or a link.
-    pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
     /// Removes an empty directory.
-    pub(super) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+    pub(in crate::workspace) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
 
     /// Makes the names in it durable, where the file system can.
-    pub(super) fn sync(&self) -> io::Result<()> {
+    pub(in crate::workspace) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
             // Some file systems of networks and cameras keep no promises about names.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
@@ -173,14 +173,14 @@ impl Folder {
 
 /// Something that has a name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) kind: EntryKind,
+pub(in crate::workspace) struct FolderEntry {
+    pub(in crate::workspace) kind: EntryKind,
     /// Its permissions.
-    pub(super) mode: u32,
+    pub(in crate::workspace) mode: u32,
     /// Which it is: device and number there.
-    pub(super) identity: (i128, i128),
+    pub(in crate::workspace) identity: (i128, i128),
     /// How many names it has.
-    pub(super) names: i128,
+    pub(in crate::workspace) names: i128,
     /// Its length, and when its content was changed last.
     content: [i128; 3],
     /// When anything of it was changed last.
@@ -189,7 +189,7 @@ pub(super) struct Found {
 
 /// What restoring makes of an entry that is in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EntryKind {
+pub(in crate::workspace) enum EntryKind {
     File,
     Link,
     Folder,
@@ -197,15 +197,15 @@ pub(super) enum EntryKind {
     Special,
 }
 
-impl Found {
+impl FolderEntry {
     /// What an open file is.
-    pub(super) fn of(file: impl AsFd) -> io::Result<Self> {
+    pub(in crate::workspace) fn of(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(&fs::fstat(file)?))
     }
 
     /// What is left of the permissions `wanted` for a file that comes in its place: nobody may read
     /// or write that who could not read or write this.
-    pub(super) fn narrow(&self, wanted: u32) -> u32 {
+    pub(in crate::workspace) fn narrow(&self, wanted: u32) -> u32 {
         let readers = self.mode & 0o444;
         match self.kind {
             EntryKind::File => wanted & (0o700 | self.mode & 0o066 | readers >> 2),
@@ -214,7 +214,7 @@ impl Found {
     }
 
     /// Whether it is what `before` was, and unchanged.
-    pub(super) fn is_still(&self, before: &Self) -> bool {
+    pub(in crate::workspace) fn is_still(&self, before: &Self) -> bool {
         // Replacing one name of a file changes the file behind its other names.
         let is_unchanged = self.changed == before.changed || before.names > 1;
         self.identity == before.identity && self.content == before.content && is_unchanged
@@ -222,7 +222,7 @@ impl Found {
 }
 
 /// The fields have other widths on every system, which 128 bits hold all.
-impl From<&Stat> for Found {
+impl From<&Stat> for FolderEntry {
     fn from(stat: &Stat) -> Self {
         let kind = match fs::FileType::from_raw_mode(stat.st_mode) {
             fs::FileType::RegularFile => EntryKind::File,

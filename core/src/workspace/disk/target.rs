@@ -2,20 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::folder::{EntryKind, Folder, Found};
+use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, Result};
 
 /// Names that every store has in its directory.
-pub(super) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
+pub(in crate::workspace) const OF_A_STORE: [&str; 2] = ["superblock", "journal"];
 
 /// The target of a restore, open.
 #[derive(Debug)]
-pub(super) struct Target<'a> {
+pub(in crate::workspace) struct Target<'a> {
     path: &'a Path,
     folder: Folder,
     /// Folders in which names were made, below the target.
@@ -29,7 +28,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// `InvalidInput` when it is something else, or belongs to a store.
-    pub(super) fn open(path: &'a Path) -> Result<Option<Self>> {
+    pub(in crate::workspace) fn open(path: &'a Path) -> Result<Option<Self>> {
         let folder = match Folder::open(path) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -51,7 +50,7 @@ impl<'a> Target<'a> {
     }
 
     /// The same, and makes it if need be.
-    pub(super) fn open_or_create(path: &'a Path) -> Result<Self> {
+    pub(in crate::workspace) fn open_or_create(path: &'a Path) -> Result<Self> {
         if let Some(target) = Self::open(path)? {
             return Ok(target);
         }
@@ -69,12 +68,12 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// `InvalidInput` when the way leads through anything but real directories, or into a store.
-    pub(super) fn enter(&self, path: &Path) -> Result<Option<Folder>> {
+    pub(in crate::workspace) fn enter(&self, path: &Path) -> Result<Option<Folder>> {
         self.walk(path, &mut |_, _| Ok(false))
     }
 
     /// The same, and makes what is missing.
-    pub(super) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
+    pub(in crate::workspace) fn enter_or_create(&mut self, path: &Path) -> Result<Folder> {
         let mut touched = std::mem::take(&mut self.touched);
         let entered = self.walk(path, &mut |parent, way| {
             let failed =
@@ -101,13 +100,13 @@ impl<'a> Target<'a> {
     }
 
     /// Says that a name in the folder `path` is gone.
-    pub(super) fn touch(&mut self, path: &Path) {
+    pub(in crate::workspace) fn touch(&mut self, path: &Path) {
         self.touched.insert(path.to_owned());
     }
 
     /// Removes the folder `path` if it is empty. One that the system does not remove stays: it holds
     /// nothing, and whatever it is in the way of says so.
-    pub(super) fn remove_if_empty(&mut self, path: &Path) {
+    pub(in crate::workspace) fn remove_if_empty(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         let Ok(Some(folder)) = self.enter(parent) else { return };
         if folder.remove_folder(name).is_ok() {
@@ -118,8 +117,8 @@ impl<'a> Target<'a> {
 
     /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a file
     /// can have its name.
-    pub(super) fn remove_hollow(&mut self, path: &Path) {
-        let is_folder = |found: &Found| found.kind == EntryKind::Folder;
+    pub(in crate::workspace) fn remove_hollow(&mut self, path: &Path) {
+        let is_folder = |found: &FolderEntry| found.kind == EntryKind::Folder;
         let parent = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default();
         let found = self.enter(parent).ok().flatten().and_then(|folder| folder.find(name).ok()?);
@@ -173,7 +172,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// `InvalidInput` when another process put something else in the place of a folder meanwhile.
-    pub(super) fn finish(self) -> Result<()> {
+    pub(in crate::workspace) fn finish(self) -> Result<()> {
         let failed = |path: &Path, error| Error::io(format!("sync {}", path.display()), error);
         for path in self.touched.iter().rev() {
             let full = self.path.join(path);
@@ -217,6 +216,6 @@ fn not_a_directory(path: &Path) -> Error {
 }
 
 /// The directory that has the name of `path` in it.
-pub(super) fn parent_of(path: &Path) -> Option<&Path> {
+pub(in crate::workspace) fn parent_of(path: &Path) -> Option<&Path> {
     path.parent().map(|parent| if parent == Path::new("") { Path::new(".") } else { parent })
 }

@@ -11,8 +11,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::stat::{STAT_BYTES, Stat};
 use crate::object::{Checksum, ID_BYTES, ObjectId};
+use crate::workspace::disk::stat::{STAT_BYTES, Stat};
 
 const MAGIC: [u8; 8] = *b"\x89TTW\r\n\x1a\n";
 const VERSION: u32 = 1;
@@ -23,31 +23,31 @@ const CHECKSUM: &str = "turntree v1 workspace";
 
 /// A whole and valid table.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(in crate::workspace) struct Table {
     bytes: Bytes,
     /// Sorted by prefix.
-    blocks: Vec<Block>,
+    blocks: Vec<TableBlock>,
     /// The root of the section that it goes with.
-    pub(super) root: ObjectId,
+    pub(in crate::workspace) root: ObjectId,
     /// Files in it.
-    pub(super) files: u64,
+    pub(in crate::workspace) files: u64,
 }
 
 /// A folder in a table: places in its bytes.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(in crate::workspace) struct TableBlock {
     whole: Range<usize>,
     prefix: Range<usize>,
     stats: Range<usize>,
     lengths: Range<usize>,
     names: Range<usize>,
     /// The rules by which nothing in it was left out.
-    pub(super) rules: ObjectId,
+    pub(in crate::workspace) rules: ObjectId,
 }
 
-impl Block {
+impl TableBlock {
     /// Files in it.
-    pub(super) fn files(&self) -> usize {
+    pub(in crate::workspace) fn files(&self) -> usize {
         self.lengths.len() / LENGTH_BYTES
     }
 }
@@ -55,10 +55,10 @@ impl Block {
 impl Table {
     /// The table in `bytes` of the directory that `directory` names; nothing when they are anything
     /// else, or damaged.
-    pub(super) fn decode(bytes: &Bytes, directory: &ObjectId) -> Option<Self> {
+    pub(in crate::workspace) fn decode(bytes: &Bytes, directory: &ObjectId) -> Option<Self> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES)?;
         let (content, checksum) = bytes.split_at_checked(content)?;
-        let mut at = Reading { bytes: content, place: 0 };
+        let mut at = TableReader { bytes: content, place: 0 };
         let is_table = at.take(MAGIC.len())? == MAGIC && at.number()? == VERSION;
         let folders = at.number()?;
         let files = u64::from_le_bytes(at.take(8)?.try_into().ok()?);
@@ -79,25 +79,25 @@ impl Table {
     }
 
     /// The folders with a file in them, in order.
-    pub(super) fn blocks(&self) -> &[Block] {
+    pub(in crate::workspace) fn blocks(&self) -> &[TableBlock] {
         &self.blocks
     }
 
     /// The folder `prefix`, which is empty or ends with a slash.
-    pub(super) fn find(&self, prefix: &str) -> Option<&Block> {
+    pub(in crate::workspace) fn find(&self, prefix: &str) -> Option<&TableBlock> {
         let at = self.blocks.binary_search_by(|block| self.prefix(block).cmp(prefix)).ok()?;
         self.blocks.get(at)
     }
 
     /// The path of a folder, empty or with a slash at its end.
-    pub(super) fn prefix(&self, block: &Block) -> &str {
+    pub(in crate::workspace) fn prefix(&self, block: &TableBlock) -> &str {
         self.text(&block.prefix).unwrap_or_default()
     }
 
     /// The names in a folder, sorted, and their stats.
-    pub(super) fn files<'t>(
+    pub(in crate::workspace) fn files<'t>(
         &'t self,
-        block: &Block,
+        block: &TableBlock,
     ) -> impl Iterator<Item = (&'t str, Option<Stat>)> {
         let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let (stats, _) = part(&block.stats).as_chunks::<STAT_BYTES>();
@@ -125,7 +125,7 @@ impl Table {
         are_prefixes && rise && self.blocks.par_iter().all(|block| self.has_valid_names(block))
     }
 
-    fn has_valid_names(&self, block: &Block) -> bool {
+    fn has_valid_names(&self, block: &TableBlock) -> bool {
         let Some(names) = self.text(&block.names).filter(|names| !names.contains('/')) else {
             return false;
         };
@@ -144,12 +144,12 @@ impl Table {
 }
 
 /// A place in the bytes of a table.
-struct Reading<'b> {
+struct TableReader<'b> {
     bytes: &'b [u8],
     place: usize,
 }
 
-impl<'b> Reading<'b> {
+impl<'b> TableReader<'b> {
     fn range(&mut self, length: usize) -> Option<Range<usize>> {
         let end = self.place.checked_add(length).filter(|end| *end <= self.bytes.len())?;
         let range = self.place..end;
@@ -170,7 +170,7 @@ impl<'b> Reading<'b> {
         Some(ObjectId::from_bytes(self.take(ID_BYTES)?.try_into().ok()?))
     }
 
-    fn block(&mut self) -> Option<Block> {
+    fn block(&mut self) -> Option<TableBlock> {
         let start = self.place;
         let [prefix, files, names, zero] =
             [self.number()?, self.number()?, self.number()?, self.number()?];
@@ -180,36 +180,36 @@ impl<'b> Reading<'b> {
         let stats = self.range(files.checked_mul(STAT_BYTES)?)?;
         let lengths = self.range(files.checked_mul(LENGTH_BYTES)?)?;
         let names = self.range(names as usize)?;
-        let block = Block { whole: start..self.place, prefix, stats, lengths, names, rules };
+        let block = TableBlock { whole: start..self.place, prefix, stats, lengths, names, rules };
         (zero == 0 && files > 0).then_some(block)
     }
 }
 
 /// A table in the making, of which everything is known but its root.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(super) struct Draft {
+pub(in crate::workspace) struct TableDraft {
     folders: u32,
     files: u64,
     blocks: Vec<u8>,
 }
 
 /// It holds names of files, which are content.
-impl std::fmt::Debug for Draft {
+impl std::fmt::Debug for TableDraft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Draft").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("TableDraft").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-impl Draft {
+impl TableDraft {
     /// Adds a folder as it is in another table. Folders come in the order of their prefixes.
-    pub(super) fn copy(&mut self, table: &Table, block: &Block) {
+    pub(in crate::workspace) fn copy(&mut self, table: &Table, block: &TableBlock) {
         self.folders += 1;
         self.files += block.files() as u64;
         self.blocks.extend_from_slice(table.bytes.get(block.whole.clone()).unwrap_or_default());
     }
 
     /// Adds a folder: its path, empty or with a slash at its end, its rules, and its files by name.
-    pub(super) fn add<'n>(
+    pub(in crate::workspace) fn add<'n>(
         &mut self,
         prefix: &str,
         rules: &ObjectId,
@@ -239,12 +239,16 @@ impl Draft {
     }
 
     /// Files in it.
-    pub(super) fn files(&self) -> u64 {
+    pub(in crate::workspace) fn files(&self) -> u64 {
         self.files
     }
 
-    /// The bytes of the table, before and after [`Draft::blocks`].
-    pub(super) fn encode(&self, root: &ObjectId, directory: &ObjectId) -> [Vec<u8>; 2] {
+    /// The bytes of the table, before and after [`TableDraft::blocks`].
+    pub(in crate::workspace) fn encode(
+        &self,
+        root: &ObjectId,
+        directory: &ObjectId,
+    ) -> [Vec<u8>; 2] {
         let mut header = Vec::with_capacity(HEADER_BYTES);
         header.extend_from_slice(&MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());
@@ -256,8 +260,8 @@ impl Draft {
         [header, checksum.to_vec()]
     }
 
-    /// What stands between the two parts of [`Draft::encode`].
-    pub(super) fn blocks(&self) -> &[u8] {
+    /// What stands between the two parts of [`TableDraft::encode`].
+    pub(in crate::workspace) fn blocks(&self) -> &[u8] {
         &self.blocks
     }
 }
@@ -271,13 +275,13 @@ mod tests {
         ObjectId::of(Kind::Blob, text.as_bytes())
     }
 
-    fn bytes(draft: &Draft) -> Bytes {
+    fn bytes(draft: &TableDraft) -> Bytes {
         let [header, checksum] = draft.encode(&id("root"), &id("directory"));
         [&header[..], draft.blocks(), &checksum[..]].concat().into()
     }
 
-    fn draft(folders: &[(&str, &[&str])]) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(folders: &[(&str, &[&str])]) -> TableDraft {
+        let mut draft = TableDraft::default();
         for (prefix, names) in folders {
             let stat = |name: &str| (name != "b").then(|| Stat::made_up(9, 1, 2));
             draft.add(prefix, &id(prefix), names.iter().map(|name| (*name, stat(name))));
@@ -297,7 +301,7 @@ mod tests {
         assert_eq!(table.files(top).collect::<Vec<_>>(), [("", stat), ("a", stat), ("b", None)]);
         assert_eq!(top.rules, id(""));
         assert!(table.find("none/").is_none() && table.find("x/").is_none());
-        let mut copy = Draft::default();
+        let mut copy = TableDraft::default();
         table.blocks().iter().for_each(|block| copy.copy(&table, block));
         assert_eq!(copy, written);
     }
@@ -321,7 +325,8 @@ mod tests {
                 "{folders:?}"
             );
         }
-        let miscounted = [Draft { files: 4, ..good.clone() }, Draft { folders: 1, ..good.clone() }];
+        let miscounted =
+            [TableDraft { files: 4, ..good.clone() }, TableDraft { folders: 1, ..good.clone() }];
         for draft in miscounted {
             assert!(Table::decode(&bytes(&draft), &id("directory")).is_none());
         }

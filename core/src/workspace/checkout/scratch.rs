@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::folder::EntryKind;
-use super::layout::entry_path;
-use super::plan::plan;
-use super::restore::Restored;
-use super::target::Target;
+use super::apply::CheckoutReport;
+use super::plan::plan_checkout;
 use crate::context::{Context, text_key};
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
+use crate::workspace::disk::folder::EntryKind;
+use crate::workspace::disk::layout::entry_path;
+use crate::workspace::disk::target::Target;
 
 /// The section that is shown, and so the folder that it is in.
 const FILES: &str = "files";
@@ -40,8 +40,8 @@ impl Scratch {
     /// written; those of the last context that this one has not go. What else is there stays.
     ///
     /// # Errors
-    /// Those of [`plan`] and of [`RestorePlan::apply`](super::RestorePlan::apply).
-    pub fn show(&mut self, source: &dyn ObjectSource, context: &Context) -> Result<Restored> {
+    /// Those of [`plan_checkout`] and of [`FilesPlan::apply`](crate::workspace::FilesPlan::apply).
+    pub fn show(&mut self, source: &dyn ObjectSource, context: &Context) -> Result<CheckoutReport> {
         let mut wanted = BTreeSet::new();
         for entry in context.map(source, FILES)?.iter(source) {
             wanted.insert(entry_path(FILES, &text_key(&entry?.0)?)?);
@@ -50,9 +50,9 @@ impl Scratch {
         std::fs::create_dir_all(self.files()).map_err(|error| self.failed("make", FILES, error))?;
         self.shown.clone_from(&wanted);
         if wanted.is_empty() {
-            return Ok(Restored::default());
+            return Ok(CheckoutReport::default());
         }
-        plan(source, context, &self.dir, &[FILES.to_owned()])?.apply(source, true)
+        plan_checkout(source, context, &self.dir, &[FILES.to_owned()])?.apply(source, true)
     }
 
     /// Removes the files that are shown and not wanted, and the folders that are empty then. What was

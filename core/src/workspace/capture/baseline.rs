@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::stat::Stat;
-use super::table::{Block, Table};
+use super::table::{Table, TableBlock};
 use crate::context::{Context, Section, Shape, text_key};
 use crate::error::Result;
 use crate::object::ObjectSource;
 use crate::tree::{Map, diff_maps};
+use crate::workspace::disk::stat::Stat;
 
 /// Files without a stat, by folder and name, that a table does not have, or has wrongly: false when
 /// the context does not have them.
@@ -20,25 +20,25 @@ type Corrections = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// The files of a context, with the stats of some.
 #[derive(Debug, Default)]
-pub(super) struct Known<'t> {
+pub(in crate::workspace) struct Baseline<'t> {
     table: Option<&'t Table>,
     corrections: Corrections,
 }
 
 /// A file of the context, in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KnownFile<'k> {
-    pub(super) name: &'k str,
-    pub(super) stat: Option<Stat>,
+pub(in crate::workspace) struct BaselineFile<'k> {
+    pub(in crate::workspace) name: &'k str,
+    pub(in crate::workspace) stat: Option<Stat>,
 }
 
-impl<'t> Known<'t> {
+impl<'t> Baseline<'t> {
     /// The files of `context`. With a table of the same files it reads nothing but the root; with one
     /// of others what differs, and all files without one.
     ///
     /// # Errors
     /// What reading the context reports.
-    pub(super) fn new(
+    pub(in crate::workspace) fn new(
         source: &dyn ObjectSource,
         context: &Context,
         table: Option<&'t Table>,
@@ -58,11 +58,11 @@ impl<'t> Known<'t> {
     }
 
     /// The files in a folder, sorted by name.
-    pub(super) fn folder<'k>(&'k self, prefix: &str) -> Vec<KnownFile<'k>> {
+    pub(in crate::workspace) fn folder<'k>(&'k self, prefix: &str) -> Vec<BaselineFile<'k>> {
         let found = self.table.and_then(|table| Some((table, table.find(prefix)?)));
         let files = found.into_iter().flat_map(|(table, block)| table.files(block));
         let Some(corrections) = self.corrections.get(prefix) else {
-            return files.map(|(name, stat)| KnownFile { name, stat }).collect();
+            return files.map(|(name, stat)| BaselineFile { name, stat }).collect();
         };
         let mut all: BTreeMap<&str, Option<Stat>> = files.collect();
         for (name, is_there) in corrections {
@@ -72,17 +72,17 @@ impl<'t> Known<'t> {
                 all.remove(name.as_str());
             }
         }
-        all.into_iter().map(|(name, stat)| KnownFile { name, stat }).collect()
+        all.into_iter().map(|(name, stat)| BaselineFile { name, stat }).collect()
     }
 
     /// A folder of the table in which every file and stat holds.
-    pub(super) fn block(&self, prefix: &str) -> Option<(&'t Table, &'t Block)> {
+    pub(in crate::workspace) fn block(&self, prefix: &str) -> Option<(&'t Table, &'t TableBlock)> {
         let table = self.table.filter(|_| !self.corrections.contains_key(prefix))?;
         Some((table, table.find(prefix)?))
     }
 
     /// Every folder that a file is in, in order.
-    pub(super) fn folders(&self) -> BTreeSet<&str> {
+    pub(in crate::workspace) fn folders(&self) -> BTreeSet<&str> {
         let blocks = self
             .table
             .into_iter()
@@ -91,7 +91,7 @@ impl<'t> Known<'t> {
     }
 
     /// Whether a table says all that is known.
-    pub(super) fn is_all_in_table(&self) -> bool {
+    pub(in crate::workspace) fn is_all_in_table(&self) -> bool {
         self.table.is_some() && self.corrections.is_empty()
     }
 }

@@ -8,17 +8,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::changes::{ChangeKind, FileChange, FileChanges};
-use super::content::Content;
-use super::folder::{Folder, Found};
-use super::restore::put;
-use super::target::Target;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
+use crate::workspace::disk::content::Content;
+use crate::workspace::disk::folder::{Folder, FolderEntry};
+use crate::workspace::disk::target::Target;
+use crate::workspace::disk::write::put;
 
 /// What was done to the files of a workspace.
 #[derive(Debug, Default)]
-pub struct Arranged {
+pub struct AppliedFiles {
     /// Files written.
     pub written: u64,
     /// Files deleted.
@@ -29,7 +29,7 @@ pub struct Arranged {
     pub failed: Vec<(PathBuf, Error)>,
 }
 
-impl Arranged {
+impl AppliedFiles {
     /// The most serious of the errors: what the system refused, else the first.
     #[must_use]
     pub fn worst(&self) -> Option<&(PathBuf, Error)> {
@@ -43,8 +43,8 @@ impl FileChanges {
     /// is written is synced, read back and then renamed; folders are synced at the end, each once.
     ///
     /// Making the same changes again after planning them again finishes what was interrupted.
-    pub(super) fn apply(&self, source: &dyn ObjectSource) -> Arranged {
-        let mut done = Arranged::default();
+    pub(in crate::workspace) fn apply(&self, source: &dyn ObjectSource) -> AppliedFiles {
+        let mut done = AppliedFiles::default();
         let mut target = match Target::open(&self.dir) {
             Ok(Some(target)) => target,
             Ok(None) => {
@@ -65,7 +65,7 @@ impl FileChanges {
         done
     }
 
-    fn delete_files(&self, target: &mut Target<'_>, done: &mut Arranged) {
+    fn delete_files(&self, target: &mut Target<'_>, done: &mut AppliedFiles) {
         let (deletes, writes): (Vec<&FileChange>, Vec<&FileChange>) =
             self.files.iter().partition(|file| file.kind == ChangeKind::Delete);
         let mut emptied: BTreeSet<&Path> = BTreeSet::new();
@@ -87,7 +87,12 @@ impl FileChanges {
         }
     }
 
-    fn write_files(&self, target: &mut Target<'_>, source: &dyn ObjectSource, done: &mut Arranged) {
+    fn write_files(
+        &self,
+        target: &mut Target<'_>,
+        source: &dyn ObjectSource,
+        done: &mut AppliedFiles,
+    ) {
         let mut current: Option<(&Path, Folder)> = None;
         for file in self.files.iter().filter(|file| file.kind != ChangeKind::Delete) {
             if file.kind == ChangeKind::Create {
@@ -126,7 +131,8 @@ fn delete(target: &mut Target<'_>, parent: &Path, file: &FileChange) -> Result<(
     let name = file.path.file_name().unwrap_or_default();
     let failed = |error| Error::io("delete it", error);
     let now = folder.find(name).map_err(failed)?;
-    let is_as_planned = |now: &Found| file.found.as_ref().is_some_and(|found| now.is_still(found));
+    let is_as_planned =
+        |now: &FolderEntry| file.found.as_ref().is_some_and(|found| now.is_still(found));
     match now {
         None => Ok(()),
         Some(now) if is_as_planned(&now) => {

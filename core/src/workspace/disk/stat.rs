@@ -8,7 +8,7 @@ use super::folder::EntryKind;
 use crate::context::FileMode;
 
 /// Bytes of a stat in a table.
-pub(super) const STAT_BYTES: usize = 44;
+pub(in crate::workspace) const STAT_BYTES: usize = 44;
 
 /// The bits of a mode that say what a file is; their values are the same on every Unix.
 const TYPE_BITS: u32 = 0o170_000;
@@ -28,28 +28,28 @@ const OTHER_CLOCK: i64 = 60 * NANOS;
 
 /// What tells one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) size: u64,
+pub(in crate::workspace) struct Stat {
+    pub(in crate::workspace) size: u64,
     /// When the content was changed last, in nanoseconds since 1970. Users set it as they like.
     modified: i64,
     /// When anything was changed last, in nanoseconds since 1970. Only the system sets it.
     changed: i64,
-    pub(super) inode: u64,
-    pub(super) device: u64,
+    pub(in crate::workspace) inode: u64,
+    pub(in crate::workspace) device: u64,
     /// Type and permissions.
     mode: u32,
 }
 
 /// A reading of the clock of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
+pub(in crate::workspace) struct FileTime {
     nanos: i64,
     device: u64,
 }
 
-impl Moment {
+impl FileTime {
     /// The moment when something was changed last.
-    pub(super) fn of_change(stat: &Stat) -> Self {
+    pub(in crate::workspace) fn of_change(stat: &Stat) -> Self {
         Self { nanos: stat.changed, device: stat.device }
     }
 }
@@ -77,7 +77,7 @@ fn folded(number: i128) -> u64 {
 
 impl Stat {
     /// What a file is for a context; nothing for a folder, pipe, socket or device.
-    pub(super) fn file_mode(&self) -> Option<FileMode> {
+    pub(in crate::workspace) fn file_mode(&self) -> Option<FileMode> {
         match self.kind() {
             EntryKind::File if self.mode & 0o111 != 0 => Some(FileMode::Executable),
             EntryKind::File => Some(FileMode::Regular),
@@ -87,7 +87,7 @@ impl Stat {
     }
 
     /// What it is.
-    pub(super) fn kind(&self) -> EntryKind {
+    pub(in crate::workspace) fn kind(&self) -> EntryKind {
         match self.mode & TYPE_BITS {
             0o100_000 => EntryKind::File,
             0o120_000 => EntryKind::Link,
@@ -97,17 +97,17 @@ impl Stat {
     }
 
     /// When anything of it was changed last, in nanoseconds since 1970.
-    pub(super) fn changed(&self) -> i64 {
+    pub(in crate::workspace) fn changed(&self) -> i64 {
         self.changed
     }
 
     /// Which it is.
-    pub(super) fn identity(&self) -> (u64, u64) {
+    pub(in crate::workspace) fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
     /// Whether whatever happens to the file after `moment` shows in another stat.
-    pub(super) fn lasts(&self, moment: &Moment) -> bool {
+    pub(in crate::workspace) fn lasts(&self, moment: &FileTime) -> bool {
         let step = match self.changed % COARSE_UNIT {
             _ if self.device != moment.device => OTHER_CLOCK,
             0 => COARSE_STEP,
@@ -118,7 +118,7 @@ impl Stat {
     }
 
     /// Appends it to a table; [`Stat::decode`] reads it.
-    pub(super) fn encode(stat: Option<&Self>, out: &mut Vec<u8>) {
+    pub(in crate::workspace) fn encode(stat: Option<&Self>, out: &mut Vec<u8>) {
         let Some(Self { size, modified, changed, inode, device, mode }) = stat else {
             out.extend_from_slice(&[0; STAT_BYTES]);
             return;
@@ -131,7 +131,7 @@ impl Stat {
 
     /// A stat in a table. All zero, or for anything without a number: a file of which only the name
     /// is known.
-    pub(super) fn decode(bytes: &[u8; STAT_BYTES]) -> Option<Self> {
+    pub(in crate::workspace) fn decode(bytes: &[u8; STAT_BYTES]) -> Option<Self> {
         let (numbers, mode) = bytes.as_chunks::<8>();
         let [size, modified, changed, inode, device] = numbers else { return None };
         let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
@@ -150,7 +150,7 @@ impl Stat {
 #[cfg(test)]
 impl Stat {
     /// Made up, changed and modified at these moments.
-    pub(super) fn made_up(inode: u64, modified: i64, changed: i64) -> Self {
+    pub(in crate::workspace) fn made_up(inode: u64, modified: i64, changed: i64) -> Self {
         Self { size: 3, modified, changed, inode, device: 7, mode: 0o100_644 }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_stat_lasts_only_if_the_clock_has_gone_on() {
-        let at = |nanos| Moment { nanos, device: 7 };
+        let at = |nanos| FileTime { nanos, device: 7 };
         let fine = Stat::made_up(1, 0, 100 * NANOS + 1);
         assert!(!fine.lasts(&at(100 * NANOS)));
         assert!(!fine.lasts(&at(100 * NANOS + FINE_STEP)));
@@ -178,7 +178,7 @@ mod tests {
         let coarse = Stat::made_up(1, 0, 100 * NANOS);
         assert!(!coarse.lasts(&at(101 * NANOS)));
         assert!(coarse.lasts(&at(103 * NANOS)));
-        let elsewhere = Moment { nanos: 103 * NANOS, device: 8 };
+        let elsewhere = FileTime { nanos: 103 * NANOS, device: 8 };
         assert!(!coarse.lasts(&elsewhere));
         // The time of modification is in the future, or was set back.
         assert!(!Stat::made_up(1, 900 * NANOS, 1).lasts(&at(500 * NANOS)));

@@ -13,28 +13,28 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::cache_folder::{MODE, open_folder, read};
-use super::folder::Folder;
-use super::part::Part;
-use super::stat::{Moment, STAT_BYTES, Stat};
+use super::folder::{MODE, open_folder, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::Store;
+use crate::workspace::disk::folder::Folder;
+use crate::workspace::disk::stat::{FileTime, STAT_BYTES, Stat};
+use crate::workspace::disk::temp_file::TempFile;
 
 const NAME: &str = "adopted";
 const VERSION: u32 = 1;
 
 /// What is known of files that were adopted.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct AdoptionCache {
     /// By path, and by the transcript in it for a database.
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, AdoptedFile>,
     /// Where it is kept, and the clock of that file system when it was opened.
-    place: Option<(Folder, Moment)>,
+    place: Option<(Folder, FileTime)>,
     is_changed: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct AdoptedFile {
     /// A [`Stat`], as numbers; for a database also that of its log.
     stat: Vec<u8>,
     branch: String,
@@ -42,7 +42,7 @@ struct Entry {
 
 /// How a file was when it was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark(Vec<u8>);
+pub struct FileMark(Vec<u8>);
 
 /// What stands between a path and the transcript in that file; no path has it.
 const ENTRY: char = '\0';
@@ -51,18 +51,18 @@ const ENTRY: char = '\0';
 const LOG: &str = "-wal";
 
 #[derive(Serialize, Deserialize)]
-struct Stored<F> {
+struct StoredCache<F> {
     version: u32,
     files: F,
 }
 
-impl Seen {
+impl AdoptionCache {
     /// What `store` knows. Nothing, when there is nothing that can be read; and nothing is kept when
     /// the store cannot be written to.
     #[must_use]
     pub fn open(store: &Store) -> Self {
         let place = open_folder(store.dir()).and_then(|folder| {
-            let moment = Moment::of_change(&Stat::from(&folder.touch()?));
+            let moment = FileTime::of_change(&Stat::from(&folder.touch()?));
             Ok((folder, moment))
         });
         let Ok((folder, moment)) = place else { return Self::peek(store) };
@@ -89,16 +89,16 @@ impl Seen {
     /// How the file at `path` is now, or the database with `entry`. Nothing when that would not show what
     /// is written to it next, as of a file that was changed a moment ago.
     #[must_use]
-    pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<Mark> {
+    pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<FileMark> {
         let (_, moment) = self.place.as_ref()?;
-        stats_of(path, entry, &|stat| stat.lasts(moment)).map(Mark)
+        stats_of(path, entry, &|stat| stat.lasts(moment)).map(FileMark)
     }
 
     /// Remembers that `branch` has the file at `path`, or the transcript `entry` in it, as it was at
     /// `mark`.
-    pub fn insert(&mut self, path: &Path, entry: Option<&str>, mark: Mark, branch: &str) {
+    pub fn insert(&mut self, path: &Path, entry: Option<&str>, mark: FileMark, branch: &str) {
         let Some(key) = key(path, entry) else { return };
-        self.files.insert(key, Entry { stat: mark.0, branch: branch.to_owned() });
+        self.files.insert(key, AdoptedFile { stat: mark.0, branch: branch.to_owned() });
         self.is_changed = true;
     }
 
@@ -112,11 +112,11 @@ impl Seen {
         };
         self.files.retain(|key, _| Path::new(key.split(ENTRY).next().unwrap_or(key)).exists());
         let failed = |error| Error::io("write which transcripts were adopted", error);
-        let stored = Stored { version: VERSION, files: &self.files };
+        let stored = StoredCache { version: VERSION, files: &self.files };
         let bytes = serde_json::to_vec(&stored).map_err(|error| failed(error.into()))?;
         let name = OsStr::new(NAME);
         let before = folder.find(name).map_err(failed)?;
-        let written = Part::file(folder, name, MODE).and_then(|(part, mut file)| {
+        let written = TempFile::file(folder, name, MODE).and_then(|(part, mut file)| {
             file.write_all(&bytes).map_err(failed)?;
             part.name(name, before.as_ref())
         });
@@ -128,9 +128,9 @@ impl Seen {
     }
 }
 
-fn stored(folder: &Folder) -> BTreeMap<String, Entry> {
+fn stored(folder: &Folder) -> BTreeMap<String, AdoptedFile> {
     let stored = read(folder, NAME).and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let stored = stored.filter(|stored: &Stored<_>| stored.version == VERSION);
+    let stored = stored.filter(|stored: &StoredCache<_>| stored.version == VERSION);
     stored.map(|stored| stored.files).unwrap_or_default()
 }
 

@@ -8,11 +8,11 @@ use std::io::Write;
 
 use bytes::Bytes;
 
-use super::cache_folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
-use super::part::Part;
+use super::folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{ID_BYTES, Kind, ObjectId};
 use crate::store::Store;
+use crate::workspace::disk::temp_file::TempFile;
 
 /// Files of notes that a store keeps; the oldest go.
 const MAX_FILES: usize = 64;
@@ -22,7 +22,7 @@ const DIGITS: usize = 32;
 
 /// What was kept under `name` in `store`; nothing when there is nothing, or it is not whole.
 #[must_use]
-pub fn recall(store: &Store, name: &str) -> Option<Bytes> {
+pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
     let folder = open_folder(store.dir()).ok()?;
     let bytes = read(&folder, &file_name(name))?;
     let (sum, rest) = bytes.split_first_chunk::<ID_BYTES>()?;
@@ -34,13 +34,13 @@ pub fn recall(store: &Store, name: &str) -> Option<Bytes> {
 ///
 /// # Errors
 /// `Io` when it cannot be written.
-pub fn remember(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
+pub fn write_note(store: &Store, name: &str, bytes: &[u8]) -> Result<()> {
     let failed = |error| Error::io("write notes", error);
     let folder = open_folder(store.dir()).map_err(failed)?;
     let name = file_name(name);
     let name = OsStr::new(&name);
     let before = folder.find(name).map_err(failed)?;
-    let written = Part::file(&folder, name, MODE).and_then(|(part, mut file)| {
+    let written = TempFile::file(&folder, name, MODE).and_then(|(part, mut file)| {
         let sum = ObjectId::of(Kind::Blob, bytes);
         for part in [sum.as_bytes(), bytes] {
             file.write_all(part).map_err(failed)?;

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use super::part;
+use super::temp_file;
 use crate::error::{Error, Result};
 
 /// Longest component of a path, in bytes, that common file systems take.
@@ -28,7 +28,7 @@ const OF_OTHERS: [&str; 3] = [".git", "git~1", ".turntree"];
 ///
 /// # Errors
 /// `LimitExceeded` for a name that is too long for a path.
-pub(super) fn section_path(section: &str) -> Result<PathBuf> {
+pub(in crate::workspace) fn section_path(section: &str) -> Result<PathBuf> {
     path(section.split('/'))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn section_path(section: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// `LimitExceeded` for a key that is too long for a path.
-pub(super) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
+pub(in crate::workspace) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
     path(section.split('/').chain(key.split('/')))
 }
 
@@ -45,7 +45,7 @@ pub(super) fn entry_path(section: &str, key: &str) -> Result<PathBuf> {
 /// # Errors
 /// `InvalidInput` for a key that leads out, or belongs to git or to turntree; `LimitExceeded` for one
 /// that is too long for a path.
-pub(super) fn workspace_path(key: &str) -> Result<PathBuf> {
+pub(in crate::workspace) fn workspace_path(key: &str) -> Result<PathBuf> {
     let path = path(key.split('/'))?;
     if path.as_os_str() != key {
         let message =
@@ -108,7 +108,7 @@ pub fn is_reserved(name: &str) -> bool {
     let seen: String = name.chars().filter(|c| !is_skipped(*c)).collect();
     let folded = seen.to_lowercase();
     let stem = folded.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
-    OF_OTHERS.contains(&stem) || folded.starts_with(part::PREFIX)
+    OF_OTHERS.contains(&stem) || folded.starts_with(temp_file::PREFIX)
 }
 
 /// Characters that file systems of Apple skip when they compare names.

@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 
 /// Where the bytes of a file come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
+pub(in crate::workspace) enum Content {
     Blob(ObjectId),
     /// The conversation of this agent.
     Messages(String),
@@ -27,7 +27,7 @@ pub(super) enum Content {
 
 impl Content {
     /// The bytes of a blob, which are few when it is the target of a link.
-    pub(super) fn bytes(&self, source: &dyn ObjectSource) -> Result<Bytes> {
+    pub(in crate::workspace) fn bytes(&self, source: &dyn ObjectSource) -> Result<Bytes> {
         match self {
             Self::Blob(id) => source.read_as(Kind::Blob, id),
             Self::Messages(_) | Self::Transcript => Ok(Bytes::new()),
@@ -35,7 +35,7 @@ impl Content {
     }
 
     /// Writes it out.
-    pub(super) fn write(
+    pub(in crate::workspace) fn write(
         &self,
         source: &dyn ObjectSource,
         context: &Context,
@@ -53,7 +53,7 @@ impl Content {
     }
 
     /// Whether `file` holds just this.
-    pub(super) fn is_in(
+    pub(in crate::workspace) fn is_in(
         &self,
         source: &dyn ObjectSource,
         context: &Context,
@@ -70,7 +70,7 @@ impl Content {
 ///
 /// # Errors
 /// `Io` when the file does not take it, or does not give it back as it was.
-pub(super) fn store(
+pub(in crate::workspace) fn store(
     file: &mut File,
     write: impl FnOnce(&mut dyn Write) -> Result<()>,
 ) -> Result<u64> {

@@ -1,0 +1,12 @@
+//! Files beside the store that save work between processes. Losing one costs time and nothing else.
+//!
+//! Each is written whole under a temporary name and then renamed, never synced. A reader verifies what
+//! it finds and treats anything odd as missing. None holds content of a store.
+
+mod adoptions;
+mod folder;
+mod notes;
+
+pub use self::adoptions::{AdoptionCache, FileMark};
+pub(super) use self::folder::{MODE, NOTES_PREFIX, bound, open_folder, read};
+pub use self::notes::{Claim, read_note, write_note};

@@ -1,0 +1,84 @@
+//! The writing of a plan: file by file, each whole or not at all.
+
+use std::path::Path;
+
+use super::plan::{FileAction, FilesPlan, PlannedFile};
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::object::ObjectSource;
+use crate::workspace::disk::folder::Folder;
+use crate::workspace::disk::target::Target;
+use crate::workspace::disk::write::put;
+
+/// What was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckoutReport {
+    /// Files written.
+    pub written: u64,
+    /// Files that were there just so.
+    pub kept: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+impl FilesPlan {
+    /// Does it. Each file is written under a temporary name, synced, read back and then renamed, so
+    /// that a file is there whole or not at all; the folders are synced at the end, each once.
+    ///
+    /// What is not as it was when it was planned is not touched. A path is opened name by name, and
+    /// no link is followed below the target, even if another process makes one meanwhile.
+    ///
+    /// # Errors
+    /// `InvalidInput` when files would be overwritten and `overwrite` is false: nothing is written
+    /// then. Other errors say how many files were written before: `Conflict` when a file came or
+    /// changed since it was planned, `Locked` when another restore writes it, `InvalidInput` when a
+    /// folder became something else, `Io` when the system refuses.
+    pub fn apply(&self, source: &dyn ObjectSource, overwrite: bool) -> Result<CheckoutReport> {
+        let mut in_the_way = self.files.iter().filter(|file| file.action == FileAction::Overwrite);
+        if let (Some(first), false) = (in_the_way.next(), overwrite) {
+            let files = match in_the_way.count() {
+                0 => "1 file differs".to_owned(),
+                more => format!("{} files differ", more + 1),
+            };
+            return Err(Error::invalid(format!(
+                "{}: {files} from the snapshot, the first is {}: nothing was written",
+                self.target.display(),
+                first.path.display()
+            )));
+        }
+        let mut restored = CheckoutReport::default();
+        let written = self.write_files(source, &mut restored);
+        written.map_err(|error| {
+            let (written, files) = (restored.written, self.files.len() as u64 - restored.kept);
+            error.at(format_args!("{written} of {files} files were written, then"))
+        })?;
+        Ok(restored)
+    }
+
+    fn write_files(&self, source: &dyn ObjectSource, restored: &mut CheckoutReport) -> Result<()> {
+        let mut target = Target::open_or_create(&self.target)?;
+        let mut current: Option<(&Path, Folder)> = None;
+        restored.kept =
+            self.files.iter().filter(|file| file.action == FileAction::Keep).count() as u64;
+        for file in self.files.iter().filter(|file| file.action != FileAction::Keep) {
+            let parent = file.path.parent().unwrap_or(Path::new(""));
+            let folder = match current.take().filter(|(path, _)| *path == parent) {
+                Some((_, folder)) => folder,
+                None => target.enter_or_create(parent)?,
+            };
+            let place = || self.target.join(&file.path);
+            let written = file.write(source, &self.context, &folder);
+            restored.bytes += written.map_err(|error| error.at(place().display()))?;
+            restored.written += 1;
+            current = Some((parent, folder));
+        }
+        target.finish()
+    }
+}
+
+impl PlannedFile {
+    fn write(&self, source: &dyn ObjectSource, context: &Context, folder: &Folder) -> Result<u64> {
+        let name = self.path.file_name().unwrap_or_default();
+        put(source, context, folder, name, self.mode, &self.content, self.found.as_ref())
+    }
+}

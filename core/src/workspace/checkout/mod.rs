@@ -1,0 +1,9 @@
+//! A checkout: a context laid out as files in a directory, planned file by file before it is applied.
+
+mod apply;
+mod plan;
+mod scratch;
+
+pub use self::apply::CheckoutReport;
+pub use self::plan::{FileAction, FilesPlan, PlannedFile, plan_checkout};
+pub use self::scratch::Scratch;

@@ -52,7 +52,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("zstd", &["core/src/store/format/codec.rs", "exchange/src/text/zstd.rs"]),
     ("rusqlite", &["exchange/src/text/sqlite/"]),
     ("memmap2", &["core/src/store/io.rs"]),
-    ("ignore", &["core/src/workspace/rules.rs"]),
+    ("ignore", &["core/src/workspace/capture/rules.rs"]),
     ("imara_diff", &["core/src/context/merge/align.rs"]),
     ("gix", &["exchange/src/git/"]),
     ("gix_pack", &["exchange/src/git/pack.rs"]),

@@ -8,18 +8,19 @@
 //! | `caches` | files beside the store that save work between processes and may be deleted at any time |
 //! | `disk` | directories held open, and files that get their names when they are whole |
 //!
-//! A context may come from anyone, and other processes may change the directory while we work in it.
-//! So:
+//! A context may come from anyone, and other processes may change the directory while we work in
+//! it. So:
 //!
 //! - Every key has a path inside the directory, and none in a folder of git or of a store.
-//! - No symbolic link is followed below the directory. The directory that was checked is the one that
-//!   is written to: directories are held open and entered one name at a time.
+//! - No symbolic link is followed below the directory. The directory that was checked is the one
+//!   that is written to: directories are held open and entered one name at a time.
 //! - An existing file is overwritten only if the caller allows it and only if it is still what the
 //!   plan saw. A directory, pipe, socket or device is never replaced.
-//! - A file gets its name when it is whole, on disk and read back. A killed process leaves a temporary
-//!   file, `.turntree-part-` and 16 hex digits; the next process that writes the same file removes it.
-//! - Permissions are 666, or 777 for an executable, less the user's umask, and never more than those
-//!   of the file that is replaced. Setuid, setgid and sticky bits are never set.
+//! - A file gets its name when it is whole, on disk and read back. A killed process leaves a
+//!   temporary file, `.turntree-part-` and 16 hex digits; the next process that writes the same
+//!   file removes it.
+//! - Permissions are 666, or 777 for an executable, less the user's umask, and never more than
+//!   those of the file that is replaced. Setuid, setgid and sticky bits are never set.
 
 mod caches;
 mod capture;

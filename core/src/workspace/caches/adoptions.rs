@@ -1,9 +1,9 @@
-//! Which transcripts were adopted as what, and how their files were then.
+//! The cache of adopted transcripts: the branch of each file, and the stat of the file then.
 //!
 //! A database holds many transcripts: each has its own entry, with how the database was and the log
-//! beside it, where new rows are first. One file among the caches of a store. It is a cache: without it
-//! every transcript is read again, and found to be known. It holds paths, stats and names of branches,
-//! and no content.
+//! beside it, where new rows are first. One file among the caches of a store. It is a cache:
+//! without it every transcript is read again, and found to be known. It holds paths, stats and
+//! names of branches, and no content.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,12 +23,12 @@ use crate::workspace::disk::temp_file::TempFile;
 const NAME: &str = "adopted";
 const VERSION: u32 = 1;
 
-/// What is known of files that were adopted.
+/// Transcripts that were adopted.
 #[derive(Debug, Default)]
 pub struct AdoptionCache {
     /// By path, and by the transcript in it for a database.
     files: BTreeMap<String, AdoptedFile>,
-    /// Where it is kept, and the clock of that file system when it was opened.
+    /// The folder of the cache, and the clock of that file system when it was opened.
     place: Option<(Folder, FileTime)>,
     is_changed: bool,
 }
@@ -40,14 +40,14 @@ struct AdoptedFile {
     branch: String,
 }
 
-/// How a file was when it was looked at.
+/// The state of a file when it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMark(Vec<u8>);
 
-/// What stands between a path and the transcript in that file; no path has it.
+/// Separates a path from the transcript in that file; no path has it.
 const ENTRY: char = '\0';
 
-/// What the log beside a database is called, after it.
+/// The suffix of the log beside a database.
 const LOG: &str = "-wal";
 
 #[derive(Serialize, Deserialize)]
@@ -57,8 +57,8 @@ struct StoredCache<F> {
 }
 
 impl AdoptionCache {
-    /// What `store` knows. Nothing, when there is nothing that can be read; and nothing is kept when
-    /// the store cannot be written to.
+    /// Opens the cache of `store`: empty when it cannot be read, and never saved when the store
+    /// cannot be written to.
     #[must_use]
     pub fn open(store: &Store) -> Self {
         let place = open_folder(store.dir()).and_then(|folder| {
@@ -70,7 +70,7 @@ impl AdoptionCache {
         Self { files, place: Some((folder, moment)), is_changed: false }
     }
 
-    /// What `store` knows, to look at only: nothing is written.
+    /// Opens the cache of `store` for reading only.
     #[must_use]
     pub fn peek(store: &Store) -> Self {
         let folder = Folder::open(&store.dir().join(crate::store::WORKSPACES_DIR));
@@ -78,24 +78,24 @@ impl AdoptionCache {
         Self { files, place: None, is_changed: false }
     }
 
-    /// The branch that has the file at `path`, or the transcript `entry` in that database, if the file
-    /// is as it was.
+    /// The branch that has the file at `path`, or the transcript `entry` in that database, if the
+    /// file is as it was.
     #[must_use]
     pub fn unchanged(&self, path: &Path, entry: Option<&str>) -> Option<&str> {
         let known = self.files.get(&key(path, entry)?)?;
         (stats_of(path, entry, &|_| true)? == known.stat).then_some(&known.branch)
     }
 
-    /// How the file at `path` is now, or the database with `entry`. Nothing when that would not show what
-    /// is written to it next, as of a file that was changed a moment ago.
+    /// Returns the state of the file at `path`, or of the database with `entry`. `None` when a
+    /// later write might not change that state, as for a file that was changed a moment ago.
     #[must_use]
     pub fn mark(&self, path: &Path, entry: Option<&str>) -> Option<FileMark> {
         let (_, moment) = self.place.as_ref()?;
         stats_of(path, entry, &|stat| stat.lasts(moment)).map(FileMark)
     }
 
-    /// Remembers that `branch` has the file at `path`, or the transcript `entry` in it, as it was at
-    /// `mark`.
+    /// Remembers that `branch` has the file at `path`, or the transcript `entry` in it, as it was
+    /// at `mark`.
     pub fn insert(&mut self, path: &Path, entry: Option<&str>, mark: FileMark, branch: &str) {
         let Some(key) = key(path, entry) else { return };
         self.files.insert(key, AdoptedFile { stat: mark.0, branch: branch.to_owned() });
@@ -139,7 +139,7 @@ fn key(path: &Path, entry: Option<&str>) -> Option<String> {
     Some(entry.map_or_else(|| path.to_owned(), |entry| format!("{path}{ENTRY}{entry}")))
 }
 
-/// How a file is, and for a database also its log, if `counts` says so of each that is there.
+/// Returns the stat of a file, and of a database's log, if `counts` accepts each that exists.
 fn stats_of(path: &Path, entry: Option<&str>, counts: &dyn Fn(&Stat) -> bool) -> Option<Vec<u8>> {
     let mut stats = vec![Some(stat_of(path)?)];
     if entry.is_some() {

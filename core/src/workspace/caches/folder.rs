@@ -1,4 +1,5 @@
-//! The folder of a store in which caches lie: files that may go at any time, the oldest first.
+//! The folder of the caches beside a store. Files in it may be deleted at any time, the oldest
+//! first.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read};
@@ -10,7 +11,7 @@ use crate::store::WORKSPACES_DIR;
 use crate::workspace::disk::folder::{EntryKind, Folder};
 use crate::workspace::disk::stat::Stat;
 
-/// How the names of files of notes begin.
+/// The prefix of names of notes.
 pub(in crate::workspace) const NOTES_PREFIX: &str = "notes-";
 
 /// Largest file that is read, in bytes: some ten million files.

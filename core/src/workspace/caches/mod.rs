@@ -1,7 +1,7 @@
 //! Files beside the store that save work between processes. Losing one costs time and nothing else.
 //!
-//! Each is written whole under a temporary name and then renamed, never synced. A reader verifies what
-//! it finds and treats anything odd as missing. None holds content of a store.
+//! Each is written whole under a temporary name and then renamed, never synced. A reader verifies
+//! what it finds and treats anything odd as missing. None holds content of a store.
 
 mod adoptions;
 mod folder;

@@ -1,7 +1,7 @@
-//! Files among the caches of a store in which something is kept from one process to the next.
+//! Notes: small files beside the store, kept from one process to the next.
 //!
-//! A cache like the others: written whole under a name of its own and then renamed, never synced, gone
-//! at any time. What is in it must be worth nothing without the store, and is checked by who reads it.
+//! Written whole under a temporary name and then renamed, never synced; they may be deleted at any
+//! time. A reader verifies what it finds, and a note is worth nothing without the store.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -20,7 +20,7 @@ const MAX_FILES: usize = 64;
 /// Hex digits of a name.
 const DIGITS: usize = 32;
 
-/// What was kept under `name` in `store`; nothing when there is nothing, or it is not whole.
+/// Returns the note `name` of `store`; `None` when there is none or it is not whole.
 #[must_use]
 pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
     let folder = open_folder(store.dir()).ok()?;
@@ -29,8 +29,8 @@ pub fn read_note(store: &Store, name: &str) -> Option<Bytes> {
     (ObjectId::of(Kind::Blob, rest).as_bytes() == sum).then(|| bytes.slice(ID_BYTES..))
 }
 
-/// Keeps `bytes` under `name` in `store`, in place of what was there. Of several processes that do so
-/// at once one wins.
+/// Keeps `bytes` under `name` in `store`, in place of what was there. Of several processes that do
+/// so at once one wins.
 ///
 /// # Errors
 /// `Io` when it cannot be written.

@@ -1,5 +1,5 @@
-//! What is known of a directory before a capture: the files of the context before, and which stat
-//! each of them had when its content was that.
+//! The baseline of a capture: the files of the parent context, and the stat that each of them had
+//! when its content was captured.
 //!
 //! The files are those of the context, whatever a table says. A table adds stats, as far as its own
 //! section and that of the context are the same: what differs between the two has no stat, so it is
@@ -33,11 +33,11 @@ pub(in crate::workspace) struct BaselineFile<'k> {
 }
 
 impl<'t> Baseline<'t> {
-    /// The files of `context`. With a table of the same files it reads nothing but the root; with one
-    /// of others what differs, and all files without one.
+    /// The files of `context`. With a table of the same files it reads nothing but the root; with
+    /// one of others what differs, and all files without one.
     ///
     /// # Errors
-    /// What reading the context reports.
+    /// Those of reading the context.
     pub(in crate::workspace) fn new(
         source: &dyn ObjectSource,
         context: &Context,
@@ -90,13 +90,13 @@ impl<'t> Baseline<'t> {
         blocks.chain(self.corrections.keys().map(String::as_str)).collect()
     }
 
-    /// Whether a table says all that is known.
+    /// Returns whether the table alone is the baseline.
     pub(in crate::workspace) fn is_all_in_table(&self) -> bool {
         self.table.is_some() && self.corrections.is_empty()
     }
 }
 
-/// What a table must be corrected in; nothing when it is no table of its section.
+/// Returns the corrections of a table; `None` when it does not belong to its section.
 fn compare(
     source: &dyn ObjectSource,
     table: &Table,

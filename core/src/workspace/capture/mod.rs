@@ -1,9 +1,8 @@
-//! A directory becomes the `files` section of a context.
+//! Captures a directory into the `files` section of a context.
 //!
-//! Every file is looked at, those that differ from what is known are read, and only what is another
-//! content or mode than that of the context before is written. The rules of `.gitignore` and
-//! `.turntreeignore` hold; `.git`, stores under any name, and what a killed restore left are never
-//! captured.
+//! Every name is looked at; files whose stat differs from the baseline are read; only files with
+//! another content or mode than in the parent context are stored. `.gitignore` and
+//! `.turntreeignore` apply. `.git`, stores of any name and temporary files are never captured.
 
 mod baseline;
 mod options;
@@ -40,14 +39,14 @@ const REDACTED: &str = "its content was redacted from the store";
 /// builder had there.
 ///
 /// Looks at every file that is not left out, and with a [`StatCache`] reads only those that differ.
-/// When none does, the section is that of `parent` and no tree is touched. At most 32 MiB of files are
-/// in memory at once, or one larger file, beside what the sink keeps: it is asked to make room now and
-/// then.
+/// When none does, the section is that of `parent` and no tree is touched. At most 32 MiB of files
+/// are in memory at once, or one larger file, beside what the sink keeps: it is asked to make room
+/// now and then.
 ///
 /// # Errors
-/// `NotFound` when `dir` is not a directory, `InvalidInput` when it belongs to a store, `Io` when it
-/// cannot be opened, and what the sink reports. What cannot be read in it is skipped and keeps its
-/// last known content.
+/// `NotFound` when `dir` is not a directory, `InvalidInput` when it belongs to a store, `Io` when
+/// it cannot be opened, and what the sink reports. What cannot be read in it is skipped and keeps
+/// its last known content.
 pub fn capture(
     sink: &mut dyn ObjectSink,
     parent: &Context,
@@ -256,7 +255,7 @@ impl Capture<'_> {
         self.found
     }
 
-    /// What the next capture is to know, if there is a cache and it is something else.
+    /// Returns the table for the next capture, when there is a cache and the table changed.
     fn draft(&self) -> Option<TableDraft> {
         self.options.cache?;
         let is_same = self.scan.folders.values().all(|folder| folder.files.is_none());
@@ -298,7 +297,7 @@ impl Capture<'_> {
     }
 }
 
-/// Whether a folder, or one that it lies in, was not looked into.
+/// Returns whether a folder, or one above it, was skipped.
 fn is_closed(closed: &HashSet<&str>, prefix: &str) -> bool {
     let mut ends = prefix.match_indices('/').map(|(at, _)| prefix.get(..=at).unwrap_or_default());
     closed.contains("") || ends.any(|above| closed.contains(above))

@@ -1,4 +1,4 @@
-//! How a directory is captured: within what limits, with which cache, and who is told how far it is.
+//! Options of a capture: limits, cache and progress.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use super::stat_cache::StatCache;
 /// Largest file that is captured unless the options say otherwise, in bytes.
 pub const MAX_FILE_BYTES: u64 = 100 << 20;
 
-/// How a capture is made. [`CaptureOptions::default`] is a whole one without a cache.
+/// Options of a capture. [`CaptureOptions::default`] captures everything, without a cache.
 #[derive(Clone, Copy)]
 pub struct CaptureOptions<'a> {
     /// Largest file that is captured, in bytes; [`MAX_FILE_BYTES`] by default.
     pub max_file_bytes: u64,
-    /// Whether the time for it is up. Asked before every folder and file, from any thread; never up
-    /// by default, for the library knows no clock. What was not looked at by then keeps its last
-    /// known content.
+    /// Returns whether the time is up. Called before every folder and file, from any thread. Never
+    /// up by default: the library has no clock. Files that are not reached keep their last known
+    /// content.
     pub over_budget: &'a (dyn Fn() -> bool + Sync),
     /// Told how far it has come, from any thread.
     pub progress: &'a (dyn Fn(CaptureProgress) + Sync),
     /// Folders that are never entered under any name, such as that of the store.
     pub never: &'a [PathBuf],
-    /// What an earlier capture of the same directory has seen. With it unchanged files are not read.
+    /// The cache of an earlier capture of the same directory. Unchanged files are not read then.
     pub cache: Option<&'a StatCache>,
 }
 
-/// How far a capture has come.
+/// The progress of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureProgress {
     /// So many files have been looked at.

@@ -1,7 +1,8 @@
 //! Reads files that may change meanwhile, many at a time and never more than some bytes at once.
 //!
-//! A file counts as read when the system says the same of the open file before and after, and it had
-//! as many bytes as it said. Otherwise it is read again, and after some tries left as it is known.
+//! A file counts as read when the system says the same of the open file before and after, and it
+//! had as many bytes as it said. Otherwise it is read again, and after some tries left as it is
+//! known.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read};
@@ -23,7 +24,7 @@ pub(in crate::workspace) const WINDOW_BYTES: u64 = 32 << 20;
 /// Files that are read before anybody is told.
 const WINDOW_FILES: usize = 4096;
 
-/// How often a file is read that changes meanwhile.
+/// The number of attempts at a file that changes while it is read.
 const MAX_TRIES: usize = 3;
 
 const CHANGES: &str = "it changes while it is read";
@@ -40,7 +41,7 @@ pub(in crate::workspace) struct ReadRequest<'a> {
     pub(in crate::workspace) known: Option<FileEntry>,
 }
 
-/// What came of a file.
+/// The outcome of reading a file.
 #[derive(Debug)]
 pub(in crate::workspace) enum ReadOutcome {
     /// It has its last known content.
@@ -55,7 +56,7 @@ pub(in crate::workspace) enum ReadOutcome {
     Late,
 }
 
-/// How files are read.
+/// Limits of reading.
 pub(in crate::workspace) struct Reader<'a> {
     pub(in crate::workspace) root: &'a Folder,
     /// Largest file, in bytes.
@@ -63,7 +64,7 @@ pub(in crate::workspace) struct Reader<'a> {
     pub(in crate::workspace) over_budget: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// How many of the first of `wanted` are read in one go.
+/// Returns the number of the first of `wanted` that are read in one batch.
 pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
     let mut bytes = 0_u64;
     let fits = |file: &&ReadRequest<'_>| {
@@ -166,7 +167,7 @@ impl Reader<'_> {
 /// The folder that a thread has read a file in last.
 type OpenFolder = Option<(String, Folder)>;
 
-/// What came of one try.
+/// The outcome of one attempt.
 enum Attempt {
     Read(Stat, Vec<u8>),
     Changed,

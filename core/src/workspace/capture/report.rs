@@ -1,4 +1,4 @@
-//! What a capture of a directory found, and what it left out.
+//! The report of a capture: counts, and the files that were skipped.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,24 @@ use super::table::TableDraft;
 /// The section that a directory becomes.
 pub(in crate::workspace) const SECTION: &str = "files";
 
-/// What a capture found.
+/// The report of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CaptureReport {
     /// Files and links that the section has as they are in the directory.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many of them were read, and not known to be unchanged without that.
+    /// The number of files that were read because their stat did not prove them unchanged.
     pub read: u64,
-    /// How many of them are new, or have another content or mode than in the context before.
+    /// The number of files that are new or have another content or mode than in the parent context.
     pub changed: u64,
     /// Files of the context before that are not there any more, or left out by now.
     pub removed: u64,
-    /// What was left out, and why, in order of paths. What was known of it is still in the section.
+    /// Files that were skipped, in order of paths. Their last known content stays in the section.
     pub skipped: Vec<SkippedFile>,
-    /// Whether the time was up before everything was looked at: another capture goes on.
+    /// True when the time was up first: another capture continues.
     pub unfinished: bool,
-    /// What the next capture is to know; nothing when it knows that already.
+    /// The table for the next capture; `None` when it has not changed.
     pub(in crate::workspace) draft: Option<TableDraft>,
 }
 

@@ -1,4 +1,5 @@
-//! Which names a capture leaves out: `.gitignore` and `.turntreeignore`; the only user of `ignore`.
+//! Rules by which a capture ignores names: `.gitignore` and `.turntreeignore`. The only user of
+//! `ignore`.
 //!
 //! A folder has the rules of its own files and of those above it, and the nearest file that says
 //! anything of a name decides. What a `.turntreeignore` says, at whatever height, goes before every
@@ -16,7 +17,7 @@ use crate::object::{Kind, ObjectId};
 pub(in crate::workspace) const GIT_RULES: &str = ".gitignore";
 pub(in crate::workspace) const OWN_RULES: &str = ".turntreeignore";
 
-/// What makes a folder a repository of its own.
+/// The name that makes a folder a repository of its own.
 pub(in crate::workspace) const REPOSITORY: &str = ".git";
 
 /// The byte order mark, which editors put before the first line.
@@ -34,7 +35,7 @@ pub(in crate::workspace) struct Rules {
     digest: ObjectId,
 }
 
-/// What the folder itself says.
+/// The rules of the folder itself.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct RuleVerdict {
     pub(in crate::workspace) git: Vec<u8>,
@@ -81,7 +82,7 @@ impl Rules {
         self.digest
     }
 
-    /// Whether `path`, from the captured directory on, is left out.
+    /// Returns whether `path`, relative to the captured directory, is ignored.
     pub(in crate::workspace) fn leave_out(&self, path: &[u8], is_folder: bool) -> bool {
         let levels = || std::iter::successors(Some(self), |rules| rules.above.as_deref());
         let own = levels().find_map(|rules| rules.verdict(&rules.own, path, is_folder));
@@ -150,7 +151,7 @@ mod tests {
         files.iter(&objects).map(|entry| String::from_utf8(key(entry)).unwrap()).collect()
     }
 
-    /// What the walker of the crate finds by the same rules.
+    /// The files that the walker of the crate finds by the same rules.
     fn walked(dir: &Path) -> BTreeSet<String> {
         let mut walk = ignore::WalkBuilder::new(dir);
         walk.hidden(false).ignore(false).git_global(false);

@@ -1,8 +1,8 @@
 //! Looks at every file of a directory, on all processors: its name, its stat, and nothing else.
 //!
-//! A folder is opened below the handle of the folder that it is in, so no link is followed, whatever
-//! others do meanwhile. What its files are is compared with what is known as they come, so a folder
-//! in which nothing changed leaves two numbers behind.
+//! A folder is opened below the handle of the folder that it is in, so no link is followed,
+//! whatever others do meanwhile. What its files are is compared with what is known as they come, so
+//! a folder in which nothing changed leaves two numbers behind.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -40,7 +40,7 @@ const NOT_A_FILE: &str = "it is neither a file nor a link";
 const NOT_UTF8: &str = "its name is not UTF-8";
 const TOO_LONG: &str = "its path is too long";
 
-/// What a directory holds, beside what was known.
+/// The files of a directory that differ from the baseline.
 #[derive(Debug, Default)]
 pub(in crate::workspace) struct Scan {
     /// By prefix: empty, or with a slash at its end.
@@ -51,7 +51,7 @@ pub(in crate::workspace) struct Scan {
     /// Files that are as they were, and their bytes.
     pub(in crate::workspace) same_files: u64,
     pub(in crate::workspace) same_bytes: u64,
-    /// Whether the time was up.
+    /// True when the time was up.
     pub(in crate::workspace) unfinished: bool,
 }
 
@@ -73,7 +73,7 @@ pub(in crate::workspace) struct SeenFile {
     pub(in crate::workspace) fate: FileFate,
 }
 
-/// What comes of a file.
+/// The decision about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum FileFate {
     /// Its last known content stays.
@@ -121,7 +121,7 @@ impl Drop for FoundNames {
     }
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct FolderWalk<'a> {
     root: &'a Folder,
     known: &'a Baseline<'a>,
@@ -359,7 +359,7 @@ fn look_at(folder: &Folder, name: &CStr, kind: FileType) -> io::Result<Option<St
 #[derive(Default)]
 struct BaselineFiles<'k> {
     known: &'k [BaselineFile<'k>],
-    /// How many of the known ones have been passed.
+    /// The number of files of the baseline that were passed.
     passed: usize,
     /// Stats and fates of the files that are not left out, in order.
     seen: Vec<(FoundName<'k>, Option<Stat>, FileFate)>,
@@ -377,8 +377,8 @@ enum FoundName<'k> {
 }
 
 impl<'k> BaselineFiles<'k> {
-    /// What is known under `name`, which is over all names before. Those that were passed over are
-    /// gone.
+    /// Returns the file `name` of the baseline. Names come in order; files that were passed over
+    /// are deleted ones.
     fn known_as(&mut self, name: &[u8]) -> Option<BaselineFile<'k>> {
         while let Some(known) = self.known.get(self.passed) {
             match known.name.as_bytes().cmp(name) {
@@ -449,14 +449,14 @@ impl<'k> BaselineFiles<'k> {
         }
     }
 
-    /// What was not met by now is gone.
+    /// The remaining files of the baseline are deleted ones.
     fn end(&mut self) {
         let rest = self.known.get(self.passed..).unwrap_or_default();
         self.gone.extend(rest.iter().map(|known| known.name.to_owned()));
         self.passed = self.known.len();
     }
 
-    /// Whether every file is known with its stat, and every known one is there.
+    /// Returns whether every file has its stat of the baseline, and none is missing.
     fn is_as_known(&self) -> bool {
         self.same_files == self.known.len() as u64 && self.seen.len() == self.known.len()
     }

@@ -1,8 +1,8 @@
 //! The file in a store that keeps what a capture of a directory has seen, for the next one.
 //!
-//! It is a cache: whatever is wrong with it costs a capture that reads every file, and nothing else.
-//! It is written whole under a name of its own and then renamed, never synced, and read only if it
-//! verifies. Two captures at once each keep what they saw, and the one that ends later stays.
+//! It is a cache: whatever is wrong with it costs a capture that reads every file, and nothing
+//! else. It is written whole under a name of its own and then renamed, never synced, and read only
+//! if it verifies. Two captures at once each keep what they saw, and the one that ends later stays.
 
 use std::ffi::OsStr;
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ const BYTES_PER_FILE: u64 = 60;
 /// Hex digits of a file's name.
 const DIGITS: usize = 32;
 
-/// What an earlier capture of a directory has seen, and the moment at which this one began.
+/// The table of an earlier capture of a directory, and the time at which this one began.
 pub struct StatCache {
     folder: Folder,
     name: String,
@@ -71,7 +71,8 @@ impl StatCache {
     /// Does nothing when the cache says so already.
     ///
     /// # Errors
-    /// `Io` when it cannot be written, and what reading `tree` reports. The cache is as it was then.
+    /// `Io` when it cannot be written, and what reading `tree` reports. The cache is as it was
+    /// then.
     pub fn save(
         &self,
         captured: &CaptureReport,
@@ -101,7 +102,7 @@ impl StatCache {
         fs::metadata(file).map_or(0, |found| found.len() / BYTES_PER_FILE)
     }
 
-    /// What is known, if anything.
+    /// Returns the table, if there is one.
     pub(in crate::workspace) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }

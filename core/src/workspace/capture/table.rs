@@ -1,9 +1,9 @@
 //! Tables of stats as bytes: what each file of a directory was when its content was last known.
 //!
-//! A table names the `files` section that it goes with, by its root, and has the same paths. It holds
-//! no content and no id of any: it only says which stat a file had when its content was the one in
-//! that section. Files stand folder by folder, so that a folder in which nothing changed is copied
-//! from one table into the next. Specified in `format-spec/workspace.md`.
+//! A table names the `files` section that it goes with, by its root, and has the same paths. It
+//! holds no content and no id of any: it only says which stat a file had when its content was the
+//! one in that section. Files stand folder by folder, so that a folder in which nothing changed is
+//! copied from one table into the next. Specified in `format-spec/workspace.md`.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -115,7 +115,7 @@ impl Table {
         std::str::from_utf8(self.bytes.get(range.clone())?).ok()
     }
 
-    /// Whether every path is one, and comes once and in its order.
+    /// Returns whether every path is valid, unique and in order.
     fn is_valid(&self) -> bool {
         let prefixes = self.blocks.iter().map(|block| self.text(&block.prefix));
         let are_prefixes = prefixes
@@ -260,7 +260,7 @@ impl TableDraft {
         [header, checksum.to_vec()]
     }
 
-    /// What stands between the two parts of [`TableDraft::encode`].
+    /// The bytes between the two parts of [`TableDraft::encode`].
     pub(in crate::workspace) fn blocks(&self) -> &[u8] {
         &self.blocks
     }

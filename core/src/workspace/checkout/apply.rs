@@ -1,4 +1,4 @@
-//! The writing of a plan: file by file, each whole or not at all.
+//! Applies the plan of a checkout: each file gets its name whole or not at all.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::workspace::disk::folder::Folder;
 use crate::workspace::disk::target::Target;
 use crate::workspace::disk::write::put;
 
-/// What was done.
+/// The counts of a checkout.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckoutReport {
     /// Files written.
@@ -25,8 +25,8 @@ impl FilesPlan {
     /// Does it. Each file is written under a temporary name, synced, read back and then renamed, so
     /// that a file is there whole or not at all; the folders are synced at the end, each once.
     ///
-    /// What is not as it was when it was planned is not touched. A path is opened name by name, and
-    /// no link is followed below the target, even if another process makes one meanwhile.
+    /// A file that changed since the plan is not touched. A path is opened name by name, and no
+    /// link is followed below the target, even if another process creates one at that moment.
     ///
     /// # Errors
     /// `InvalidInput` when files would be overwritten and `overwrite` is false: nothing is written

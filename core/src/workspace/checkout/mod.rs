@@ -1,4 +1,5 @@
-//! A checkout: a context laid out as files in a directory, planned file by file before it is applied.
+//! A checkout: a context laid out as files in a directory, planned file by file before it is
+//! applied.
 
 mod apply;
 mod plan;

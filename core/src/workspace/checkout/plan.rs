@@ -1,4 +1,4 @@
-//! What laying a context out as files would do, file by file, before anything is written.
+//! The plan of a checkout: for each file of a context, its path and what applying would do.
 //!
 //! ```text
 //! agents/<name>/messages.jsonl     the conversation, one record a line
@@ -22,7 +22,7 @@ use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::{entry_path, section_path};
 use crate::workspace::disk::target::Target;
 
-/// What restoring would do, file by file, in order of paths.
+/// The files of a checkout, in order of paths.
 #[derive(Debug, Clone)]
 pub struct FilesPlan {
     /// The directory.
@@ -37,16 +37,16 @@ pub struct FilesPlan {
 pub struct PlannedFile {
     /// Path below the directory.
     pub path: PathBuf,
-    /// What would be done.
+    /// The action on this file.
     pub action: FileAction,
-    /// What the file is.
+    /// The mode and content to write.
     pub mode: FileMode,
     pub(in crate::workspace) content: Content,
-    /// What is there.
+    /// The entry on disk now.
     pub(in crate::workspace) found: Option<FolderEntry>,
 }
 
-/// What would be done with a file.
+/// The action of a checkout on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAction {
     /// It is not there and would be written.
@@ -64,8 +64,8 @@ pub enum FileAction {
 ///
 /// # Errors
 /// `NotFound` when nothing is under `only`; `InvalidInput` when two entries would be one file, when
-/// a path leads through a link or a file or into a store, or when a directory, pipe, socket or device
-/// is in the way of a file; `LimitExceeded` for a key that is too long for a path.
+/// a path leads through a link or a file or into a store, or when a directory, pipe, socket or
+/// device is in the way of a file; `LimitExceeded` for a key that is too long for a path.
 pub fn plan_checkout(
     source: &dyn ObjectSource,
     context: &Context,
@@ -162,8 +162,8 @@ fn refuse_files_as_folders<'p>(paths: impl Iterator<Item = &'p PathBuf> + Clone)
     }
 }
 
-/// Refuses two names for what the file system takes for one entry, as where it folds case. Two links
-/// to one file are two entries.
+/// Refuses two names for what the file system takes for one entry, as where it folds case. Two
+/// links to one file are two entries.
 fn refuse_names_of_one_file(files: &[PlannedFile]) -> Result<()> {
     let mut known: HashMap<_, &PlannedFile> = HashMap::new();
     for file in files {
@@ -184,7 +184,7 @@ fn clash(a: &Path, b: &Path) -> Error {
     ))
 }
 
-/// What is needed to look at one file after another.
+/// A planner that looks at one file after another.
 struct FilePlanner<'a> {
     source: &'a dyn ObjectSource,
     context: &'a Context,
@@ -194,7 +194,7 @@ struct FilePlanner<'a> {
 }
 
 impl FilePlanner<'_> {
-    /// What is there now, and so what would be done.
+    /// Returns the action for a file and the entry that is on disk now.
     fn look(
         &mut self,
         path: &Path,

@@ -15,7 +15,8 @@ use crate::workspace::disk::target::Target;
 /// The section that is shown, and so the folder that it is in.
 const FILES: &str = "files";
 
-/// A directory for the files of one context after another. It belongs to whoever made it, who removes it.
+/// A directory for the files of one context after another. It belongs to whoever made it, who
+/// removes it.
 #[derive(Debug)]
 pub struct Scratch {
     dir: PathBuf,
@@ -30,7 +31,7 @@ impl Scratch {
         Self { dir, shown: BTreeSet::new() }
     }
 
-    /// Where the files are.
+    /// Returns the directory of the files.
     #[must_use]
     pub fn files(&self) -> PathBuf {
         self.dir.join(FILES)
@@ -55,8 +56,8 @@ impl Scratch {
         plan_checkout(source, context, &self.dir, &[FILES.to_owned()])?.apply(source, true)
     }
 
-    /// Removes the files that are shown and not wanted, and the folders that are empty then. What was
-    /// shown as a file and is a folder now is somebody else's.
+    /// Removes the files that are shown and not wanted, and the folders that are empty then. What
+    /// was shown as a file and is a folder now is somebody else's.
     fn remove(&self, wanted: &BTreeSet<PathBuf>) -> Result<()> {
         let Some(target) = Target::open(&self.dir)? else { return Ok(()) };
         for path in self.shown.difference(wanted) {

@@ -1,4 +1,4 @@
-//! What a file of a context holds: written out, counted, and compared with what is there.
+//! The content of a file in a context: written out, counted, and compared with a file on disk.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -15,7 +15,7 @@ const CHECKSUM: &str = "turntree v1 restored file";
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Where the bytes of a file come from.
+/// The source of the bytes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::workspace) enum Content {
     Blob(ObjectId),
@@ -52,7 +52,7 @@ impl Content {
         }
     }
 
-    /// Whether `file` holds just this.
+    /// Returns whether `file` holds exactly this content.
     pub(in crate::workspace) fn is_in(
         &self,
         source: &dyn ObjectSource,
@@ -65,8 +65,8 @@ impl Content {
     }
 }
 
-/// Writes to a new, empty `file` what `write` writes, makes it durable, and reads it back to be sure.
-/// Returns its bytes.
+/// Writes to a new, empty `file` what `write` writes, makes it durable, and reads it back to be
+/// sure. Returns its bytes.
 ///
 /// # Errors
 /// `Io` when the file does not take it, or does not give it back as it was.

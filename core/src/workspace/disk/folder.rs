@@ -5,7 +5,8 @@
 //! time is opened below the handle of the directory before it, and a name that is not a real
 //! directory is refused by the very call that opens it. A name is never `..` and never holds a `/`,
 //! so no step leads up or out. This is what `openat2` with `RESOLVE_BENEATH` does for whole paths,
-//! in a way that every Unix has; whole paths are no use here, since directories are made on the way.
+//! in a way that every Unix has; whole paths are no use here, since directories are made on the
+//! way.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
@@ -16,10 +17,10 @@ use std::path::Path;
 use rustix::fs::{self, AtFlags, Dir, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 
-/// What an entry of a directory may be made with; the user's umask takes from it.
+/// Permissions of a new directory, less the user's umask.
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o777);
 
-/// What a directory of a store is made with.
+/// Permissions of a directory of a store.
 const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o700);
 
 /// An open directory. It stays the same one, whatever becomes of its name.
@@ -67,7 +68,7 @@ impl Folder {
         Ok(fs::mkdirat(&self.0, name, PRIVATE_MODE)?)
     }
 
-    /// What has the name `name`, if anything: of a link, the link itself.
+    /// Returns the entry `name`, if there is one; of a symbolic link, the link itself.
     pub(in crate::workspace) fn find(&self, name: &OsStr) -> io::Result<Option<FolderEntry>> {
         match fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FolderEntry::from(&stat))),
@@ -76,13 +77,13 @@ impl Folder {
         }
     }
 
-    /// What the system says of `name`: of a link, the link itself. For many names: it allocates
-    /// nothing.
+    /// Returns the stat of `name`; of a symbolic link, of the link itself. Allocates nothing, for
+    /// directories of many names.
     pub(in crate::workspace) fn stat(&self, name: &CStr) -> io::Result<Stat> {
         Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// What the system says of the directory itself.
+    /// Returns the stat of the directory itself.
     pub(in crate::workspace) fn own_stat(&self) -> io::Result<Stat> {
         Ok(fs::fstat(&self.0)?)
     }
@@ -123,7 +124,7 @@ impl Folder {
         Ok(fs::openat(&self.0, name, flags | OFlags::CLOEXEC, mode)?.into())
     }
 
-    /// Where the link `name` leads.
+    /// Returns the target of the symbolic link `name`.
     pub(in crate::workspace) fn read_link(&self, name: &OsStr) -> io::Result<Vec<u8>> {
         Ok(fs::readlinkat(&self.0, name, Vec::new())?.into_bytes())
     }
@@ -177,9 +178,9 @@ pub(in crate::workspace) struct FolderEntry {
     pub(in crate::workspace) kind: EntryKind,
     /// Its permissions.
     pub(in crate::workspace) mode: u32,
-    /// Which it is: device and number there.
+    /// Its identity: device and inode.
     pub(in crate::workspace) identity: (i128, i128),
-    /// How many names it has.
+    /// The number of its hard links.
     pub(in crate::workspace) names: i128,
     /// Its length, and when its content was changed last.
     content: [i128; 3],
@@ -187,7 +188,7 @@ pub(in crate::workspace) struct FolderEntry {
     changed: [i128; 2],
 }
 
-/// What restoring makes of an entry that is in its way.
+/// The kinds of an existing entry that a write has to tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) enum EntryKind {
     File,
@@ -198,13 +199,13 @@ pub(in crate::workspace) enum EntryKind {
 }
 
 impl FolderEntry {
-    /// What an open file is.
+    /// Describes an open file.
     pub(in crate::workspace) fn of(file: impl AsFd) -> io::Result<Self> {
         Ok(Self::from(&fs::fstat(file)?))
     }
 
-    /// What is left of the permissions `wanted` for a file that comes in its place: nobody may read
-    /// or write that who could not read or write this.
+    /// Narrows the permissions `wanted` for a file that replaces this one: whoever could not read
+    /// or write this file cannot read or write the new one.
     pub(in crate::workspace) fn narrow(&self, wanted: u32) -> u32 {
         let readers = self.mode & 0o444;
         match self.kind {
@@ -213,7 +214,7 @@ impl FolderEntry {
         }
     }
 
-    /// Whether it is what `before` was, and unchanged.
+    /// Returns whether this is the same entry as `before`, unchanged.
     pub(in crate::workspace) fn is_still(&self, before: &Self) -> bool {
         // Replacing one name of a file changes the file behind its other names.
         let is_unchanged = self.changed == before.changed || before.names > 1;

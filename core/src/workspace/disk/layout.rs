@@ -1,9 +1,10 @@
 //! Names of sections and keys as paths in a directory.
 //!
-//! A key may hold anything; a path component may not. What the system does not take, what would lead
-//! out of the directory, and what belongs to git or to turntree itself is percent-coded, so every key
-//! has a place inside. Every other name stays as it is, for a file comes back under its own name:
-//! what other systems reserve (`aux.c`, `a:b`, a dot or a space at the end) is an ordinary name here.
+//! A key may hold anything; a path component may not. What the system does not take, what would
+//! lead out of the directory, and what belongs to git or to turntree itself is percent-coded, so
+//! every key has a place inside. Every other name stays as it is, for a file comes back under its
+//! own name: what other systems reserve (`aux.c`, `a:b`, a dot or a space at the end) is an
+//! ordinary name here.
 
 use std::path::PathBuf;
 
@@ -13,15 +14,15 @@ use crate::error::{Error, Result};
 /// Longest component of a path, in bytes, that common file systems take.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// Longest path below the directory, in bytes: a longer one could be made, and no program could open
-/// it by its name.
+/// Longest path below the directory, in bytes: a longer one could be made, and no program could
+/// open it by its name.
 const MAX_PATH_BYTES: usize = 4095;
 
 /// Characters of a name that is too long, as an error shows it.
 const SHOWN_CHARS: usize = 40;
 
-/// What git and turntree call the folders that are theirs, and the short name of the first that
-/// file systems of DOS make up.
+/// Names of folders that belong to git and turntree, and the short name that a DOS file system
+/// gives the first of them.
 const OF_OTHERS: [&str; 3] = [".git", "git~1", ".turntree"];
 
 /// The relative path of a section.
@@ -43,8 +44,8 @@ pub(in crate::workspace) fn entry_path(section: &str, key: &str) -> Result<PathB
 /// The path of the key `key` of `files` in a workspace, where a file has its own name or none.
 ///
 /// # Errors
-/// `InvalidInput` for a key that leads out, or belongs to git or to turntree; `LimitExceeded` for one
-/// that is too long for a path.
+/// `InvalidInput` for a key that leads out, or belongs to git or to turntree; `LimitExceeded` for
+/// one that is too long for a path.
 pub(in crate::workspace) fn workspace_path(key: &str) -> Result<PathBuf> {
     let path = path(key.split('/'))?;
     if path.as_os_str() != key {
@@ -99,8 +100,8 @@ fn safe_component(component: &str) -> String {
     name
 }
 
-/// Whether some file system takes `name` for a folder of git or turntree, or it looks like what a
-/// restore that was killed left behind.
+/// Returns whether some file system takes `name` for a folder of git or turntree, or it is the name
+/// of a temporary file.
 ///
 /// File systems that fold case do, those of Apple skip characters that are not seen, and those of
 /// Windows drop dots and spaces at the end and what stands after a colon.

@@ -1,8 +1,9 @@
 //! Directories held open, and files that get their names when they are whole.
 //!
-//! [`folder`] opens one name at a time, so that a check and the write after it are of one directory.
-//! [`target`] is the directory that a plan writes to, [`layout`] the paths in it, [`content`] what a
-//! file is to hold, and [`write`] puts a file in its place by way of a [`temp_file`].
+//! [`folder`] opens one name at a time, so that a check and the write after it are of one
+//! directory. [`target`] is the directory that a plan writes to, [`layout`] the paths in it,
+//! [`content`] what a file is to hold, and [`write`] puts a file in its place by way of a
+//! [`temp_file`].
 
 pub(super) mod content;
 pub(super) mod folder;

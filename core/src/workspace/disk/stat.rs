@@ -1,8 +1,9 @@
-//! What the system says of a file, and how it shows that the file is unchanged.
+//! The stat of a file, and the rule by which an equal stat proves that the file is unchanged.
 //!
 //! A file whose [`Stat`] is the same was not written to, with one exception: clocks of file systems
-//! go in steps, and a file that is written twice within one step has the same times after both. So a
-//! stat counts for later only if the clock had gone on since the file was changed ([`Stat::lasts`]).
+//! go in steps, and a file that is written twice within one step has the same times after both. So
+//! a stat counts for later only if the clock had gone on since the file was changed
+//! ([`Stat::lasts`]).
 
 use super::folder::EntryKind;
 use crate::context::FileMode;
@@ -15,18 +16,18 @@ const TYPE_BITS: u32 = 0o170_000;
 
 const NANOS: i64 = 1_000_000_000;
 
-/// Steps of file systems: of most, where it is that of the clock of the kernel; and of those that count
-/// seconds, or two.
+/// Steps of file systems: of most, where it is that of the clock of the kernel; and of those that
+/// count seconds, or two.
 const FINE_STEP: i64 = NANOS / 50;
 const COARSE_STEP: i64 = 2 * NANOS;
 
 /// Times that are whole multiples of this may come from a file system with coarse steps.
 const COARSE_UNIT: i64 = NANOS / 100;
 
-/// How much a clock of another device, perhaps of another machine, may differ from this one.
+/// The greatest difference expected between the clock of another device and this one's.
 const OTHER_CLOCK: i64 = 60 * NANOS;
 
-/// What tells one state of a file from another.
+/// The fields that tell one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::workspace) struct Stat {
     pub(in crate::workspace) size: u64,
@@ -76,7 +77,7 @@ fn folded(number: i128) -> u64 {
 }
 
 impl Stat {
-    /// What a file is for a context; nothing for a folder, pipe, socket or device.
+    /// Returns the mode of a file in a context; `None` for a folder, pipe, socket or device.
     pub(in crate::workspace) fn file_mode(&self) -> Option<FileMode> {
         match self.kind() {
             EntryKind::File if self.mode & 0o111 != 0 => Some(FileMode::Executable),
@@ -86,7 +87,7 @@ impl Stat {
         }
     }
 
-    /// What it is.
+    /// Returns the kind of the entry.
     pub(in crate::workspace) fn kind(&self) -> EntryKind {
         match self.mode & TYPE_BITS {
             0o100_000 => EntryKind::File,
@@ -101,12 +102,12 @@ impl Stat {
         self.changed
     }
 
-    /// Which it is.
+    /// Returns the identity of the file.
     pub(in crate::workspace) fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
-    /// Whether whatever happens to the file after `moment` shows in another stat.
+    /// Returns whether every later change of the file after `moment` gives it another stat.
     pub(in crate::workspace) fn lasts(&self, moment: &FileTime) -> bool {
         let step = match self.changed % COARSE_UNIT {
             _ if self.device != moment.device => OTHER_CLOCK,

@@ -104,8 +104,8 @@ impl<'a> Target<'a> {
         self.touched.insert(path.to_owned());
     }
 
-    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it holds
-    /// nothing, and whatever it is in the way of says so.
+    /// Removes the folder `path` if it is empty. One that the system does not remove stays: it
+    /// holds nothing, and whatever it is in the way of says so.
     pub(in crate::workspace) fn remove_if_empty(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
         let Ok(Some(folder)) = self.enter(parent) else { return };
@@ -115,8 +115,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a file
-    /// can have its name.
+    /// Removes the folder `path` if there is nothing in it but folders that hold nothing, so that a
+    /// file can have its name.
     pub(in crate::workspace) fn remove_hollow(&mut self, path: &Path) {
         let is_folder = |found: &FolderEntry| found.kind == EntryKind::Folder;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -196,7 +196,7 @@ pub fn store_above(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(whole.ancestors().find(|folder| is_store(folder)).map(Path::to_owned))
 }
 
-/// Whether the directory `path` is that of a store.
+/// Returns whether the directory `path` is a store.
 fn is_store(path: &Path) -> bool {
     OF_A_STORE.iter().all(|name| fs::symlink_metadata(path.join(name)).is_ok())
 }

@@ -12,14 +12,15 @@ use super::folder::{EntryKind, Folder, FolderEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId};
 
-/// How every temporary name begins. Nothing of a context is restored under such a name, and nothing
+/// The prefix of every temporary name. No key of a context gets such a name on disk, and no file
 /// with such a name is captured.
 pub(in crate::workspace) const PREFIX: &str = ".turntree-part-";
 
 /// Hex digits of the name's hash that follow.
 const DIGITS: usize = 16;
 
-/// A file, or a link, that does not have its own name yet. When it is dropped before, it is removed.
+/// A file, or a link, that does not have its own name yet. When it is dropped before, it is
+/// removed.
 #[derive(Debug)]
 pub(in crate::workspace) struct TempFile<'f> {
     folder: &'f Folder,

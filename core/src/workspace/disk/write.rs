@@ -17,12 +17,12 @@ use crate::object::ObjectSource;
 const FILE_MODE: u32 = 0o666;
 const PROGRAM_MODE: u32 = 0o777;
 
-/// Gives the name `name` in a folder to a file or link with this content, in place of `before` or of
-/// nothing. Returns its bytes.
+/// Gives the name `name` in a folder to a file or link with this content, in place of `before` or
+/// of nothing. Returns its bytes.
 ///
 /// # Errors
-/// `Conflict` when what has the name is not `before`, `Locked` when another restore writes the file,
-/// what reading the content reports, and `Io` when the system refuses.
+/// `Conflict` when what has the name is not `before`, `Locked` when another restore writes the
+/// file, what reading the content reports, and `Io` when the system refuses.
 pub(in crate::workspace) fn put(
     source: &dyn ObjectSource,
     context: &Context,

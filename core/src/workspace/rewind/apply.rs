@@ -1,8 +1,8 @@
-//! The changes of a workspace, made: file by file, each whole or not at all, and whatever fails is
-//! left as it was while the others go on.
+//! Applies the file changes of a rewind. A file that fails stays as it was, and the others are
+//! done.
 //!
-//! Deletions come first, for a file may come where a folder was or the other way round. A folder that
-//! they emptied goes too, unless something is written into it.
+//! Deletions come first, because a file may replace a folder and a folder a file. A folder that
+//! they empty is removed, unless a file is written into it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::workspace::disk::folder::{Folder, FolderEntry};
 use crate::workspace::disk::target::Target;
 use crate::workspace::disk::write::put;
 
-/// What was done to the files of a workspace.
+/// The files that a rewind wrote and deleted, and the errors of the others.
 #[derive(Debug, Default)]
 pub struct AppliedFiles {
     /// Files written.
@@ -39,8 +39,9 @@ impl AppliedFiles {
 }
 
 impl FileChanges {
-    /// Makes them. A file that is not as it was when the changes were planned is left as it is. What
-    /// is written is synced, read back and then renamed; folders are synced at the end, each once.
+    /// Makes them. A file that is not as it was when the changes were planned is left as it is.
+    /// What is written is synced, read back and then renamed; folders are synced at the end, each
+    /// once.
     ///
     /// Making the same changes again after planning them again finishes what was interrupted.
     pub(in crate::workspace) fn apply(&self, source: &dyn ObjectSource) -> AppliedFiles {

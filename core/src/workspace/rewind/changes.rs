@@ -1,9 +1,8 @@
-//! What bringing a workspace to a certain state would do to its files, before anything is written.
+//! The plan of a rewind for the files of a workspace.
 //!
-//! What the workspace holds was captured a moment ago, and the state is another `files` section: what
-//! differs between the two is all that is looked at, so the cost follows the changes. A file is only
-//! touched when what is there is what was captured: then its content is kept, and what cannot be
-//! captured, or is ignored, is left alone.
+//! Compares the `files` section that was just captured with the section to come back, so the cost
+//! follows the changes. A file is changed only while it is still what was captured: its content is
+//! in the store then. Files that are ignored or cannot be captured are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -20,19 +19,19 @@ use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::workspace_path;
 use crate::workspace::disk::target::Target;
 
-/// What would be done to the files of a workspace, in order of paths.
+/// The changes of files in a workspace, in order of paths.
 #[derive(Debug, Clone)]
 pub struct FileChanges {
     /// The directory.
     pub dir: PathBuf,
     /// Files that would be written or deleted.
     pub files: Vec<FileChange>,
-    /// What stays as it is although something else should be there, or could not be looked at.
+    /// Files that stay although the state differs, or that could not be looked at.
     pub left: Vec<UntouchedFile>,
     /// CaptureReport files that stay as they are because they should.
     pub unchanged: u64,
-    /// Whether files that the state does not have are deleted. Not so when its files were never
-    /// captured from a directory: then they need not be all there were.
+    /// Deletes files that the state does not have. False when the files of the state were never
+    /// captured from a directory: such a list need not be complete.
     pub deletes: bool,
 }
 
@@ -41,17 +40,17 @@ pub struct FileChanges {
 pub struct FileChange {
     /// Path below the directory.
     pub path: PathBuf,
-    /// What would be done.
+    /// The change.
     pub kind: ChangeKind,
-    /// Whether what is there is not in the newest snapshot of the branch. It is saved before.
+    /// True when the file on disk is not in the newest snapshot of the branch. It is saved first.
     pub unsaved: bool,
-    /// What is to be there.
+    /// The file to write; `None` to delete.
     pub(in crate::workspace) wanted: Option<FileEntry>,
-    /// What is there.
+    /// The entry on disk now.
     pub(in crate::workspace) found: Option<FolderEntry>,
 }
 
-/// What would be done to a file.
+/// The kinds of changes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
     /// It is not there and would be written.
@@ -71,24 +70,24 @@ pub struct UntouchedFile {
     pub reason: String,
 }
 
-/// What to plan with.
+/// The states that a plan compares.
 pub(in crate::workspace) struct Sides<'a> {
-    /// What the workspace holds, as it was captured.
+    /// The workspace as it was just captured.
     pub(in crate::workspace) now: &'a Context,
-    /// What the newest snapshot holds.
+    /// The newest snapshot of the branch.
     pub(in crate::workspace) saved: &'a Context,
-    /// What it is to hold.
+    /// The state to come back.
     pub(in crate::workspace) wanted: &'a Context,
-    /// Which of it.
+    /// The selected part of it.
     pub(in crate::workspace) only: &'a Selection,
-    /// Whether that is all there is to be.
+    /// True when that list of files is complete, so that others are deleted.
     pub(in crate::workspace) whole: bool,
-    /// What could not be captured.
+    /// Files that the capture skipped.
     pub(in crate::workspace) skipped: &'a [SkippedFile],
 }
 
 impl FileChanges {
-    /// How many files would be written and deleted.
+    /// Returns the numbers of files to write and to delete.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let is_delete = |file: &&FileChange| file.kind == ChangeKind::Delete;
@@ -99,8 +98,8 @@ impl FileChanges {
     /// Plans what `sides` say about the directory `dir`. `source` has the contexts of all sides.
     ///
     /// # Errors
-    /// What reading the contexts reports, `Redacted` or `Corrupt` for content that cannot be written
-    /// included; `InvalidInput` when `dir` belongs to a store.
+    /// Those of reading the contexts; `Redacted` or `Corrupt` for content that cannot be written;
+    /// `InvalidInput` when `dir` belongs to a store.
     pub(in crate::workspace) fn plan(
         source: &dyn ObjectSource,
         dir: &Path,
@@ -149,17 +148,17 @@ struct PendingChange {
     want: Option<Item>,
 }
 
-/// What is needed to look at one file after another.
+/// A planner that looks at one file after another.
 struct ChangePlanner<'a> {
     source: &'a dyn ObjectSource,
     target: Target<'a>,
-    /// What could not be captured, by path, and what else is left.
+    /// The reason for each path that is left alone, skipped ones included.
     left: BTreeMap<PathBuf, String>,
     /// The folder that was looked into last.
     folder: Option<(PathBuf, Option<Folder>)>,
 }
 
-/// What would be done to a file and what is there now, nothing to do, or why it is left.
+/// The change of a file and the entry on disk; `None` for no change; the reason when it is left.
 type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
 impl<'a> ChangePlanner<'a> {
@@ -169,7 +168,7 @@ impl<'a> ChangePlanner<'a> {
         Self { source, target, left, folder: None }
     }
 
-    /// What differs between `now` and `wanted`, by path.
+    /// Collects the files that differ between `now` and `wanted`, by path.
     fn pending(
         &mut self,
         now: &Map,
@@ -207,8 +206,8 @@ impl<'a> ChangePlanner<'a> {
         path.ancestors().find_map(|above| self.left.get(above))
     }
 
-    /// What is to be done so that `path` becomes `want`, when `have` was captured there and `leaving`
-    /// goes away.
+    /// Returns the change that makes `path` become `want`, where `have` was captured there and the
+    /// paths `leaving` are deleted.
     fn look(
         &mut self,
         path: &Path,
@@ -270,10 +269,10 @@ impl<'a> ChangePlanner<'a> {
     }
 }
 
-/// Whether a file that differs between `before` and `wanted` is in `dir` still as it was before.
+/// Returns whether some file that differs between `before` and `wanted` is in `dir` as before.
 ///
 /// # Errors
-/// What reading the contexts reports, and of the system what keeps a file from being looked at.
+/// Those of reading the contexts, and `Io` when a file cannot be looked at.
 pub(in crate::workspace) fn any_as_before(
     source: &dyn ObjectSource,
     dir: &Path,
@@ -304,7 +303,7 @@ pub(in crate::workspace) fn any_as_before(
     Ok(false)
 }
 
-/// Whether nothing is left in a folder once what is leaving has left.
+/// Returns whether a folder is empty once the paths `leaving` are deleted.
 fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std::io::Result<bool> {
     for (name, _) in folder.names()? {
         let name = OsStr::from_bytes(name.as_bytes());
@@ -320,7 +319,7 @@ fn is_emptied(folder: &Folder, path: &Path, leaving: &BTreeSet<PathBuf>) -> std:
     Ok(true)
 }
 
-/// Whether what is there is what an entry says.
+/// Returns whether the file on disk is what the entry says.
 fn is_just_so(
     source: &dyn ObjectSource,
     folder: &Folder,

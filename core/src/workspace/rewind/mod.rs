@@ -1,5 +1,5 @@
-//! A rewind: a branch and the files of its workspace, back at an earlier state, as one operation that
-//! can be undone.
+//! A rewind: a branch and the files of its workspace, back at an earlier state, as one operation
+//! that can be undone.
 //!
 //! ```text
 //!  T  the tip                      refs/heads/s/main   T -> R
@@ -10,10 +10,10 @@
 //!
 //! 1. **Plan.** Everything that comes back is read, the workspace is captured, and each file that
 //!    differs is compared with what was captured.
-//! 2. **Commit.** Commits and refs become durable in one operation. From here on the files that were in
-//!    the workspace are in the store.
-//! 3. **Apply.** Files are written and deleted. A killed process leaves each file as it was or as it
-//!    should be, and the same rewind finishes the rest.
+//! 2. **Commit.** Commits and refs become durable in one operation. From here on the files that
+//!    were in the workspace are in the store.
+//! 3. **Apply.** Files are written and deleted. A killed process leaves each file as it was or as
+//!    it should be, and the same rewind finishes the rest.
 //!
 //! An undo sets the branch back and brings the files back from `refs/before`, after capturing the
 //! workspace again. So an undo can be undone in the same way.

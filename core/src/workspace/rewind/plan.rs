@@ -19,28 +19,28 @@ use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
 
 const FILES: &str = "files";
 
-/// What is to come back, and where.
+/// The state to bring back, and where to.
 #[derive(Debug, Clone)]
 pub struct RewindRequest {
     /// The branch that goes on from there.
     pub branch: BranchName,
     /// The commit whose state comes back.
     pub from: ObjectId,
-    /// Which of it.
+    /// The part of it that comes back.
     pub only: Selection,
     /// The directory that gets the files; without one only the context comes back.
     pub workspace: Option<PathBuf>,
-    /// Whether it counts as going back by turns: [`Trigger::Rollback`].
+    /// Counts as going back by turns: [`Trigger::Rollback`].
     pub is_rollback: bool,
-    /// Whether the lessons stay as they are on the branch: what was learned from what goes.
+    /// Keeps the lessons of the branch: they were learned from the turns that go.
     pub keep_lessons: bool,
-    /// Whether the main agent's conversation ends with a record of it, of the type `rollback`.
+    /// Ends the main agent's conversation with a record of the type `rollback`.
     pub audit: bool,
     /// The message of the commit; what becomes of files is added to it.
     pub message: String,
 }
 
-/// What bringing a state back does.
+/// The effect of a rewind, before or after it is applied.
 #[derive(Debug, Clone)]
 pub struct RewindChanges {
     /// The new commit of the branch; of an undo the one that keeps the workspace as it was.
@@ -49,7 +49,7 @@ pub struct RewindChanges {
     pub message: String,
     /// Names of sections of the context that change.
     pub sections: Vec<String>,
-    /// What happens in the workspace, if anything.
+    /// The changes in the workspace; `None` without one.
     pub files: Option<FileChanges>,
     /// The commit that keeps the workspace as it was.
     pub before: Option<WorkspaceBackup>,
@@ -62,7 +62,7 @@ pub struct WorkspaceBackup {
     pub commit: ObjectId,
     /// Its tree.
     pub tree: ObjectId,
-    /// What the capture found, for [`StatCache::save`](crate::workspace::StatCache::save).
+    /// The report of the capture, for [`StatCache::save`](crate::workspace::StatCache::save).
     pub captured: CaptureReport,
 }
 
@@ -77,16 +77,16 @@ pub struct PreparedRewind<'r> {
 /// A restoration that was made.
 #[derive(Debug)]
 pub struct RewindReport {
-    /// What was planned.
+    /// The plan.
     pub plan: RewindChanges,
     /// The operation.
     pub committed: Committed,
-    /// What became of the files.
+    /// The outcome for the files; `None` without a workspace.
     pub arranged: Option<AppliedFiles>,
 }
 
 impl RewindChanges {
-    /// Whether anything would be other than it is.
+    /// Returns whether the rewind changes anything.
     #[must_use]
     pub fn changes_anything(&self) -> bool {
         let files = self.files.as_ref();
@@ -95,7 +95,7 @@ impl RewindChanges {
 }
 
 impl PreparedRewind<'_> {
-    /// What it does.
+    /// Returns the effect of the rewind.
     #[must_use]
     pub fn plan(&self) -> &RewindChanges {
         &self.plan
@@ -113,8 +113,8 @@ impl PreparedRewind<'_> {
     }
 }
 
-/// Plans to bring a state back. Captures the workspace, and reads what comes back: all of the context
-/// that does, and of the files those that differ.
+/// Plans to bring a state back. Captures the workspace, and reads what comes back: all of the
+/// context that does, and of the files those that differ.
 ///
 /// # Errors
 /// `Expired` when retention has dropped the state, `NotFound` when nothing of it is selected or the
@@ -217,19 +217,19 @@ pub fn prepare_undo<'r>(
     files_back(repo, &moved.branch, &moved.before, dir, Some(undo), options, stamp, message)
 }
 
-/// What is, and what is to be.
+/// The states that a rewind compares.
 struct RewindState<'a> {
     current: &'a Context,
     wanted: &'a Context,
     only: &'a Selection,
-    /// Whether the files of `wanted` are all there are to be.
+    /// True when the list of files of `wanted` is complete.
     whole: bool,
 }
 
-/// Whether an undo was interrupted: a file that it was to change in `dir` is still as before.
+/// Returns whether an undo was interrupted: some file of it in `dir` is still as before.
 ///
 /// # Errors
-/// What reading commits, contexts and files reports.
+/// Those of reading commits, contexts and files.
 pub fn is_undo_unfinished(repo: &Repository, last: &LastUndo, dir: &Path) -> Result<bool> {
     let (before, wanted) = (repo.context(&last.moved.before)?, repo.context(&last.target)?);
     any_as_before(repo.store(), dir, &before, &wanted)
@@ -279,7 +279,8 @@ fn files_back<'r>(
     Ok(PreparedRewind { repo, change, plan })
 }
 
-/// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files become.
+/// Keeps a workspace as it is in a commit behind the tip of a branch, and plans what its files
+/// become.
 fn keep(
     change: &mut Transaction<'_>,
     branch: &BranchName,
@@ -304,15 +305,15 @@ fn keep(
     Ok((WorkspaceBackup { commit, tree, captured }, files))
 }
 
-/// The metadata of a commit whose files came from, or went to, a directory: its whole path. One that
-/// is not UTF-8 is written so that it leads nowhere.
+/// The metadata of a commit whose files came from, or went to, a directory: its whole path. One
+/// that is not UTF-8 is written so that it leads nowhere.
 #[must_use]
 pub fn workspace_metadata(dir: &Path) -> (String, String) {
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     (WORKSPACE.to_owned(), whole.to_string_lossy().into_owned())
 }
 
-/// Whether a commit says what files there are: an empty workspace has no section.
+/// Returns whether a commit has a list of files. An empty workspace has no section.
 fn has_files(repo: &Repository, commit: &ObjectId, context: &Context) -> Result<bool> {
     Ok(context.section(repo.store(), FILES)?.is_some()
         || repo.commit(commit)?.metadata.contains_key(WORKSPACE))

@@ -1,4 +1,5 @@
-//! Reads everything that a rewind brings back except the files, so that none begins that cannot end.
+//! Reads everything that a rewind brings back except the files, so that none begins that cannot
+//! end.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! How records of messages are read: a matter of formats, which the engine does not know.
+//! Readers of message records, which a caller brings: the engine knows no format.
 
 use std::fmt;
 

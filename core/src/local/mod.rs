@@ -67,7 +67,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::repo::{BranchName, OperationEntry, Repository, Stamp};
 use crate::workspace::{CaptureOptions, prepare_undo};
 
-/// Who acts when nobody says so.
+/// The actor of a handle without a name.
 const ACTOR: &str = "turntree";
 
 /// A store of sessions on this machine. Cloning a handle is cheap; threads and processes may use one
@@ -214,7 +214,7 @@ impl Repo {
         Ok(said)
     }
 
-    /// Who acts, now.
+    /// Returns the signature of an operation made now.
     fn stamp(&self) -> Stamp {
         Stamp { time: system::now(), actor: self.actor.clone() }
     }

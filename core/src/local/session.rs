@@ -19,7 +19,7 @@ pub struct Session {
 pub struct Merged {
     /// The newest snapshot of the branch now.
     pub snapshot: Snapshot,
-    /// How it came about.
+    /// The kind of the result.
     pub kind: MergeKind,
     /// Paths that both sides changed to something else; all versions lie in the section `conflicts`.
     pub conflicts: Vec<String>,

@@ -23,7 +23,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who speaks.
+    /// The role of the speaker.
     pub role: Role,
     /// The format of the record: `json`, or the name of a transcript format.
     pub format: String,
@@ -40,9 +40,9 @@ pub struct Message {
 pub struct Change {
     /// Its path: section and key. Messages are named by their index.
     pub path: String,
-    /// Whether the older snapshot has it.
+    /// True when the older snapshot has it.
     pub before: bool,
-    /// Whether the newer snapshot has it.
+    /// True when the newer snapshot has it.
     pub after: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which commits the messages of a conversation came with: read from the commits of a line.
+//! Provenance of messages: the commit of a line that introduced each message of a conversation.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use crate::object::{Commit, ObjectId, ObjectSource, Time};
 use crate::tree::{List, diff_lists};
 
 impl Repository {
-    /// Which commits the messages of the list `section` at `tip` came with, along its first parents;
-    /// what was there at turn `until` counts as of one commit.
+    /// The commits that introduced the messages of the list `section` at `tip`, along its first
+    /// parents. Messages that were there at turn `until` count as introduced by one commit.
     ///
-    /// Reads each commit after that turn and three nodes of its context, and where the section changed
-    /// what changed in it. A turn whose context expired counts with the next one.
+    /// Reads each commit after that turn and three nodes of its context, and where the section
+    /// changed what changed in it. A turn whose context expired counts with the next one.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming what cannot be read.

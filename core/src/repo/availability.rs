@@ -1,4 +1,4 @@
-//! What is left of a session after retention: the oldest turn that can be read, and the pinned ones.
+//! The turns of a session that retention left readable: the oldest one, and the pinned ones.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,8 +10,8 @@ use crate::object::{Commit, ObjectId};
 /// Hex digits of an id in a message.
 const SHOWN_DIGITS: usize = 12;
 
-/// What can still be read of a session. The source of an [`ErrorKind::Expired`] error about one of
-/// its turns.
+/// The turns of a session that can still be read. The source of an [`ErrorKind::Expired`] error
+/// about one of its turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Available {
     /// The oldest turn that is there and not pinned.
@@ -30,7 +30,7 @@ pub struct AvailableTurn {
 }
 
 impl Repository {
-    /// What can still be read of `session`: of all its turns when nothing expired.
+    /// Returns the readable turns of `session`: all of them when none expired.
     ///
     /// Reads every commit of the session.
     ///
@@ -73,8 +73,8 @@ impl Repository {
         Ok(Available { oldest, pinned })
     }
 
-    /// What an error in reading the content of a commit says to people: which turn expired, and with
-    /// [`Available`] as its source what is there instead; or which turn is damaged.
+    /// Puts an error of reading the content of a commit in the user's terms: the turn that expired,
+    /// with [`Available`] as the source, or the turn that is damaged.
     pub(super) fn explain(&self, commit: &Commit, error: Error) -> Error {
         let Commit { turn, session, .. } = commit;
         match error.kind() {

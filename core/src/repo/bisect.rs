@@ -1,8 +1,8 @@
 //! Bisect: the search for the first bad turn, by halves.
 //!
-//! The turns on the line of first parents behind a bad one, without those that a good one comes from,
-//! are the candidates; each answer halves them. What is known is kept in refs, so it survives, can be
-//! undone, and protects what it names:
+//! The turns on the line of first parents behind a bad one, without those that a good one comes
+//! from, are the candidates; each answer halves them. What is known is kept in refs, so it
+//! survives, can be undone, and protects what it names:
 //!
 //! ```text
 //! refs/bisect/<session>/bad          the newest bad turn
@@ -28,10 +28,10 @@ const BISECTS: &str = "refs/bisect/";
 /// The section whose root says which files a turn has.
 const FILES: &str = "files";
 
-/// What is said of a turn.
+/// The verdict on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// What is looked for is not there yet.
+    /// The change searched for is not in it yet.
     Good,
     /// It is there.
     Bad,
@@ -42,11 +42,11 @@ pub enum Verdict {
 /// A line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BisectNote {
-    /// What was said.
+    /// The verdict.
     pub verdict: Verdict,
     /// Of a commit, or of a tree of files.
     pub id: ObjectId,
-    /// Whether `id` is a tree.
+    /// Returns whether `id` is a tree.
     pub is_tree: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct BisectNote {
 pub struct Candidate {
     /// Its commit.
     pub id: ObjectId,
-    /// What that says.
+    /// The verdict on it.
     pub commit: Commit,
     /// Why it cannot be tested, if it cannot.
     pub untestable: Option<Untestable>,
@@ -70,28 +70,29 @@ pub enum Untestable {
     Gone,
 }
 
-/// How far a search is.
+/// The state of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outlook {
     /// A bad turn, a good one or both are not known yet.
     Waiting {
-        /// Whether a bad one is known.
+        /// True when a bad turn is known.
         bad: bool,
-        /// Whether a good one is known.
+        /// True when a good turn is known.
         good: bool,
     },
     /// This turn halves what is left.
     Next {
-        /// What to test.
+        /// The turn to test next.
         turn: Candidate,
-        /// How many turns may be the first bad one.
+        /// The number of turns that may be the first bad one.
         left: usize,
-        /// How many more answers it takes at most, if none is to skip.
+        /// The number of answers still needed at most, if none is to skip.
         steps: u32,
     },
     /// This is the first bad turn.
     Found(Candidate),
-    /// One of these is the first bad turn, and all but the last of them, which is bad, cannot be tested.
+    /// One of these is the first bad turn, and all but the last of them, which is bad, cannot be
+    /// tested.
     Stuck(Vec<Candidate>),
 }
 
@@ -163,8 +164,8 @@ impl Repository {
         Ok(is_there.then_some(bisect))
     }
 
-    /// The root of the files that a turn has, by which two turns are the same to a command that looks at
-    /// files; the root of the context when it has none, or when `whole` asks for it.
+    /// The root of the files that a turn has, by which two turns are the same to a command that
+    /// looks at files; the root of the context when it has none, or when `whole` asks for it.
     ///
     /// # Errors
     /// `NotFound`, `Expired` or `Corrupt` when the turn cannot be read.
@@ -197,7 +198,7 @@ impl Bisect {
         &self.session
     }
 
-    /// What was said, in order.
+    /// The verdicts, in order.
     #[must_use]
     pub fn notes(&self) -> &[BisectNote] {
         &self.notes
@@ -214,7 +215,7 @@ impl Bisect {
         self.good.values().copied()
     }
 
-    /// What was said of a tree of files last.
+    /// Returns the last verdict on a tree of files.
     #[must_use]
     pub fn verdict_of(&self, tree: &ObjectId) -> Option<Verdict> {
         let of_tree = |note: &&BisectNote| note.is_tree && note.id == *tree;
@@ -224,8 +225,8 @@ impl Bisect {
     /// Notes what is said of a turn.
     ///
     /// # Errors
-    /// `InvalidInput` when that cannot be so: a good turn must come before every bad one, and a turn
-    /// that is bad or skipped must be one of the candidates.
+    /// `InvalidInput` when that cannot be so: a good turn must come before every bad one, and a
+    /// turn that is bad or skipped must be one of the candidates.
     pub fn mark(&mut self, repo: &Repository, id: &ObjectId, verdict: Verdict) -> Result<()> {
         let commit = repo.commit(id)?;
         let turn = commit.turn;
@@ -262,8 +263,8 @@ impl Bisect {
         self.notes.push(BisectNote { verdict, id: *tree, is_tree: true });
     }
 
-    /// How far the search is. Costs one object read for each commit behind the bad turn that no good
-    /// one has.
+    /// Returns the state of the search. Costs one object read for each commit behind the bad turn
+    /// that no good one has.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
@@ -333,7 +334,7 @@ impl Transaction<'_> {
     /// Writes down how far a search is. It must be as it was when the change began.
     ///
     /// # Errors
-    /// What the store reports.
+    /// Those of the store.
     pub fn set_bisect(&mut self, bisect: &Bisect) -> Result<()> {
         let log = self.write(Kind::Blob, encode(&bisect.notes).into())?;
         let mut refs: BTreeMap<String, ObjectId> = BTreeMap::new();

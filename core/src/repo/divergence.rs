@@ -1,4 +1,4 @@
-//! How far branches have gone from another one, since the snapshot where they left it.
+//! The divergence of branches: the turns of each since the snapshot at which they parted.
 
 use std::collections::HashSet;
 use std::iter::Peekable;
@@ -7,7 +7,7 @@ use super::{History, LogEntry, Repository};
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// Where a branch left another one, and how far it went since.
+/// The snapshot at which a branch parted from another one, and its turns since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Divergence {
     /// The newest snapshot that both have, with its turn; `None` when they have nothing in common.
@@ -16,8 +16,8 @@ pub struct Divergence {
     pub own: u64,
 }
 
-/// The line of a branch, read only as far back as it is asked about: many branches are compared with
-/// one at the cost of the longest way back and of their own snapshots.
+/// The line of a branch, read only as far back as it is asked about: many branches are compared
+/// with one at the cost of the longest way back and of their own snapshots.
 #[derive(Debug)]
 pub struct Line<'r> {
     repo: &'r Repository,
@@ -37,7 +37,7 @@ impl Repository {
 }
 
 impl Line<'_> {
-    /// How far the branch that ends in `tip` has gone from this line.
+    /// Returns how far the branch that ends in `tip` diverged from this line.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.

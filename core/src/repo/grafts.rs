@@ -46,14 +46,15 @@ impl Grafts {
         }
     }
 
-    /// What history goes on with behind a commit: its parents, or what the grafts say instead.
+    /// Returns the parents by which history continues behind a commit: its own, or those of a
+    /// graft.
     #[must_use]
     pub fn parents(&self, commit: &Commit) -> Vec<ObjectId> {
         let parents = commit.parents.iter();
         parents.filter_map(|id| self.0.get(id).copied().unwrap_or(Some(*id))).collect()
     }
 
-    /// Whether a parent is forgotten.
+    /// Returns whether a parent is forgotten.
     #[must_use]
     pub fn is_forgotten(&self, parent: &ObjectId) -> bool {
         self.0.contains_key(parent)

@@ -16,17 +16,17 @@ use crate::object::{Commit, ObjectId};
 pub struct LogEntry {
     /// Its id.
     pub id: ObjectId,
-    /// What it says.
+    /// The commit.
     pub commit: Commit,
-    /// What history goes on with: its parents, or what is left behind forgotten ones.
+    /// The parents by which history continues: its own, or those of a graft.
     pub parents: Vec<ObjectId>,
 }
 
 /// Commits reachable from some starts and from no hidden one, each once, children before parents.
 ///
-/// A parent that cannot be read is an error of its own, before the commit that names it; the walk may go
-/// on then with everything else. Costs one object read for each commit yielded, and memory for the
-/// frontier and the commits seen.
+/// A parent that cannot be read is an error of its own, before the commit that names it; the walk
+/// may go on then with everything else. Costs one object read for each commit yielded, and memory
+/// for the frontier and the commits seen.
 #[derive(Debug)]
 pub struct History<'r> {
     repo: &'r Repository,

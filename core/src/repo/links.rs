@@ -1,11 +1,11 @@
-//! What an object refers to: the arrows that reachability follows.
+//! The links of an object: the arrows that reachability follows.
 
 use crate::error::Result;
 use crate::object::{Commit, Kind, Object, Tag};
 use crate::tree::{self, Link};
 
-/// What `object` refers to, in order: nodes to nodes and items, commits to their context and their
-/// parents, tags to their target.
+/// Returns the links of `object` in order: of a node to nodes and items, of a commit to its context
+/// and its parents, of a tag to its target.
 ///
 /// Operations refer to nothing here: which of the values they hold must stay is a matter of policy.
 ///

@@ -20,30 +20,30 @@ use crate::context::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, ObjectId, Trigger};
 
-/// Where theirs was: a branch, or the beginning of an id.
+/// Metadata: their branch, or a prefix of their id.
 pub(super) const MERGED_FROM: &str = "merged-from";
 /// The commit of theirs, where it is no parent.
 const MERGED_COMMIT: &str = "merged-commit";
-/// What was wanted of theirs, when that was not everything.
+/// Metadata: the selected part of theirs, when it was not everything.
 const MERGED_ONLY: &str = "merged-only";
 
-/// What to merge, and how.
+/// A request to merge.
 #[derive(Clone)]
 pub struct MergeRequest<'a> {
     /// The branch that it comes into.
     pub into: BranchName,
     /// The commit that is merged.
     pub theirs: ObjectId,
-    /// What that is called in markers, in the origin of messages and in the snapshot: its branch, or
-    /// the beginning of its id.
+    /// The name of theirs in markers, in the origin of messages and in the snapshot: a branch, or a
+    /// prefix of the id.
     pub label: String,
-    /// What becomes of conversations that both sides continued.
+    /// The policy for conversations that both sides continued.
     pub messages: MessagePolicy,
-    /// What is taken of theirs, as paths of sections and entries; everything when it is empty.
+    /// The sections and paths taken of theirs; empty for everything.
     pub only: Selection,
-    /// What messages have to do with tools.
+    /// The pairing of messages with tool calls.
     pub tools: ReadToolUse<'a>,
-    /// What the snapshot says; a sentence about what was merged by default.
+    /// The message of the snapshot; by default a sentence about the merge.
     pub message: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Debug for MergeRequest<'_> {
     }
 }
 
-/// What a merge came to.
+/// The kinds of results of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeKind {
     /// Ours has everything already: nothing changes.
@@ -72,18 +72,18 @@ pub enum MergeKind {
 /// A merge, or a pick, as it is staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merge {
-    /// What it came to.
+    /// The kind of the result.
     pub kind: MergeKind,
-    /// What both sides were compared with; `None` when they share nothing.
+    /// The common ancestor; `None` when there is none.
     pub base: Option<ObjectId>,
-    /// Where the branch was.
+    /// The commit of the branch before the merge.
     pub ours: ObjectId,
-    /// What was merged.
+    /// The commit that was merged.
     pub theirs: ObjectId,
-    /// Where the branch is now.
+    /// The commit of the branch after the merge.
     pub commit: ObjectId,
-    /// What changed in ours, section by section, and what is in conflict; `None` unless a snapshot
-    /// was made.
+    /// The changes of ours, section by section, and the conflicts; `None` unless a snapshot was
+    /// made.
     pub report: Option<ContextMerge>,
 }
 

@@ -19,8 +19,8 @@ impl Repository {
     /// The best common ancestor of two commits: the newest that leads to neither of the others. A
     /// commit is an ancestor of itself. `None` when their histories share nothing.
     ///
-    /// Walks in falling order of turns, so that a commit comes after everything that leads to it, and
-    /// ends at the first one that both starts lead to: reads the commits since then.
+    /// Walks in falling order of turns, so that a commit comes after everything that leads to it,
+    /// and ends at the first one that both starts lead to: reads the commits since then.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
@@ -28,8 +28,8 @@ impl Repository {
         Ok(self.common(first, second, 1)?.pop())
     }
 
-    /// All best common ancestors of two commits, the newest first: several where histories cross, as
-    /// after a merge in both directions at once.
+    /// All best common ancestors of two commits, the newest first: several where histories cross,
+    /// as after a merge in both directions at once.
     ///
     /// Reads the commits since then, and of lines that are older those down to what both share.
     ///
@@ -73,7 +73,7 @@ struct Walk<'r> {
     grafts: &'r Grafts,
     reached: HashMap<ObjectId, u8>,
     next: BinaryHeap<Waiting>,
-    /// How many of `next` lead to no common ancestor that was found.
+    /// The number of commits in `next` that are behind no common ancestor found so far.
     open: usize,
 }
 

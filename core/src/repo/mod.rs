@@ -1,7 +1,8 @@
 //! The library's front door: sessions, branches and snapshots over a store.
 //!
-//! A [`Repository`] reads; a [`Transaction`] stages objects and ref changes and makes them durable as
-//! one operation. Any number of repositories, in any number of processes, may be open on one store.
+//! A [`Repository`] reads; a [`Transaction`] stages objects and ref changes and makes them durable
+//! as one operation. Any number of repositories, in any number of processes, may be open on one
+//! store.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -94,7 +95,7 @@ use crate::store::{Io, NewStore, OpenOptions, RefTable, Store};
 /// Longest chain of tags and symbolic refs that is followed.
 const MAX_INDIRECTIONS: usize = 16;
 
-/// Who acts, and when: the library reads no clock and no environment.
+/// The actor and the time of an operation: the library reads no clock and no environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     /// The present moment.
@@ -115,7 +116,7 @@ pub struct Repository {
     acting_on: Option<BranchName>,
 }
 
-/// What HEAD says.
+/// The branch of HEAD, and its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The branch commands act on.
@@ -146,8 +147,8 @@ impl Repository {
         Ok(Self { store, known, redactions, past: None, acting_on: None })
     }
 
-    /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each of
-    /// several agents that use it at once has a branch of its own.
+    /// Acts on `branch`, whatever HEAD says: HEAD belongs to everybody who uses the store, and each
+    /// of several agents that use it at once has a branch of its own.
     #[must_use]
     pub fn acting_on(mut self, branch: BranchName) -> Self {
         self.acting_on = Some(branch);
@@ -186,7 +187,7 @@ impl Repository {
         Ok(Head { branch, commit })
     }
 
-    /// What HEAD says, to everybody.
+    /// Returns HEAD as the store has it, without a branch chosen by this handle.
     ///
     /// # Errors
     /// `Corrupt` when HEAD is not a symbolic ref to a branch.
@@ -262,7 +263,7 @@ impl Repository {
         ))
     }
 
-    /// What a ref names in the end, following symbolic refs.
+    /// Follows symbolic refs, and returns the id at the end.
     ///
     /// # Errors
     /// `NotFound`, naming the ref, when it or what it names is not there.
@@ -287,7 +288,7 @@ impl Repository {
         Err(Error::corrupt(name, "an end to symbolic refs", "a circle"))
     }
 
-    /// What a revision names, without `@{time}`: see [`Resolver`].
+    /// Resolves a revision without `@{time}`: see [`Resolver`].
     ///
     /// # Errors
     /// `InvalidInput`, `NotFound` or `Ambiguous`, naming the revision.

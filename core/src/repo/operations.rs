@@ -12,7 +12,7 @@ use crate::store::RefTable;
 pub struct OperationEntry {
     /// Its id.
     pub id: ObjectId,
-    /// What it says.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -68,8 +68,8 @@ impl Repository {
     /// The operation that a person names: by its number, or by at least 4 digits of its id.
     ///
     /// # Errors
-    /// `InvalidInput` when it is neither, `NotFound` when none that is kept has it, `Ambiguous` when
-    /// several begin with the digits.
+    /// `InvalidInput` when it is neither, `NotFound` when none that is kept has it, `Ambiguous`
+    /// when several begin with the digits.
     pub fn find_operation(&self, name: &str) -> Result<OperationEntry> {
         let number = name.parse::<u64>().ok();
         let prefix = number.map_or_else(|| name.parse().map(Some), |_| Ok(None))?;
@@ -90,11 +90,11 @@ impl Repository {
         found.ok_or_else(|| Error::not_found(format!("no operation {name} is kept")))
     }
 
-    /// The newest operation that changed the ref `name`; nothing when none that is kept did. Reads the
-    /// operations since.
+    /// The newest operation that changed the ref `name`; nothing when none that is kept did. Reads
+    /// the operations since.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn last_change(&self, name: &str) -> Result<Option<OperationEntry>> {
         let is_change = |change: &RefChange| change.name == name && change.old != change.new;
         for entry in self.operations() {
@@ -109,8 +109,8 @@ impl Repository {
     /// The value a ref had `n` changes ago: 0 is the present one.
     ///
     /// # Errors
-    /// `NotFound` when that is before the first operation that is kept, else what reading operations
-    /// reports.
+    /// `NotFound` when that is before the first operation that is kept, else what reading
+    /// operations reports.
     pub fn ref_before(&self, name: &str, n: usize) -> Result<Option<RefValue>> {
         if n == 0 {
             return Ok(self.refs().value(name).cloned());
@@ -133,8 +133,8 @@ impl Repository {
     /// The value a ref had at a moment, in microseconds since the Unix epoch.
     ///
     /// # Errors
-    /// `NotFound` when that is before the first operation that is kept, else what reading operations
-    /// reports.
+    /// `NotFound` when that is before the first operation that is kept, else what reading
+    /// operations reports.
     pub fn ref_at(&self, name: &str, micros: i64) -> Result<Option<RefValue>> {
         let (mut value, mut first) = (self.refs().value(name).cloned(), None);
         for entry in self.operations() {
@@ -152,7 +152,7 @@ impl Repository {
     /// The branch HEAD was at `n` switches ago, by its full name.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn head_before(&self, n: usize) -> Result<Option<String>> {
         Ok(match self.ref_before(HEAD, n)? {
             Some(RefValue::Symbolic(full)) => Some(full),

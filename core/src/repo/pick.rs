@@ -10,8 +10,8 @@ use crate::object::{Author, Commit, ObjectId};
 const PICKED_FROM: &str = "cherry-picked-from";
 
 impl Transaction<'_> {
-    /// Stages what the commit `request.theirs` changed, against its first parent, as a snapshot on a
-    /// branch. Several picks in one transaction are one operation, each on top of the one before.
+    /// Stages what the commit `request.theirs` changed, against its first parent, as a snapshot on
+    /// a branch. Several picks in one transaction are one operation, each on top of the one before.
     ///
     /// The message is that of the commit unless the request has one; the author too. A tool result
     /// whose call the branch has not brings the call along.
@@ -68,7 +68,7 @@ impl Transaction<'_> {
         self.snapshot(&request.into, snapshot)
     }
 
-    /// What a commit was made on; `None` for a first one.
+    /// Returns the parent that a commit continues; `None` for a first one.
     fn parent_of_pick(&self, commit: &Commit) -> Result<Option<ObjectId>> {
         let Some(parent) = commit.parents.first() else { return Ok(None) };
         if self.repo().grafts()?.is_forgotten(parent) {

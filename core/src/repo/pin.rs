@@ -1,7 +1,7 @@
 //! Pins: a commit that stays whatever retention says, with who wanted that, why, and until when.
 //!
-//! A pin is the ref `refs/pins/<name>`, which leads to a [`Tag`]. It only protects: revisions do not
-//! look among pins, so a name for people is a tag.
+//! A pin is the ref `refs/pins/<name>`, which leads to a [`Tag`]. It only protects: revisions do
+//! not look among pins, so a name for people is a tag.
 
 use super::branch::pin_name;
 use super::tag::read_tag;
@@ -22,7 +22,7 @@ pub struct Pin {
     pub commit: ObjectId,
     /// Why.
     pub reason: String,
-    /// Who pinned it.
+    /// The actor who pinned it.
     pub actor: String,
     /// When, in microseconds since the Unix epoch.
     pub time_micros: i64,
@@ -30,7 +30,7 @@ pub struct Pin {
     pub expires_micros: Option<i64>,
 }
 
-/// What a new pin says, besides the commit and the one who pins.
+/// The fields of a new pin, besides the commit and the actor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewPin {
     /// Its name; the first digits of the commit's id when there is none.
@@ -42,7 +42,7 @@ pub struct NewPin {
 }
 
 impl Pin {
-    /// Whether it protects nothing any more at the moment `now`.
+    /// Returns whether the pin has expired at the moment `now`.
     #[must_use]
     pub fn has_expired(&self, now: i64) -> bool {
         self.expires_micros.is_some_and(|expires| expires <= now)

@@ -1,11 +1,12 @@
 //! Redactions: what stands for content that was taken out of the store for good.
 //!
-//! Whoever wrote it has it still: a transcript that is imported again, a file that a snapshot finds.
-//! Its id tells it, so an import takes what stands for it, and a change that has it all the same is
-//! refused.
+//! Whoever wrote it has it still: a transcript that is imported again, a file that a snapshot
+//! finds. Its id tells it, so an import takes what stands for it, and a change that has it all the
+//! same is refused.
 //!
-//! The ref [`REDACTIONS_REF`] holds them: a blob with one line for each, in order of the ids that were
-//! redacted: that id, a space, and the id of the blob that stands for it, which is kept as long.
+//! The ref [`REDACTIONS_REF`] holds them: a blob with one line for each, in order of the ids that
+//! were redacted: that id, a space, and the id of the blob that stands for it, which is kept as
+//! long.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,13 +42,13 @@ impl Redactions {
         }
     }
 
-    /// Whether nothing was ever redacted.
+    /// Returns whether nothing was ever redacted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the blob `id` was redacted.
+    /// Returns whether the blob `id` was redacted.
     #[must_use]
     pub fn contains(&self, id: &ObjectId) -> bool {
         self.0.contains_key(id)
@@ -102,11 +103,11 @@ impl Redactions {
 pub(super) struct Loaded(Option<(ObjectId, Arc<Redactions>)>);
 
 impl Repository {
-    /// The redactions of this store, as of its refs. Reads nothing where there are none, and the same
-    /// ones once.
+    /// The redactions of this store, as of its refs. Reads nothing where there are none, and the
+    /// same ones once.
     ///
-    /// When they are lost there are none: nothing stands for what was redacted then. What was is still
-    /// known, see [`Repository::is_redacted`].
+    /// When they are lost there are none: nothing stands for what was redacted then. What was is
+    /// still known, see [`Repository::is_redacted`].
     ///
     /// # Errors
     /// `Io` when they cannot be read.
@@ -131,7 +132,8 @@ impl Repository {
 }
 
 impl Repository {
-    /// Whether the blob `id` was redacted: by the list, or where that is lost by what packs say is gone.
+    /// Returns whether the blob `id` was redacted: by the list, or where that is lost by the
+    /// tombstones of packs.
     ///
     /// # Errors
     /// `Io` when the list cannot be read.

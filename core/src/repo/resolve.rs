@@ -5,10 +5,10 @@ use crate::context::{Builder, Context, Take, open_conflicts, resolve, write_reso
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
 
-/// What became of open conflicts.
+/// The outcome of resolving conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// Where the branch is now.
+    /// The commit of the branch now.
     pub commit: ObjectId,
     /// The paths of the conflicts that were closed.
     pub closed: Vec<String>,

@@ -23,7 +23,7 @@ use crate::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 /// Most candidates an ambiguous abbreviation lists.
 const MAX_CANDIDATES: usize = 8;
 
-/// What a revision names.
+/// The commit that a revision names, and the ref it was named by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
     /// The commit.
@@ -37,9 +37,9 @@ pub struct Revision {
 /// The commits of a range: reachable from `include` and not from `exclude`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    /// Where the walk begins.
+    /// The commit at which a walk begins.
     pub include: Vec<ObjectId>,
-    /// What is left out, with everything before it.
+    /// The commit that is left out with all its ancestors.
     pub exclude: Vec<ObjectId>,
 }
 
@@ -53,7 +53,7 @@ pub struct Resolver<'r> {
     parse_time: Option<ParseTime<'r>>,
 }
 
-/// Where a resolution stands: the ref while one is named, for `@{...}`.
+/// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
 struct At {
     commit: ObjectId,
     name: Option<String>,
@@ -73,7 +73,7 @@ impl<'r> Resolver<'r> {
         self
     }
 
-    /// What `text` names.
+    /// Resolves `text`.
     ///
     /// # Errors
     /// `InvalidInput` for bad syntax, `NotFound` when nothing has that name, `Ambiguous` when an
@@ -107,8 +107,8 @@ impl<'r> Resolver<'r> {
         }
     }
 
-    /// The branch that `text` names for commands that act on branches: `session/branch`, a branch of
-    /// HEAD's session, a session, or `@{-n}`.
+    /// The branch that `text` names for commands that act on branches: `session/branch`, a branch
+    /// of HEAD's session, a session, or `@{-n}`.
     ///
     /// # Errors
     /// `NotFound` when there is no such branch.

@@ -1,18 +1,18 @@
-//! Going back by turns: which commit is so many turns before another, and what commits that went back
-//! say about themselves.
+//! Going back by turns: which commit is so many turns before another, and what commits that went
+//! back say about themselves.
 //!
 //! ```text
 //! 1 <- 2 <- 3 <- 4 (rollback to 2) <- 5          one turn before 4 is 1, and before 5 is 2
 //! ```
 //!
-//! A rollback is a commit on top of the branch, so nothing is lost and turns rise. It stands for the
-//! turn that it went back to, and a walk back goes on there: two rollbacks by one turn are one by two.
-//! Where only a part of the context went back (`only` in its metadata), that holds for whoever asks
-//! for no more than this part; whoever asks for nothing of it steps over the rollback.
+//! A rollback is a commit on top of the branch, so nothing is lost and turns rise. It stands for
+//! the turn that it went back to, and a walk back goes on there: two rollbacks by one turn are one
+//! by two. A rollback of a part of the context (`only` in its metadata) counts for a caller that
+//! asks for no more than this part. A caller that asks for nothing of it steps over the rollback.
 //!
-//! What an agent learned is noted between turns: a commit that changes lessons alone stands with the
-//! turn before it. And a snapshot that was taken before a tool ran is the turn that the tool then made
-//! into another one: where it is the newest, the first step back leads to it.
+//! Two kinds of commits are no turns of their own. A commit that changes lessons alone belongs to
+//! the turn before it. A snapshot that was taken before a tool ran belongs to the turn that the
+//! tool then made; where it is the newest, the first step back leads to it.
 
 use super::{BranchName, Grafts, Repository};
 use crate::context::{LESSONS, Selection};
@@ -37,7 +37,8 @@ pub const LESSONS_CHANGED: &str = "lessons-changed";
 /// Refs that keep what was in a workspace before a restore, a rollback or an undo wrote to it.
 pub(super) const BEFORE: &str = "refs/before/";
 
-/// The ref that keeps what was in the workspace of a branch before the last change that wrote to it.
+/// The ref that keeps what was in the workspace of a branch before the last change that wrote to
+/// it.
 #[must_use]
 pub fn before_ref(branch: &BranchName) -> String {
     format!("{BEFORE}{branch}")
@@ -48,12 +49,12 @@ pub fn before_ref(branch: &BranchName) -> String {
 pub struct WentBack {
     /// The commit.
     pub to: ObjectId,
-    /// What came back.
+    /// The part that came back.
     pub only: Selection,
 }
 
 impl WentBack {
-    /// What a rollback says about itself; nothing for other commits.
+    /// Reads the metadata of a rollback; `None` for other commits.
     #[must_use]
     pub fn of(commit: &Commit) -> Option<Self> {
         if commit.trigger != Trigger::Rollback {
@@ -67,12 +68,13 @@ impl WentBack {
 
 impl Repository {
     /// The commit that is `turns` turns before `from`, for somebody who asks for the part `only` of
-    /// its context. Snapshots that were taken before a restore are no turns, nor are changes of lessons
-    /// alone; where the newest was taken before a tool ran, it is the first. Reads the commits between.
+    /// its context. Snapshots that were taken before a restore are no turns, nor are changes of
+    /// lessons alone; where the newest was taken before a tool ran, it is the first. Reads the
+    /// commits between.
     ///
     /// # Errors
-    /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are left;
-    /// both with [`Available`](super::Available) as the source.
+    /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are
+    /// left; both with [`Available`](super::Available) as the source.
     pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
         let walk = Walk { repo: self, grafts: &*self.grafts()?, only };
         let is_before_tool = walk.newest(from)?.trigger == Trigger::BeforeTool;
@@ -97,11 +99,11 @@ impl Repository {
         Ok(at)
     }
 
-    /// The directory that the newest snapshot with a workspace came from, on the first-parent line of
-    /// `from`. Reads the commits up to it.
+    /// The directory that the newest snapshot with a workspace came from, on the first-parent line
+    /// of `from`. Reads the commits up to it.
     ///
     /// # Errors
-    /// What reading commits reports.
+    /// Those of reading commits.
     pub fn workspace_of(&self, from: &ObjectId) -> Result<Option<String>> {
         for entry in self.history(&[*from], &[])?.first_parent() {
             if let Some(dir) = entry?.commit.metadata.remove(WORKSPACE) {
@@ -141,7 +143,7 @@ impl Walk<'_> {
         Ok(commit)
     }
 
-    /// Whether a commit is no turn, since it changes lessons alone and more than these is asked for.
+    /// Returns whether a commit is no turn: it changes lessons alone, and `only` asks for more.
     fn is_aside(&self, commit: &Commit) -> bool {
         let lessons = Selection::below(&[LESSONS.to_owned()]);
         commit.metadata.contains_key(LESSONS_CHANGED) && !lessons.covers(self.only)
@@ -197,8 +199,8 @@ impl Walk<'_> {
     }
 }
 
-/// The record of a rollback for the conversation, as JSON: who reads on knows what became of the turns
-/// that are gone.
+/// The record of a rollback for the conversation, as JSON: who reads on knows what became of the
+/// turns that are gone.
 #[must_use]
 pub(crate) fn audit_record(from_turn: u64, restored_turn: u64, message: &str) -> String {
     serde_json::json!({

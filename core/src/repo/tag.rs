@@ -1,7 +1,8 @@
 //! Tags: names for snapshots that do not move.
 //!
 //! A tag is the ref `refs/tags/<name>`, which leads to a [`Tag`] with who gave the name, when and
-//! why; plumbing may also set it to a bare commit. What a tag leads to stays, like what a branch does.
+//! why; plumbing may also set it to a bare commit. What a tag leads to stays, like what a branch
+//! does.
 
 use super::branch::tag_name;
 use super::{Repository, Stamp, Transaction, tag_ref};
@@ -14,7 +15,7 @@ use crate::store::Expected;
 pub struct NamedTag {
     /// The name, without `refs/tags/`.
     pub name: String,
-    /// What it says.
+    /// The tag.
     pub tag: Tag,
 }
 

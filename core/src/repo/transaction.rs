@@ -53,19 +53,19 @@ pub struct Transaction<'r> {
     staged: Memory,
     updates: BTreeMap<String, RefUpdate>,
     appended_bytes: u64,
-    /// What staged objects may refer to though it is not there any more.
+    /// Ids that staged objects may refer to although they were dropped.
     elided: HashSet<ObjectId>,
     lease: Lease<'r>,
     /// The operation that it takes back.
     undoes: Option<ObjectId>,
 }
 
-/// What a commit says besides its parents, session and turn, which follow from its branch.
+/// The fields of a commit other than parents, session and turn, which follow from its branch.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The root of the context.
     pub tree: ObjectId,
-    /// Who made it.
+    /// The author.
     pub author: Author,
     /// When.
     pub time: Time,
@@ -139,18 +139,18 @@ impl<'r> Transaction<'r> {
     /// Puts a snapshot on a branch, on top of what is there; a new branch begins with it.
     ///
     /// # Errors
-    /// What reading the parent reports.
+    /// Those of reading the parent.
     pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
         let id = self.record(branch, snapshot)?;
         self.move_branch(branch, Some(id));
         Ok(id)
     }
 
-    /// Writes a snapshot that continues a branch, and leaves the branch where it is: a ref must lead
-    /// to it.
+    /// Writes a snapshot that continues a branch, and leaves the branch where it is: a ref must
+    /// lead to it.
     ///
     /// # Errors
-    /// What reading the parent reports.
+    /// Those of reading the parent.
     pub fn record(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
         self.write_commit(branch, &[], snapshot)
     }
@@ -158,7 +158,7 @@ impl<'r> Transaction<'r> {
     /// Puts a snapshot on a branch that continues what is there and, as a merge, `others` too.
     ///
     /// # Errors
-    /// What reading a parent reports.
+    /// Those of reading a parent.
     pub(super) fn join(
         &mut self,
         branch: &BranchName,
@@ -233,17 +233,17 @@ impl<'r> Transaction<'r> {
         Ok(tip)
     }
 
-    /// Whether an object is staged and not stored yet.
+    /// Returns whether an object is staged and not stored yet.
     pub(super) fn has_staged(&self, id: &ObjectId) -> Result<bool> {
         self.staged.contains(id)
     }
 
-    /// What it changes.
+    /// Returns the repository that it changes.
     pub(super) fn repo(&self) -> &'r Repository {
         self.repo
     }
 
-    /// What a ref held when the change began.
+    /// Returns the value of a ref when the change began.
     pub(super) fn begun_with(&self, name: &str) -> Option<&RefValue> {
         self.refs.value(name)
     }
@@ -279,8 +279,8 @@ impl<'r> Transaction<'r> {
             .or_insert_with(|| RefUpdate { name: name.to_owned(), expected, new });
     }
 
-    /// Lets staged objects refer to `id`, which was dropped: a commit that is written again keeps the
-    /// tree that it lost.
+    /// Lets staged objects refer to `id`, which was dropped: a commit that is written again keeps
+    /// the tree that it lost.
     pub(crate) fn allow_elided(&mut self, id: ObjectId) {
         self.elided.insert(id);
     }
@@ -302,8 +302,8 @@ impl<'r> Transaction<'r> {
         self.staged.bytes()
     }
 
-    /// Makes the staged objects durable now, without a ref to them: a large change need not fit into
-    /// memory. They are garbage until [`Transaction::finish`].
+    /// Makes the staged objects durable now, without a ref to them: a large change need not fit
+    /// into memory. They are garbage until [`Transaction::finish`].
     ///
     /// # Errors
     /// `Io` when they cannot be written.
@@ -323,11 +323,10 @@ impl<'r> Transaction<'r> {
     /// nowhere. Such a commit is refused: after a failed change, build on the branch as it is now.
     ///
     /// # Errors
-    /// `NotFound` when a staged object refers to one that is not there, `Redacted` when one was redacted:
-    /// nothing has changed.
-    /// `Conflict` when a ref is not where it was expected: nothing has changed, and the change can be
-    /// made again on the new value. `InvalidInput` at [`Repository::at_operation`]. `Io` when it cannot
-    /// be written: nothing has changed.
+    /// `NotFound` when a staged object refers to one that is not there, `Redacted` when one was
+    /// redacted: nothing has changed. `Conflict` when a ref is not where it was expected: nothing
+    /// has changed, and the change can be made again on the new value. `InvalidInput` at
+    /// [`Repository::at_operation`]. `Io` when it cannot be written: nothing has changed.
     pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
         if self.repo.past.is_some() {
             return Err(Error::invalid("cannot write with --at-op: that state is read-only"));

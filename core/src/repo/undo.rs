@@ -1,22 +1,21 @@
-//! Undo and redo: an operation is taken back by another operation, so nothing is ever lost by either.
+//! Undo and redo: an operation is taken back by another operation, so nothing is ever lost by
+//! either.
 //!
 //! ```text
 //! 5 fork   6 snapshot   7 undo 6   8 undo 5   9 redo (undo 8)
 //!                                              in force: 5, 7, 9; the next undo takes 5 back
 //! ```
 //!
-//! An operation is in force unless one that takes it back is in force. Undo takes back what was made,
-//! or made again, last; redo takes back the newest undo that is in force.
-//! Taking an operation back gives each ref that it changed its old value, and is refused when a later
-//! operation has changed one of them, so nobody's work is undone by chance.
-//!
-//! What maintenance writes under `refs/maintenance` is never taken back: it says what is in the store,
-//! not what somebody wanted. The same holds for what was observed of the use of a context, under
-//! `refs/watch`, nor are files that wait for their calls, under `refs/captures`. Nor is a ref under `refs/before` set back, which keeps what was in a
-//! workspace before an operation wrote to it: taking such an operation back writes to the workspace
-//! again, and [`RewindChanges`](crate::workspace::RewindChanges) does that. With [`Repository::undo`] alone
-//! the files stay. Nor is an undo about payloads that were only stored: a conversation may cite them
-//! by now. An eviction can be taken back.
+//! An operation is in force unless one that takes it back is in force. Undo takes back what was
+//! made, or made again, last; redo takes back the newest undo that is in force. Taking an operation
+//! back gives each ref that it changed its old value, and is refused when a later operation has
+//! changed one of them, so nobody's work is undone by chance. An undo leaves these refs alone:
+//! those of maintenance under `refs/maintenance`, which describe the store; the observed use of
+//! contexts under `refs/watch`; files that wait for their calls under `refs/captures`; and those
+//! under `refs/before`, which keep workspaces as they were. Bringing the files of a workspace back
+//! is the job of [`prepare_undo`](crate::workspace::prepare_undo); with [`Repository::undo`] alone
+//! the files stay. Storing payloads cannot be undone, because a conversation may cite them by now;
+//! evicting them can.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +36,7 @@ const CAPTURES: &str = "refs/captures/";
 /// Undos of undos of undos that are followed.
 const MAX_DEPTH: usize = 1 << 12;
 
-/// What taking an operation back changes.
+/// The changes of refs that take an operation back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndoPlan {
     /// The operation that is taken back.
@@ -62,9 +61,9 @@ pub struct MovedFiles {
 pub struct LastUndo {
     /// The operation.
     pub entry: OperationEntry,
-    /// What it took back.
+    /// The operation that it took back.
     pub undone: OperationEntry,
-    /// Whether it made something again.
+    /// True when it is a redo.
     pub is_redo: bool,
     /// The workspace as it was before.
     pub moved: MovedFiles,
@@ -76,9 +75,9 @@ pub struct LastUndo {
 struct Log {
     /// Newest first.
     entries: Vec<OperationEntry>,
-    /// What is taken back by an operation in force.
+    /// Operations that an operation in force has taken back.
     undone: HashSet<ObjectId>,
-    /// What each takes back that takes something back.
+    /// For each operation that takes one back, the one it takes back.
     undoes: HashMap<ObjectId, ObjectId>,
 }
 
@@ -124,17 +123,17 @@ impl Repository {
     /// Operations that are not in force: one in force takes each back. Reads the whole log.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn undone_operations(&self) -> Result<HashSet<ObjectId>> {
         Log::read(self).map(|log| log.undone)
     }
 
-    /// What an undo would take back: of the operations of `actor`, or of anybody, that are in force,
-    /// changed a ref and are no undo, the one that was made, or made again, last. `None` when there is
-    /// none among those that are kept.
+    /// Returns the operation that an undo would take back: the last one made or redone that is in
+    /// force, changed a ref and is no undo, of `actor` or of anyone. `None` when none of those kept
+    /// is.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn undoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = Log::read(self)?;
         for entry in log.in_force(actor) {
@@ -154,10 +153,10 @@ impl Repository {
         Ok(None)
     }
 
-    /// What a redo would take back: the newest undo of `actor`, or of anybody, that is in force.
+    /// Returns the undo that a redo would take back: the newest in force, of `actor` or of anyone.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn redoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
         let log = Log::read(self)?;
         let found = log.in_force(actor).find(|entry| log.chain(entry.id).count() % 2 == 0);
@@ -167,7 +166,7 @@ impl Repository {
     /// The undo or redo that moved files, when nothing but files of a workspace was changed since.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub fn last_undo(&self) -> Result<Option<LastUndo>> {
         let log = Log::read(self)?;
         let Some(entry) = log.entries.iter().find(|entry| {
@@ -187,7 +186,8 @@ impl Repository {
         Ok(Some(LastUndo { entry, undone, is_redo, moved, target }))
     }
 
-    /// The operation that an undo, or an undo of undos, is about in the end; itself when it is none.
+    /// The operation that an undo, or an undo of undos, is about in the end; itself when it is
+    /// none.
     ///
     /// # Errors
     /// `NotFound` when it is not kept any more, `Corrupt` when it does not verify.

@@ -5,10 +5,10 @@
 //! fires         auto        before-overflow    auto, when its cooldown is over
 //! ```
 //!
-//! A level fires when usage comes to it from below, once, and again only after usage was below it. It
-//! does not fire again within the cooldown of its own last time or a higher one's; what was crossed
-//! meanwhile and is still crossed then fires with the first observation after it. Higher levels never
-//! wait for lower ones.
+//! A level fires when usage comes to it from below, once, and again only after usage was below it.
+//! It does not fire again within the cooldown of its own last time or a higher one's; what was
+//! crossed meanwhile and is still crossed then fires with the first observation after it. Higher
+//! levels never wait for lower ones.
 //!
 //! ```
 //! use turntree::repo::watch::{Decision, Watch, WatchState};
@@ -20,8 +20,8 @@
 //! assert!(matches!(watch.observe(&mut state, 0.88, 2), Decision::Fired(_)));
 //! ```
 //!
-//! What was observed of a branch is a JSON blob behind `refs/watch/<session>/<branch>`, written only
-//! when it changes:
+//! The state of a branch is a JSON blob behind `refs/watch/<session>/<branch>`, written only when
+//! it changes:
 //!
 //! ```text
 //! {"version":1,"levels":{"auto":{"crossed":true,"fired_micros":1769000000000000}}}
@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectSink, ObjectSource, RefValue, Trigger};
 use crate::store::Expected;
 
-/// Where what was observed of each branch lies.
+/// The prefix of refs to the state of each branch.
 pub(super) const WATCHES: &str = "refs/watch/";
 
 const VERSION: u64 = 1;
@@ -49,11 +49,11 @@ pub struct Level {
     pub name: &'static str,
     /// From which share on, 1 for a full window.
     pub at: f64,
-    /// What the snapshot says of why it was taken.
+    /// The trigger that its snapshot records.
     pub trigger: Trigger,
 }
 
-/// Which levels fire, and how often.
+/// The levels, and the time between two snapshots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
     /// The levels, in any order.
@@ -77,7 +77,7 @@ impl Default for Watch {
     }
 }
 
-/// What an observation leads to.
+/// The decision after an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision<'w> {
     /// This level was crossed: a snapshot is due.
@@ -86,7 +86,8 @@ pub enum Decision<'w> {
     Below,
     /// The highest level that usage is over has fired since usage was below it.
     Fired(&'w Level),
-    /// This level was crossed within the cooldown, which ends at the moment `until`, in microseconds.
+    /// This level was crossed within the cooldown, which ends at the moment `until`, in
+    /// microseconds.
     Cooling {
         /// The level.
         level: &'w Level,
@@ -95,15 +96,15 @@ pub enum Decision<'w> {
     },
 }
 
-/// What was observed so far; nothing yet at first.
+/// The levels observed so far; empty at first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchState(BTreeMap<String, Seen>);
 
-/// What was observed of a level.
+/// The state of a level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seen {
-    /// Whether it has fired, or a higher one has, since usage was below it.
+    /// True when this level or a higher one has fired since usage was below it.
     crossed: bool,
     /// When it fired last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,15 +118,15 @@ struct Stored {
     levels: BTreeMap<String, Seen>,
 }
 
-/// What is looked at first: a newer version may have other fields.
+/// The version, read first: a newer version may have other fields.
 #[derive(Deserialize)]
 struct Version {
     version: u64,
 }
 
 impl Watch {
-    /// Takes in that a share `usage` of the window is used at the moment `now`, in microseconds since
-    /// the Unix epoch.
+    /// Takes in that a share `usage` of the window is used at the moment `now`, in microseconds
+    /// since the Unix epoch.
     pub fn observe(&self, state: &mut WatchState, usage: f64, now: i64) -> Decision<'_> {
         let mut levels: Vec<&Level> = self.levels.iter().collect();
         levels.sort_by(|a, b| b.at.total_cmp(&a.at));
@@ -165,7 +166,7 @@ impl Watch {
 }
 
 impl WatchState {
-    /// What was observed of `branch`.
+    /// Reads the state of `branch`.
     ///
     /// # Errors
     /// `Corrupt` or `Unsupported`, naming the ref.
@@ -186,7 +187,7 @@ impl WatchState {
     /// Keeps what was observed of `branch`, as part of a change.
     ///
     /// # Errors
-    /// What writing reports.
+    /// Those of writing.
     pub fn keep(&self, change: &mut Transaction<'_>, branch: &BranchName) -> Result<()> {
         let id = change.write(Kind::Blob, self.encode()?.into())?;
         change.set_ref(&ref_name(branch), Expected::Any, Some(RefValue::Object(id)));
@@ -203,7 +204,7 @@ impl WatchState {
             .map_err(|source| Error::invalid("what was observed").with_source(source))
     }
 
-    /// What was observed, in `bytes`.
+    /// Decodes a state.
     ///
     /// # Errors
     /// `Unsupported` for a newer version, `Corrupt` for anything else that [`WatchState::encode`]

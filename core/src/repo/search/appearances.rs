@@ -1,9 +1,9 @@
 //! Appearances: what came into contexts when, and until when it stayed.
 //!
-//! An entry is a blob under a key of a map, somewhere in a list, or as a section of its own. It appears
-//! in a turn that has it, or has it more often in a list, than every turn that it continues. Of the
-//! turns in which it appears, the first is told; and if none of the tips has it any more, the last turn
-//! that had it.
+//! An entry is a blob under a key of a map, somewhere in a list, or as a section of its own. It
+//! appears in a turn that has it, or has it more often in a list, than every turn that it
+//! continues. Of the turns in which it appears, the first is told; and if none of the tips has it
+//! any more, the last turn that had it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,29 +18,29 @@ use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, LogEntry, Repository};
 use crate::tree::{Item, List, Map, NetChange, NetChanges, NetDiff};
 
-/// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is read
-/// once, when it is the new one and when it is the old one.
+/// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is
+/// read once, when it is the new one and when it is the old one.
 const TURNS_AT_ONCE: usize = 512;
 const TURNS_IN_A_ROW: usize = 64;
 
 /// Contexts of which one thread remembers the sections.
 const CONTEXTS: usize = 64;
 
-/// Which history is looked through, and how its turns are called.
+/// The history to search, and the names of its turns.
 #[derive(Debug, Clone, Default)]
 pub struct SearchScope {
-    /// Where walks begin, each with the branch that its turns are said to be of; a turn that several
-    /// lead to is of the first of them.
+    /// The starts of the walks, each with the branch that its turns are reported under. A turn
+    /// reachable from several starts belongs to the first.
     pub starts: Vec<(ObjectId, Option<BranchName>)>,
-    /// What is left out, with everything before it.
+    /// Commits that are left out with all their ancestors.
     pub hide: Vec<ObjectId>,
 }
 
-/// What of it.
+/// The part of each context to search.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// What lies at or below these paths. The pieces of imported transcripts, of which messages are
-    /// made, are only looked through when they are asked for.
+    /// The entries at or below these paths. The pieces of imported transcripts, which messages are
+    /// made of, are searched only when they are named.
     pub paths: Selection,
     /// Messages of these roles only; any entry when there are none.
     pub roles: Vec<Role>,
@@ -67,7 +67,7 @@ pub(super) struct Entry {
     pub(super) blob: ObjectId,
 }
 
-/// Where an entry appeared.
+/// The place where an entry appeared.
 #[derive(Debug, Clone)]
 pub(super) struct Appearance {
     /// The first turn that has it, by its number in the scope.
@@ -108,7 +108,7 @@ pub(super) struct Appearances {
     /// Oldest first.
     pub(super) turns: Vec<Turn>,
     pub(super) found: HashMap<Entry, Appearance>,
-    /// What the turns of the scope end in.
+    /// The tips of the scope.
     tips: Vec<ObjectId>,
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
     wanted: Wanted,
     pub(super) names: Names,
-    /// What could not be read, in words.
+    /// Errors of content that could not be read, in words.
     pub(super) damage: BTreeSet<String>,
 }
 
@@ -138,7 +138,7 @@ impl<'r> Collector<'r> {
         Self { lineage: Lineage::new(repo), wanted, names, damage }
     }
 
-    /// What appears in a scope. Damage is noted, and the rest is looked through.
+    /// Finds the entries that appear in a scope. Damage is noted, and the search continues.
     pub(super) fn collect(&mut self, scope: &SearchScope) -> Result<Appearances> {
         let turns = self.turns(scope)?;
         let numbers: HashMap<ObjectId, usize> =
@@ -232,8 +232,8 @@ impl<'r> Collector<'r> {
         }
     }
 
-    /// For entries that went somewhere, the last turn that has them, unless a tip of the scope still has
-    /// them.
+    /// For entries that went somewhere, the last turn that has them, unless a tip of the scope
+    /// still has them.
     pub(super) fn removed<'e>(
         &mut self,
         appearances: &Appearances,
@@ -253,7 +253,7 @@ impl<'r> Collector<'r> {
         Ok(gone)
     }
 
-    /// Which of some entries the turn `id` has.
+    /// Returns the entries among `entries` that the turn `id` has.
     fn still_there(&mut self, id: &ObjectId, gone: &HashMap<Entry, usize>) -> Result<Vec<Entry>> {
         let repo = self.lineage.repo;
         let commit = repo.commit(id)?;
@@ -306,7 +306,7 @@ impl<'a> Comparing<'a> {
         Self { repo, wanted, net: NetDiff::new(repo.store()), sections: HashMap::new() }
     }
 
-    /// What came and went in a turn, and what could not be read.
+    /// The entries that a turn added and removed, and the errors.
     fn turn(&mut self, turn: &Turn) -> (Vec<Change>, Vec<String>) {
         let (mut changes, mut damage): (Vec<Change>, Vec<String>) = (Vec::new(), Vec::new());
         let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
@@ -411,7 +411,7 @@ impl<'a> Comparing<'a> {
         Ok(())
     }
 
-    /// What two sections of one shape, or one and none, have more often than each other.
+    /// Returns the entries that one of two sections has more often than the other.
     fn net(
         &mut self,
         shape: Shape,
@@ -460,7 +460,7 @@ impl<'a> Comparing<'a> {
 }
 
 impl Change {
-    /// Whether both are about the same entry.
+    /// Returns whether both are about the same entry.
     fn is_same(&self, other: &Self) -> bool {
         self.item.link == other.item.link
             && self.section == other.section

@@ -1,9 +1,9 @@
 //! Blame: which turn wrote what stands here now.
 //!
 //! Whatever lies at a path is taken apart into parts: the lines of a text, the entries of a map or
-//! list, the fields of a JSON object. From turn to turn back, parts that the turn before has too are
-//! its business, and so on; what none of the turns before has was written here. A turn in which the
-//! path holds the same object as before is passed over without looking into it.
+//! list, the fields of a JSON object. From turn to turn back, parts that the turn before has too
+//! are its business, and so on; what none of the turns before has was written here. A turn in which
+//! the path holds the same object as before is passed over without looking into it.
 
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
@@ -19,10 +19,10 @@ use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::{Item, List, Map, diff_lists, diff_maps};
 
-/// Who wrote what stands at a path.
+/// The authors of the content at a path.
 #[derive(Debug, Clone)]
 pub struct Blame {
-    /// What it was taken apart into.
+    /// The parts of the content.
     pub kind: BlameKind,
     /// Part by part, in order.
     pub parts: Vec<BlamedPart>,
@@ -30,7 +30,7 @@ pub struct Blame {
     pub gaps: Gaps,
 }
 
-/// What a path was taken apart into.
+/// The kinds of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlameKind {
     /// Lines of a text.
@@ -48,7 +48,7 @@ pub enum BlameKind {
 pub struct BlamedPart {
     /// Its number from 1 for lines, its index for items of a list, else its name.
     pub name: String,
-    /// What it is: the line with its end, the value as JSON; empty where there is an item.
+    /// The content: the line with its end, the value as JSON; empty for an item.
     pub text: Bytes,
     /// The entry; not for lines and fields.
     pub item: Option<Item>,
@@ -56,18 +56,18 @@ pub struct BlamedPart {
     pub turn: u64,
     /// Its commit.
     pub commit: ObjectId,
-    /// Whether turns just before it are gone: then one of these may have written it.
+    /// True when turns just before it are gone: one of them may be the author.
     pub gap: bool,
 }
 
-/// What a path holds in one turn.
+/// The content of a path in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Version {
     shape: Shape,
     id: ObjectId,
 }
 
-/// How parts are found again in another version.
+/// The way in which parts are found again in another version.
 enum Subject {
     Lines,
     Fields(Vec<String>),
@@ -76,8 +76,8 @@ enum Subject {
     Items,
 }
 
-/// Parts whose writer is looked for behind a turn: the number of each, and where it is in that turn's
-/// version.
+/// Parts whose writer is looked for behind a turn: the number of each, and where it is in that
+/// turn's version.
 type Open = Vec<(usize, usize)>;
 
 struct Blaming<'r, 'p> {
@@ -89,11 +89,12 @@ struct Blaming<'r, 'p> {
 }
 
 impl Repository {
-    /// Who wrote what stands at `path` in the turn `id`: a text line by line, or with `fields` a JSON
-    /// object field by field; a section or folder entry by entry; one message as a whole.
+    /// Finds the authors of the content at `path` in the turn `id`: of a text line by line, or with
+    /// `fields` of a JSON object field by field; of a section or folder entry by entry; of a
+    /// message whole.
     ///
-    /// Of several turns that a turn continues, the first that has a part is asked. Reads the way to the
-    /// path in every turn, and more only of turns in which it changed.
+    /// Of several turns that a turn continues, the first that has a part is asked. Reads the way to
+    /// the path in every turn, and more only of turns in which it changed.
     ///
     /// # Errors
     /// `NotFound` when nothing is at the path, `Expired` when the turn is gone, `InvalidInput` when
@@ -136,7 +137,7 @@ impl Repository {
     }
 }
 
-/// What stands at a path, taken apart.
+/// The parts of the content at a path.
 struct Taken {
     parts: Vec<BlamedPart>,
     subject: Subject,
@@ -257,7 +258,7 @@ impl Blaming<'_, '_> {
         Ok(())
     }
 
-    /// What the path holds in a context.
+    /// Reads the content of the path in a context.
     fn version(&self, tree: &ObjectId) -> Result<Option<Version>> {
         let source = self.lineage.repo.store();
         if self.path.is_empty() {

@@ -1,4 +1,4 @@
-//! What a turn changed: with which contexts it is compared, and what its entries say.
+//! The changes of a turn: the contexts it is compared with, and the text of its entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,15 +11,15 @@ use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::{LogEntry, Repository};
 use crate::tree::Item;
 
-/// The text of a message, from the format of its record and its bytes, or nothing when it surely does
-/// not hold what is searched: which formats there are is not for this layer to know.
+/// The text of a message, from the format of its record and its bytes, or nothing when it surely
+/// does not hold what is searched: which formats there are is not for this layer to know.
 pub type ReadMessage<'a> = &'a (dyn Fn(&str, &[u8]) -> Option<String> + Sync);
 
-/// How often something occurs in a text.
+/// The number of occurrences of a pattern in a text.
 pub type Count<'a> = &'a (dyn Fn(&[u8]) -> u64 + Sync);
 
-/// The section with the pieces of the imported transcript. The messages are made of the same records,
-/// so it is left out of searches unless it is asked for.
+/// The section with the pieces of the imported transcript. The messages are made of the same
+/// records, so it is left out of searches unless it is asked for.
 pub(super) const SOURCE_SECTION: &str = "source";
 
 /// A turn whose context is there.
@@ -30,21 +30,21 @@ pub(super) struct Kept {
     pub(super) tree: ObjectId,
 }
 
-/// What turns are compared with, over turns whose contexts are gone.
+/// The baselines of turns, found over turns whose contexts are gone.
 #[derive(Debug)]
 pub(super) struct Lineage<'r> {
     pub(super) repo: &'r Repository,
     pub(super) gaps: Gaps,
-    /// What is there behind commits that are gone.
+    /// The baseline behind commits that are gone.
     behind: HashMap<ObjectId, Vec<Kept>>,
 }
 
-/// What a turn is compared with.
+/// The contexts that a turn is compared with.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Before {
     /// The nearest turns before it that are there; none for a first one.
     pub(super) kept: Vec<Kept>,
-    /// Whether turns between are gone, so that what they changed counts as changed by this one.
+    /// True when turns between are gone: their changes count as those of this turn.
     pub(super) gap: bool,
 }
 
@@ -53,7 +53,7 @@ impl<'r> Lineage<'r> {
         Self { repo, gaps: Gaps::default(), behind: HashMap::new() }
     }
 
-    /// Whether the context of a commit is gone; it is noted then.
+    /// Returns whether the context of a commit is gone, and notes it.
     pub(super) fn is_gone(&mut self, commit: &Commit) -> bool {
         let gone = self.repo.store().gone(&commit.tree).is_some();
         if gone {
@@ -62,8 +62,8 @@ impl<'r> Lineage<'r> {
         gone
     }
 
-    /// What a turn is compared with. Costs one commit for each parent, and for each turn that is gone
-    /// behind it.
+    /// Returns the contexts that a turn is compared with. Costs one commit for each parent, and for
+    /// each turn behind it that is gone.
     pub(super) fn before(&mut self, entry: &LogEntry) -> Result<Before> {
         let mut gap = self.note_forgotten(entry)?;
         let mut kept: Vec<Kept> = Vec::new();
@@ -122,7 +122,7 @@ impl<'r> Lineage<'r> {
     }
 }
 
-/// How an entry of a section is to be read.
+/// The kind of text in an entry of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reading {
     /// As it is.
@@ -132,7 +132,7 @@ pub(super) enum Reading {
 }
 
 impl Reading {
-    /// How an item of `section` is read.
+    /// Returns how an item of `section` is read.
     pub(super) fn of(section: &str, item: &Item) -> Self {
         let entry = is_conversation(section).then(|| MessageEntry::from_item(item).ok()).flatten();
         entry.map_or(Self::Plain, |entry| Self::Message(entry.role, entry.media))
@@ -147,7 +147,7 @@ impl Reading {
     }
 }
 
-/// Whether a section is the conversation of an agent.
+/// Returns whether a section is the conversation of an agent.
 pub(super) fn is_conversation(section: &str) -> bool {
     section.starts_with("agents/") && section.ends_with("/messages")
 }

@@ -21,7 +21,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Whether every turn that was asked about is there.
+    /// Returns whether every turn in question is there.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()

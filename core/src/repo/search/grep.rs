@@ -1,10 +1,10 @@
 //! Grep: every entry that ever was in a history, searched once.
 //!
 //! First turns are compared in a row, by what each has more often than the one before, which says
-//! which entries there were and when they appeared; then each blob is read once, front to back in the
-//! files and on all processors, and searched; then what was found is told in the order of history.
-//! In memory are the places of entries and a bounded part of the lines found; the others are read
-//! again when they are told.
+//! which entries there were and when they appeared; then each blob is read once, front to back in
+//! the files and on all processors, and searched; then what was found is told in the order of
+//! history. In memory are the places of entries and a bounded part of the lines found; the others
+//! are read again when they are told.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,17 +25,17 @@ use crate::repo::{BranchName, Repository};
 const KEPT_BYTES_EACH: usize = 256 << 10;
 const KEPT_BYTES: usize = 16 << 20;
 
-/// What is searched for, and how.
+/// The pattern, and the options of a search.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 #[derive(Clone)]
 pub struct GrepQuery<'a> {
-    /// What lines must match.
+    /// The pattern of lines.
     pub pattern: &'a LinePattern,
     /// In which entries.
     pub wanted: Wanted,
-    /// Whether lines are told, and how many around each; `None` when counts are enough.
+    /// The number of context lines to return around each match; `None` to return counts alone.
     pub lines: Option<usize>,
-    /// How messages are read.
+    /// The reader of messages.
     pub read: ReadMessage<'a>,
 }
 
@@ -59,7 +59,7 @@ pub struct GrepPlace {
     pub section: String,
     /// Its key, or its index in the first turn that has it; empty for a section that is one blob.
     pub key: String,
-    /// Who speaks, for messages.
+    /// The role of a message.
     pub role: Option<Role>,
     /// The blob.
     pub blob: ObjectId,
@@ -68,7 +68,7 @@ pub struct GrepPlace {
     reading: Reading,
 }
 
-/// What was found.
+/// The result of a search.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 pub struct Grep<'r> {
     repo: &'r Repository,
@@ -85,10 +85,11 @@ pub struct Grep<'r> {
 type Target = (ObjectId, String);
 
 impl Repository {
-    /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to the
-    /// first.
+    /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to
+    /// the first.
     ///
-    /// Reads what each turn changed, and each blob once; what cannot be read is in [`Grep::damage`].
+    /// Reads what each turn changed, and each blob once; what cannot be read is in
+    /// [`Grep::damage`].
     ///
     /// # Errors
     /// `NotFound` when a start is not there, `Corrupt` when it or the grafts are damaged, `Io`.
@@ -124,13 +125,13 @@ impl Repository {
 }
 
 impl Grep<'_> {
-    /// Where something was found, in the order of scopes, turns, sections and keys.
+    /// Places with matches, in the order of scopes, turns, sections and keys.
     #[must_use]
     pub fn places(&self) -> &[GrepPlace] {
         &self.places
     }
 
-    /// What was found in a place. Reads the blob again when there was no room for its lines.
+    /// Returns the matches in a place. Reads the blob again when its lines did not fit in memory.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when it cannot be read any more.
@@ -153,20 +154,20 @@ impl Grep<'_> {
         &self.gaps
     }
 
-    /// What could not be read, in words that name its place.
+    /// Errors of content that could not be read, naming its place.
     #[must_use]
     pub fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// How many blobs were searched, and their bytes.
+    /// The number of blobs that were searched, and their bytes.
     #[must_use]
     pub fn searched(&self) -> (u64, u64) {
         self.searched
     }
 }
 
-/// What came of reading every blob.
+/// The outcome of reading every blob.
 #[derive(Default)]
 struct Searched {
     found: HashMap<Target, Found>,

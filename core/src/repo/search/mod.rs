@@ -11,8 +11,8 @@
 //! | which turn wrote this line, key or message | [`Repository::blame`](super::Repository::blame) |
 //!
 //! The contexts of some turns are gone: they expired, or were redacted. Such a turn is passed over,
-//! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which turns
-//! these are.
+//! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which
+//! turns these are.
 
 mod appearances;
 mod blame;

@@ -26,7 +26,7 @@ const LEAD_BYTES: usize = 100;
 /// More words than these that a match may need are no help to look for.
 const MAX_WORDS: usize = 64;
 
-/// How a pattern is meant.
+/// Options of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PatternOptions {
     /// It is a string, not a regular expression.
@@ -45,12 +45,12 @@ pub struct LinePattern {
     ignore_case: bool,
 }
 
-/// What was found in a text.
+/// The matches in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     /// Lines that match.
     pub count: u64,
-    /// Whether it is no text, since a zero byte is in it.
+    /// True when the text holds a zero byte, so that it is binary.
     pub binary: bool,
     /// The lines that match and those around them, as far as they were asked for.
     pub lines: Vec<MatchedLine>,
@@ -61,29 +61,29 @@ pub struct Found {
 pub struct MatchedLine {
     /// Its number, from 1.
     pub number: u64,
-    /// Whether it matches, or stands beside one that does.
+    /// True when the line matches; false for a context line beside one.
     pub matches: bool,
     /// The byte in the line where the first match begins, from 0; 0 when it does not match.
     pub column: u64,
-    /// What it says, without its end; not more than [`MAX_LINE_BYTES`].
+    /// The line without its end, at most [`MAX_LINE_BYTES`].
     pub text: String,
-    /// Whether there is more of it.
+    /// True when the line is longer than that.
     pub cut: bool,
 }
 
-/// Where a line is in a text.
+/// The place of a line in a text.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: usize,
     end: usize,
     number: u64,
-    /// Where the match begins, in the text.
+    /// The start of the match in the text.
     found: usize,
 }
 
 impl LinePattern {
-    /// Compiles `text`, which has the syntax of the `regex` crate unless it is fixed. `^` and `$` are
-    /// the ends of a line. An empty pattern matches every line.
+    /// Compiles `text`, which has the syntax of the `regex` crate unless it is fixed. `^` and `$`
+    /// are the ends of a line. An empty pattern matches every line.
     ///
     /// # Errors
     /// `InvalidInput` for what is no expression, or a string of several lines; `LimitExceeded` over
@@ -119,13 +119,14 @@ impl LinePattern {
         &self.words
     }
 
-    /// Whether case does not matter.
+    /// Ignores case.
     #[must_use]
     pub fn ignores_case(&self) -> bool {
         self.ignore_case
     }
 
-    /// The lines of `text` that match. `keep` asks for the lines themselves with so many around each.
+    /// The lines of `text` that match. `keep` asks for the lines themselves with so many around
+    /// each.
     #[must_use]
     pub fn find(&self, text: &[u8], keep: Option<usize>) -> Found {
         let mut found = Found::default();
@@ -217,8 +218,8 @@ fn parse(pattern: &str, ignore_case: bool) -> Result<Hir> {
     })
 }
 
-/// The same expression, which matches nothing with a line end in it. The ends of a text are those of
-/// its lines.
+/// The same expression, which matches nothing with a line end in it. The ends of a text are those
+/// of its lines.
 fn within_line(hir: &Hir) -> Hir {
     let all = |parts: &[Hir]| parts.iter().map(within_line).collect();
     match hir.kind() {

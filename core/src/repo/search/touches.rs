@@ -1,4 +1,4 @@
-//! Which turns touched something: changed what lies under a path, or how often a text occurs.
+//! The turns that changed something: the content under a path, or the count of a text.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -15,18 +15,18 @@ use crate::tree::{Item, List};
 /// Counts that are remembered, at most: what one turn counts, the next one counts again.
 const MAX_COUNTS: usize = 1 << 16;
 
-/// What is asked of turns.
+/// The question to a turn.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 #[derive(Clone)]
 pub struct Touching<'a> {
-    /// Where something must have changed.
+    /// The path under which something must have changed.
     pub paths: Selection,
-    /// What must occur more or less often than before, and how messages are read. Entries of maps and
-    /// whole lists are counted: what only moves in a list does not count.
+    /// The text whose count must differ, and the reader of messages. Entries of maps and whole
+    /// lists are counted: a move inside a list does not count.
     pub text: Option<(Count<'a>, ReadMessage<'a>)>,
 }
 
-/// What a turn has to do with the question.
+/// The answer of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
     /// It changed something.
@@ -58,7 +58,8 @@ impl Repository {
 }
 
 impl Touches<'_> {
-    /// Whether a turn changed what is asked for. Costs what it changed in the sections that matter.
+    /// Returns whether a turn changed it. Costs the changes of the turn in the sections that
+    /// matter.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming what cannot be read.
@@ -87,7 +88,7 @@ impl Touches<'_> {
         &self.lineage.gaps
     }
 
-    /// What changed between two turns.
+    /// The changes between two turns.
     fn changed(&mut self, old: Option<&Kept>, new: &Kept) -> Result<BTreeSet<Unit>> {
         let repo = self.lineage.repo;
         if old.is_some_and(|old| old.tree == new.tree) {
@@ -172,7 +173,7 @@ impl Touches<'_> {
         Ok(())
     }
 
-    /// How often the text occurs before and after; zeros when none is asked for.
+    /// Returns the count of the text before and after; zeros when none is asked for.
     fn count_both(&mut self, section: &str, change: &SectionChange) -> Result<(u64, u64)> {
         Ok((self.count(section, change.old.as_ref())?, self.count(section, change.new.as_ref())?))
     }

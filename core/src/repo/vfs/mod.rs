@@ -1,4 +1,5 @@
-//! Payloads that left the conversation: stored at once, found by their URI, kept by what cites them.
+//! Payloads that left the conversation: stored at once, found by their URI, kept by what cites
+//! them.
 //!
 //! ```text
 //! refs/vfs/payloads -> map: URI -> payload, when it was stored and last used       the pool
@@ -8,12 +9,12 @@
 //! ```
 //!
 //! An offload is no turn, so it makes no commit: the payload goes into the pool, which is a root of
-//! every collection. The next snapshot whose new content cites it takes it into the section `vfs` of
-//! its context ([`take_over`]); from there forks, merges and later turns carry it like any other
+//! every collection. The next snapshot whose new content cites it takes it into the section `vfs`
+//! of its context ([`take_over`]); from there forks, merges and later turns carry it like any other
 //! content, and it stays as long as they do, whatever becomes of the pool.
 //!
-//! What is stored by several processes at once is all there afterwards: a put that loses a race is
-//! made again on what the other one left.
+//! Payloads that several processes store at once are all kept: a put that loses a race is repeated
+//! on top of the other one.
 
 mod pool;
 mod uri;
@@ -42,7 +43,7 @@ pub const VFS_SECTION: &str = "vfs";
 /// Costs nothing without a pool, else a search through the content that is staged.
 ///
 /// # Errors
-/// What reading the pool reports.
+/// Those of reading the pool.
 pub fn take_over(change: &mut Transaction<'_>, builder: &mut Builder) -> Result<u64> {
     if !change.has_payloads() {
         return Ok(0);
@@ -55,7 +56,7 @@ pub fn take_over(change: &mut Transaction<'_>, builder: &mut Builder) -> Result<
 /// As [`take_over`], for citations that the caller has found.
 ///
 /// # Errors
-/// What reading the pool reports.
+/// Those of reading the pool.
 pub fn take_cited(
     change: &mut Transaction<'_>,
     builder: &mut Builder,

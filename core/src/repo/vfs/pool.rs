@@ -20,7 +20,8 @@ pub const EVICTED_REF: &str = "refs/vfs/evicted";
 /// Evictions that are remembered, the newest of them.
 const MAX_TOMBSTONES: u64 = 4096;
 
-/// Most times that a put is made again because others were faster: each time another one got through.
+/// Most times that a put is made again because others were faster: each time another one got
+/// through.
 const MAX_ATTEMPTS: usize = 1000;
 
 /// Times beside a payload: code, two numbers, and the zero that says they are no text.
@@ -39,12 +40,12 @@ pub struct Payload {
     pub accessed_micros: i64,
 }
 
-/// What a put did.
+/// The outcome of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Where it is.
+    /// The payload.
     pub payload: Payload,
-    /// Whether the pool did not have it before.
+    /// True when the pool did not have it before.
     pub is_new: bool,
 }
 
@@ -70,7 +71,7 @@ pub struct Tombstone {
     pub time_micros: i64,
 }
 
-/// Where a payload was found.
+/// The place of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The content.
@@ -114,7 +115,7 @@ impl Payload {
     }
 }
 
-/// What the pool holds.
+/// The payloads of the pool, and the tombstones of evicted ones.
 #[derive(Debug, Clone, Default)]
 pub struct Pool {
     payloads: Map,
@@ -149,13 +150,14 @@ impl Pool {
     /// One payload.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Those of reading.
     pub fn get(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Payload>> {
         let item = self.payloads.get(source, uri.as_str().as_bytes())?;
         item.map(|item| Payload::from_entry(uri.as_str().as_bytes(), &item)).transpose()
     }
 
-    /// Every payload that was evicted and not stored again since, in order of URIs; the newest 4,096.
+    /// Every payload that was evicted and not stored again since, in order of URIs; the newest
+    /// 4,096.
     pub fn evicted<'a>(
         &self,
         source: &'a dyn ObjectSource,
@@ -194,8 +196,8 @@ impl Repository {
         stored.next().ok_or_else(|| Error::invalid("nothing was stored"))
     }
 
-    /// Stores several payloads in one operation, each at its URI; with `exactly_there` never at another
-    /// one. A URI that says when it was made is believed.
+    /// Stores several payloads in one operation, each at its URI; with `exactly_there` never at
+    /// another one. A URI that says when it was made is believed.
     ///
     /// # Errors
     /// As [`Repository::put_payload`]; nothing is stored then.
@@ -309,7 +311,7 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Whether there is a pool that content may cite.
+    /// Returns whether there is a pool that content may cite.
     pub fn has_payloads(&self) -> bool {
         self.begun_with(PAYLOADS_REF).is_some()
     }
@@ -374,7 +376,7 @@ impl Transaction<'_> {
     /// Takes payloads out of the pool, and remembers why.
     ///
     /// # Errors
-    /// What reading the pool reports.
+    /// Those of reading the pool.
     pub fn evict_payloads(
         &mut self,
         payloads: &[(VfsUri, EvictionReason)],

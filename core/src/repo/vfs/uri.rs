@@ -31,17 +31,17 @@ const SCHEME: &str = "context://";
 const NAMESPACE: &str = "vfs";
 const DIRECTORY: &str = ".context_vfs/";
 
-/// What a citation looks like: a URI, or the name of a file that was offloaded to.
+/// The pattern of a citation: a URI, or the name of a file of offloaded output.
 const CITATION: &str = r#"context://[A-Za-z0-9_.~-]+/[^\s"'`<>\\{}\[\]()|,;]+|vfs_[0-9a-f_]+\.txt"#;
 
-/// What may follow a URI in a sentence, and be no part of it.
+/// Punctuation that may follow a URI in a sentence without belonging to it.
 const PUNCTUATION: [char; 5] = ['.', ':', '!', '?', '*'];
 
 /// The URI of a payload: `context://<name space>/<path>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VfsUri(String);
 
-/// What the name of a payload says about its content.
+/// The relation between the name of a payload and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameCheck {
     /// The name is a hash of the content.
@@ -123,7 +123,7 @@ impl VfsUri {
         is_hex(hash).then(|| millis.parse().ok()).flatten()
     }
 
-    /// Whether the name is that of `content`, for names that are hashes.
+    /// Compares the name with the hash of `content`, for names that are hashes.
     #[must_use]
     pub fn check(&self, content: &[u8]) -> NameCheck {
         let path = self.path();
@@ -202,7 +202,7 @@ fn legacy(name: &str) -> Option<(&str, &str)> {
     digits.then_some((millis, hash))
 }
 
-/// What stands between `vfs_` or another word and `.txt`.
+/// Returns the part of a name between its last underscore and `.txt`.
 fn stem(path: &str) -> Option<&str> {
     let name = path.rsplit('/').next()?.strip_suffix(".txt")?;
     name.rsplit_once('_').map(|(_, hash)| hash)

@@ -18,7 +18,8 @@ use turntree::context::{Context, Selection, Shape};
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{
-    GrepQuery, LinePattern, PatternOptions, Repository, SearchScope, Touch, Touching, Wanted,
+    GrepQuery, LinePattern, PatternOptions, PickaxeMatch, PickaxeQuery, Repository, SearchFilter,
+    SearchScope,
 };
 use turntree::store::{Durability, Tier};
 use turntree::tree::{List, Map};
@@ -71,7 +72,7 @@ fn grep(repo: &Repository, history: &History, pattern: &str) -> usize {
     let messages = MessageText::with_words(pattern.words(), pattern.ignores_case());
     let query = GrepQuery {
         pattern: &pattern,
-        wanted: Wanted::default(),
+        wanted: SearchFilter::default(),
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
     };
@@ -128,16 +129,16 @@ fn ripgrep(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, pattern: &str, 
 }
 
 fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
-    let touched = |touching: Touching<'_>| {
+    let touched = |touching: PickaxeQuery<'_>| {
         let repo = reopen(history);
         let mut touches = repo.touches(touching);
         let walk = repo.history(&[tip(history)], &[]).expect("a history");
         let entries = walk.map(|entry| entry.expect("a commit"));
-        entries.filter(|entry| touches.of(entry).expect("an answer") == Touch::Yes).count()
+        entries.filter(|entry| touches.of(entry).expect("an answer") == PickaxeMatch::Yes).count()
     };
     group.bench_function("log --path of a file", |bencher| {
         let paths = Selection::below(&["files/src/part-07/module-007.rs".to_owned()]);
-        bencher.iter(|| black_box(touched(Touching { paths: paths.clone(), text: None })));
+        bencher.iter(|| black_box(touched(PickaxeQuery { paths: paths.clone(), text: None })));
     });
     group.bench_function("log -S", |bencher| {
         let words = ["quizzical".to_owned()];
@@ -147,7 +148,7 @@ fn log(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
             |text: &[u8]| text.windows(9).filter(|part| *part == b"quizzical").count() as u64;
         let text =
             Some((&count as turntree::repo::Count<'_>, &read as turntree::repo::ReadMessage<'_>));
-        bencher.iter(|| black_box(touched(Touching { paths: Selection::default(), text })));
+        bencher.iter(|| black_box(touched(PickaxeQuery { paths: Selection::default(), text })));
     });
     group.bench_function("blame of a file", |bencher| {
         bencher.iter(|| {

@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use proptest::prelude::*;
 use turntree::context::{Builder, FileMode};
 use turntree::object::ObjectId;
-use turntree::repo::{Bisect, BranchName, Outlook, Repository, Snapshot, Verdict};
+use turntree::repo::{Bisect, BisectStatus, BisectVerdict, BranchName, Repository, Snapshot};
 use turntree_tests::{Sandbox, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -40,12 +40,12 @@ fn session(sandbox: &Sandbox, contents: &[(Option<u32>, u32)]) -> Vec<ObjectId> 
 fn answer(
     repo: &Repository,
     search: &mut Bisect,
-    verdict: impl Fn(u64) -> Verdict,
-) -> (Outlook, Vec<u64>) {
+    verdict: impl Fn(u64) -> BisectVerdict,
+) -> (BisectStatus, Vec<u64>) {
     let mut asked = Vec::new();
     loop {
         match search.outlook(repo).unwrap() {
-            Outlook::Next { turn, .. } => {
+            BisectStatus::Next { turn, .. } => {
                 asked.push(turn.commit.turn);
                 search.mark(repo, &turn.id, verdict(turn.commit.turn)).unwrap();
             }
@@ -67,17 +67,17 @@ turntree_properties::properties! {
         let repo = &sandbox.repo;
         for first_bad in 2..=u64::from(turns) {
             let mut search = Bisect::new("s");
-            search.mark(repo, ids.last().unwrap(), Verdict::Bad).unwrap();
-            search.mark(repo, &ids[0], Verdict::Good).unwrap();
+            search.mark(repo, ids.last().unwrap(), BisectVerdict::Bad).unwrap();
+            search.mark(repo, &ids[0], BisectVerdict::Good).unwrap();
             let skips = |turn: u64| skipped.contains(&turn) && turn != u64::from(turns);
             let verdict = |turn: u64| match turn {
-                turn if skips(turn) => Verdict::Skip,
-                turn if turn >= first_bad => Verdict::Bad,
-                _ => Verdict::Good,
+                turn if skips(turn) => BisectVerdict::Skip,
+                turn if turn >= first_bad => BisectVerdict::Bad,
+                _ => BisectVerdict::Good,
             };
             if durable && first_bad % 7 == 0 {
                 // Half of it by another process.
-                if let Outlook::Next { turn, .. } = search.outlook(repo).unwrap() {
+                if let BisectStatus::Next { turn, .. } = search.outlook(repo).unwrap() {
                     search.mark(repo, &turn.id, verdict(turn.commit.turn)).unwrap();
                 }
                 let mut change = repo.begin();
@@ -94,11 +94,11 @@ turntree_properties::properties! {
             let bound = (turns - 1).next_power_of_two().ilog2() as usize + skips_asked;
             prop_assert!(asked.len() <= bound, "{} answers for {} turns", asked.len(), turns);
             match outlook {
-                Outlook::Found(found) => prop_assert_eq!(found.commit.turn, first_bad),
-                Outlook::Stuck(among) => {
+                BisectStatus::Found(found) => prop_assert_eq!(found.commit.turn, first_bad),
+                BisectStatus::Stuck(among) => {
                     let among: Vec<u64> = among.iter().map(|turn| turn.commit.turn).collect();
                     let (last, before) = among.split_last().unwrap();
-                    prop_assert!(among.contains(&first_bad) && verdict(*last) == Verdict::Bad);
+                    prop_assert!(among.contains(&first_bad) && verdict(*last) == BisectVerdict::Bad);
                     prop_assert!(before.iter().all(|turn| skips(*turn)));
                 }
                 other => prop_assert!(false, "{:?}", other),
@@ -120,28 +120,32 @@ fn answers_that_cannot_be_are_refused() {
     side.finish(&stamp(2), "side").unwrap();
 
     let mut search = Bisect::new("s");
-    let waiting = |bad, good| Outlook::Waiting { bad, good };
+    let waiting = |bad, good| BisectStatus::Waiting { bad, good };
     assert_eq!(search.outlook(repo).unwrap(), waiting(false, false));
-    search.mark(repo, &ids[3], Verdict::Bad).unwrap();
+    search.mark(repo, &ids[3], BisectVerdict::Bad).unwrap();
     assert_eq!(search.outlook(repo).unwrap(), waiting(true, false));
     for (id, verdict) in [
-        (ids[3], Verdict::Good),
-        (ids[4], Verdict::Good),
-        (other, Verdict::Good),
-        (ids[4], Verdict::Bad),
-        (other, Verdict::Bad),
-        (ids[4], Verdict::Skip),
-        (ids[3], Verdict::Skip),
+        (ids[3], BisectVerdict::Good),
+        (ids[4], BisectVerdict::Good),
+        (other, BisectVerdict::Good),
+        (ids[4], BisectVerdict::Bad),
+        (other, BisectVerdict::Bad),
+        (ids[4], BisectVerdict::Skip),
+        (ids[3], BisectVerdict::Skip),
     ] {
         let error = search.mark(repo, &id, verdict).unwrap_err();
         assert_eq!(error.kind(), turntree::ErrorKind::InvalidInput, "{verdict}");
     }
-    search.mark(repo, &ids[1], Verdict::Good).unwrap();
-    assert!(search.mark(repo, &ids[0], Verdict::Bad).is_err());
-    search.mark(repo, &ids[2], Verdict::Skip).unwrap();
-    assert!(matches!(search.outlook(repo).unwrap(), Outlook::Stuck(among) if among.len() == 2));
-    search.mark(repo, &ids[2], Verdict::Bad).unwrap();
-    assert!(matches!(search.outlook(repo).unwrap(), Outlook::Found(turn) if turn.id == ids[2]));
+    search.mark(repo, &ids[1], BisectVerdict::Good).unwrap();
+    assert!(search.mark(repo, &ids[0], BisectVerdict::Bad).is_err());
+    search.mark(repo, &ids[2], BisectVerdict::Skip).unwrap();
+    assert!(
+        matches!(search.outlook(repo).unwrap(), BisectStatus::Stuck(among) if among.len() == 2)
+    );
+    search.mark(repo, &ids[2], BisectVerdict::Bad).unwrap();
+    assert!(
+        matches!(search.outlook(repo).unwrap(), BisectStatus::Found(turn) if turn.id == ids[2])
+    );
 }
 
 /// The program in a folder of its own, in which temporary files are seen.

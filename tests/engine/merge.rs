@@ -9,7 +9,9 @@ use turntree::context::{
 };
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Merge, MergeKind, MergeRequest, Repository, Snapshot, Stamp};
+use turntree::repo::{
+    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Snapshot, Stamp,
+};
 use turntree::store::Thoroughness;
 use turntree_exchange::formats::{tool_use, view};
 use turntree_tests::{Sandbox, recorded_sessions, stamp};
@@ -52,7 +54,7 @@ fn request(into: &BranchName, theirs: ObjectId) -> MergeRequest<'static> {
     }
 }
 
-fn merge(repo: &Repository, into: &str, theirs: ObjectId) -> turntree::Result<Merge> {
+fn merge(repo: &Repository, into: &str, theirs: ObjectId) -> turntree::Result<MergeReport> {
     let mut change = repo.begin();
     let merge = change.merge(&request(&branch(into), theirs), &stamp(1))?;
     if merge.kind != MergeKind::UpToDate {
@@ -265,13 +267,13 @@ fn conflicts_outlive_collections_and_are_decided_by_a_snapshot() {
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Turn(usize),
-    Merge(usize, usize),
+    MergeReport(usize, usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..3_usize).prop_map(Step::Turn),
-        2 => (0..3_usize, 0..3_usize).prop_map(|(into, from)| Step::Merge(into, from)),
+        2 => (0..3_usize, 0..3_usize).prop_map(|(into, from)| Step::MergeReport(into, from)),
     ];
     prop::collection::vec(step, 1..14)
 }
@@ -302,7 +304,7 @@ turntree_properties::properties! {
                     turn(repo, names[at], &key, "v", number);
                     keys.get_mut(names[at]).unwrap().insert(key);
                 }
-                Step::Merge(into, from) => {
+                Step::MergeReport(into, from) => {
                     let theirs = repo.tip(&branch(names[from])).unwrap();
                     merge(repo, names[into], theirs).unwrap();
                     let came = keys[names[from]].clone();

@@ -8,7 +8,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileEntry, FileMode};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
-use turntree::repo::{Available, BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{Availability, BranchName, NewPin, Repository, Snapshot};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, stamp};
 
@@ -119,7 +119,7 @@ fn a_thousand_turns_under_the_cap() {
                         ErrorKind::Expired,
                         "seed {seed}, turn {turn}: {error}"
                     );
-                    let left = error.source().unwrap().downcast_ref::<Available>().unwrap();
+                    let left = error.source().unwrap().downcast_ref::<Availability>().unwrap();
                     let unpinned = left.oldest.as_ref().map(|turn| turn.turn);
                     let least = unpinned.into_iter().chain(left.pinned.iter().map(|pin| pin.turn));
                     assert!(

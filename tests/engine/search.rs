@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use turntree::context::Selection;
 use turntree::object::ObjectId;
 use turntree::repo::{
-    Grep, GrepQuery, LinePattern, PatternOptions, SearchScope, Touch, Touching, Wanted,
+    Grep, GrepQuery, LinePattern, PatternOptions, PickaxeMatch, PickaxeQuery, SearchFilter,
+    SearchScope,
 };
 use turntree_exchange::MessageText;
 use turntree_tests::random_history::{Content, MESSAGES, RandomHistory, steps};
@@ -36,7 +37,7 @@ fn grep<T>(
     let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
     let query = GrepQuery {
         pattern: &pattern,
-        wanted: Wanted { paths: Selection::below(&paths), roles: Vec::new() },
+        wanted: SearchFilter { paths: Selection::below(&paths), roles: Vec::new() },
         lines: Some(0),
         read: &|format, bytes| messages.read(format, bytes),
     };
@@ -191,14 +192,14 @@ turntree_properties::properties! {
         let history = RandomHistory::new(&steps);
         let path = ["files", "files/dir", "scratchpad/a", "agents", MESSAGES,
             "agents/main/messages/1", "nowhere"][path];
-        let touching = Touching { paths: Selection::below(&[path.to_owned()]), text: None };
+        let touching = PickaxeQuery { paths: Selection::below(&[path.to_owned()]), text: None };
         let tips: Vec<ObjectId> = history.turns.iter().map(|turn| turn.id).collect();
         let mut touches = history.sandbox.repo.touches(touching);
         for entry in history.sandbox.repo.history(&tips, &[]).unwrap() {
             let entry = entry.unwrap();
             let at = history.position(&entry.id);
             let expected = has_touched(&history, at, |content| units(content, path));
-            prop_assert_eq!(touches.of(&entry).unwrap() == Touch::Yes, expected, "{} {}", path, at);
+            prop_assert_eq!(touches.of(&entry).unwrap() == PickaxeMatch::Yes, expected, "{} {}", path, at);
         }
         prop_assert!(touches.gaps().is_empty());
     }
@@ -210,7 +211,7 @@ turntree_properties::properties! {
         let messages = messages(&pattern);
         let read = |format: &str, bytes: &[u8]| messages.read(format, bytes);
         let count = |bytes: &[u8]| std::str::from_utf8(bytes).unwrap().matches(text).count() as u64;
-        let touching = Touching { paths: Selection::default(), text: Some((&count, &read)) };
+        let touching = PickaxeQuery { paths: Selection::default(), text: Some((&count, &read)) };
         let tips: Vec<ObjectId> = history.turns.iter().map(|turn| turn.id).collect();
         let mut touches = history.sandbox.repo.touches(touching);
         for entry in history.sandbox.repo.history(&tips, &[]).unwrap() {
@@ -223,7 +224,7 @@ turntree_properties::properties! {
                 let counts = units(content, "").into_iter().map(|(unit, texts)| (unit, sum(&texts)));
                 counts.filter(|(_, count)| *count > 0).collect()
             });
-            prop_assert_eq!(touches.of(&entry).unwrap() == Touch::Yes, expected, "{} {}", text, at);
+            prop_assert_eq!(touches.of(&entry).unwrap() == PickaxeMatch::Yes, expected, "{} {}", text, at);
         }
     }
 }
@@ -244,7 +245,7 @@ fn words_of_a_recording_are_found_in_every_message_that_says_them() {
         let everything = pattern("");
         let query = GrepQuery {
             pattern: &everything,
-            wanted: Wanted { paths: Selection::below(&["agents".into()]), roles: Vec::new() },
+            wanted: SearchFilter { paths: Selection::below(&["agents".into()]), roles: Vec::new() },
             lines: None,
             read: &|format, bytes| {
                 let text = MessageText::default().read(format, bytes);

@@ -11,8 +11,8 @@ use turntree::context::Selection;
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::ObjectId;
 use turntree::repo::{
-    GrepQuery, LinePattern, LogEntry, PatternOptions, Repository, SearchScope, Touch, Touching,
-    Wanted,
+    GrepQuery, LinePattern, LogEntry, PatternOptions, PickaxeMatch, PickaxeQuery, Repository,
+    SearchFilter, SearchScope,
 };
 use turntree::store::{OpenOptions, RealIo, Tier};
 use turntree::tree::Map;
@@ -38,7 +38,7 @@ fn found(
     let pattern = LinePattern::new(text, PatternOptions::default())?;
     let query = GrepQuery {
         pattern: &pattern,
-        wanted: Wanted::default(),
+        wanted: SearchFilter::default(),
         lines: Some(1),
         read: &|format, bytes| MessageText::default().read(format, bytes),
     };
@@ -84,11 +84,11 @@ fn turns_that_expired_are_named_and_what_they_left_is_found() {
     }
     assert_eq!(places, expected);
 
-    let touching = Touching { paths: Selection::below(&["scratchpad".to_owned()]), text: None };
+    let touching = PickaxeQuery { paths: Selection::below(&["scratchpad".to_owned()]), text: None };
     let mut touches = repo.touches(touching);
     for entry in &entries {
         let touch = touches.of(entry).unwrap();
-        assert_eq!(touch == Touch::Gone, gone.contains(&entry.commit.turn));
+        assert_eq!(touch == PickaxeMatch::Gone, gone.contains(&entry.commit.turn));
     }
     assert!(!touches.gaps().is_empty());
 

@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::Selection;
 use turntree::repo::{
-    Found, Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, Wanted,
+    Grep as Answered, GrepPlace, GrepQuery, LinePattern, PatternOptions, SearchFilter, TextMatches,
 };
 use turntree::{Error, ErrorKind};
 
@@ -105,7 +105,7 @@ impl Verb for Grep {
         };
         let query = GrepQuery {
             pattern: &pattern,
-            wanted: Wanted {
+            wanted: SearchFilter {
                 paths: Selection::parse(&self.path),
                 roles: self.role.iter().map(|role| role.role()).collect(),
             },
@@ -131,7 +131,7 @@ impl Grep {
         let shows_lines = !self.count && !self.list;
         let found = match shows_lines {
             true => answered.found(place)?,
-            false => Found { count: place.count, ..Found::default() },
+            false => TextMatches { count: place.count, ..TextMatches::default() },
         };
         if out.json {
             return Ok(out.record(&record(place, &found, shows_lines))?);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::value::RawValue;
 use turntree::Error;
-use turntree::repo::vfs::{Stored, VfsUri};
+use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::workspace::save;
 use turntree_exchange::{OffloadOptions, Replacement, Tail, offload};
 
@@ -62,7 +62,7 @@ impl Verb for Offload {
             return Self::print_short(run, text, &content);
         };
         let repo = run.open_or_create()?;
-        let Stored { payload, .. } = repo.put_payload(&content, None, &stamp()?)?;
+        let StoredPayload { payload, .. } = repo.put_payload(&content, None, &stamp()?)?;
         // Another content may have the short name.
         let shown = match payload.uri == uri {
             true => shown,

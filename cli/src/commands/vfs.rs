@@ -11,7 +11,7 @@ use turntree::context::Context;
 use turntree::maintenance::{self, EvictionLimits, EvictionPlan, evict, plan_eviction};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
-use turntree::repo::vfs::{EvictionReason, Payload, Pool, Stored, VFS_SECTION, VfsUri};
+use turntree::repo::vfs::{EvictionReason, Payload, Pool, StoredPayload, VFS_SECTION, VfsUri};
 
 use super::Verb;
 use crate::porcelain::revision::resolve;
@@ -149,7 +149,8 @@ impl Put {
         let content = read_input(&self.file)?;
         let uri: Option<VfsUri> = self.uri.as_deref().map(str::parse).transpose()?;
         let repo = run.open_or_create()?;
-        let Stored { payload, is_new } = repo.put_payload(&content, uri.as_ref(), &stamp()?)?;
+        let StoredPayload { payload, is_new } =
+            repo.put_payload(&content, uri.as_ref(), &stamp()?)?;
         if run.out.json {
             run.out.record(&json::StoredPayload {
                 uri: payload.uri.to_string(),

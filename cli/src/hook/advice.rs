@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use turntree::Result;
 use turntree::object::ObjectId;
-use turntree::repo::vfs::{Stored, VfsUri};
+use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::repo::{Repository, Stamp};
 use turntree_exchange::agents::hook::{Dialect, Event, Moment};
 use turntree_exchange::{
@@ -34,7 +34,7 @@ pub(super) fn shorten(
         let uri = VfsUri::of(text.as_bytes());
         offload(text, &options, uri.as_str(), None)?;
         match repo.put_payload(&bytes::Bytes::copy_from_slice(text.as_bytes()), None, stamp) {
-            Ok(Stored { payload, .. }) => {
+            Ok(StoredPayload { payload, .. }) => {
                 offload(text, &options, payload.uri.as_str(), None).map(|short| short.to_text())
             }
             Err(error) => {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use turntree::Error;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Divergence, Line, MAIN_BRANCH, Repository};
+use turntree::repo::{BranchLine, BranchName, Divergence, MAIN_BRANCH, Repository};
 
 use super::revision::resolve;
 use crate::program::invocation::stamp;
@@ -47,7 +47,7 @@ pub(crate) fn records(
 /// The main lines of sessions, to compare other branches with.
 pub(crate) struct Lines<'r> {
     repo: &'r Repository,
-    by_session: HashMap<String, Option<Line<'r>>>,
+    by_session: HashMap<String, Option<BranchLine<'r>>>,
 }
 
 impl<'r> Lines<'r> {

@@ -10,9 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use turntree::context::{Conflict, MessagePolicy, SectionMerge, Selection};
 use turntree::object::ObjectId;
-use turntree::repo::{
-    BranchName, Merge as Staged, MergeKind, MergeRequest, Repository, Transaction,
-};
+use turntree::repo::{BranchName, MergeKind, MergeReport, MergeRequest, Repository, Transaction};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::tool_use;
 
@@ -34,7 +32,7 @@ pub(crate) fn merge(
     repo: &Repository,
     revision: &str,
     how: &How,
-) -> Result<(MergeRequest<'static>, Staged, u64)> {
+) -> Result<(MergeRequest<'static>, MergeReport, u64)> {
     let (theirs, label) = snapshot_of(repo, revision)?;
     let request = how.request(repo, theirs, label)?;
     let stamp = stamp()?;
@@ -179,15 +177,16 @@ fn snapshot_of(repo: &Repository, revision: &str) -> Result<(ObjectId, String)> 
 }
 
 /// No when there are conflicts to decide.
-pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s Staged>) -> Answer {
-    let has_conflicts =
-        |staged: &Staged| staged.report.as_ref().is_some_and(|report| !report.conflicts.is_empty());
+pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s MergeReport>) -> Answer {
+    let has_conflicts = |staged: &MergeReport| {
+        staged.report.as_ref().is_some_and(|report| !report.conflicts.is_empty())
+    };
     if staged.into_iter().any(has_conflicts) { Answer::No } else { Answer::Yes }
 }
 
 /// A merge or a pick, to be shown.
 pub(crate) struct Shown<'a> {
-    pub(crate) staged: &'a Staged,
+    pub(crate) staged: &'a MergeReport,
     pub(crate) request: &'a MergeRequest<'a>,
     pub(crate) turn: u64,
     pub(crate) dry_run: bool,

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use turntree::Error;
 use turntree::context::Role;
 use turntree::repo::{
-    BranchName, Found, Gaps, GrepPlace, LinePattern, MatchedLine, PatternOptions, Repository,
-    SearchScope,
+    BranchName, Gaps, GrepPlace, LinePattern, MatchedLine, PatternOptions, Repository, SearchScope,
+    TextMatches,
 };
 use turntree_exchange::MessageText;
 
@@ -133,7 +133,7 @@ pub(crate) fn scopes(
 }
 
 /// A place for programs, with what was found there if lines are shown.
-pub(crate) fn record(place: &GrepPlace, found: &Found, shows_lines: bool) -> json::GrepPlace {
+pub(crate) fn record(place: &GrepPlace, found: &TextMatches, shows_lines: bool) -> json::GrepPlace {
     let line = |line: &MatchedLine| json::GrepLine {
         line: line.number,
         is_match: line.matches,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turntree::object::{Time, Trigger};
-use turntree::repo::watch::{Decision, Level, Watch, WatchState};
+use turntree::repo::watch::{Decision, UsageLevel, Watch, WatchState};
 use turntree::repo::{BranchName, Repository, Snapshot as Draft, Stamp, Transaction};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::TOKENS;
@@ -33,7 +33,7 @@ pub(crate) struct Usage {
 /// A snapshot that is due, or not.
 pub(crate) struct Due {
     /// The level that was crossed; nothing when none is due.
-    pub(crate) level: Option<Level>,
+    pub(crate) level: Option<UsageLevel>,
     /// Tokens of the context, if anybody said.
     pub(crate) tokens: Option<u64>,
     /// What was observed, when it is to be kept.
@@ -65,7 +65,7 @@ impl Thresholds {
         watch.cooldown = self.cooldown.unwrap_or(watch.cooldown);
         let before = WatchState::load(repo, branch)?;
         let mut state = before.clone();
-        let told = |reason, level: Option<&Level>, until: Option<i64>| json::Watched {
+        let told = |reason, level: Option<&UsageLevel>, until: Option<i64>| json::Watched {
             made: reason == "crossed",
             reason,
             usage: share,

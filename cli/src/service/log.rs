@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
-use turntree::repo::{HEAD, LogEntry, Touch, Touching};
+use turntree::repo::{HEAD, LogEntry, PickaxeMatch, PickaxeQuery};
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
 use super::{Call, Effect, Request, parse_cursor};
@@ -57,11 +57,11 @@ impl Request for Log {
             None if self.all => Walk::all(&repo)?,
             revision => Walk::range(&repo, revision.as_deref().unwrap_or(HEAD))?,
         };
-        let touching = Touching { paths: Selection::parse(&self.paths), text: None };
+        let touching = PickaxeQuery { paths: Selection::parse(&self.paths), text: None };
         let mut touches = (!self.paths.is_empty()).then(|| repo.touches(touching));
         let mut snapshots = Vec::new();
         let shows = |entry: &LogEntry| match &mut touches {
-            Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+            Some(touches) => Ok(touches.of(entry)? == PickaxeMatch::Yes),
             None => Ok(true),
         };
         let next = walk.records(&repo, cursor, limit, shows, |mut record| {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::context::Selection;
-use turntree::repo::{GrepQuery, LinePattern, PatternOptions, Wanted};
+use turntree::repo::{GrepQuery, LinePattern, PatternOptions, SearchFilter};
 
 use super::page::{items, limit, within};
 use super::{Call, Effect, Request};
@@ -93,7 +93,7 @@ impl Request for Search {
         let messages = messages_with(&pattern);
         let query = GrepQuery {
             pattern: &pattern,
-            wanted: Wanted {
+            wanted: SearchFilter {
                 paths: Selection::parse(&self.paths),
                 roles: self.roles.iter().map(|role| role.role()).collect(),
             },

@@ -5,7 +5,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use turntree::repo::{Available, AvailableTurn};
+use turntree::repo::{Availability, AvailableTurn};
 use turntree::{Error, ErrorKind};
 
 use crate::view::advice::Advice;
@@ -127,8 +127,8 @@ struct Left {
     is_pinned: bool,
 }
 
-impl From<&Available> for Left {
-    fn from(available: &Available) -> Self {
+impl From<&Availability> for Left {
+    fn from(available: &Availability) -> Self {
         let record =
             |turn: &AvailableTurn| json::AvailableTurn { turn: turn.turn, id: turn.id.to_string() };
         let (unpinned, pinned) = (available.oldest, available.pinned.first());
@@ -280,7 +280,7 @@ impl<'a> Report<'a> {
         let mut next = error.source();
         while let Some(cause) = next {
             // What is left is no cause, and goes on with the sentence.
-            match cause.downcast_ref::<Available>() {
+            match cause.downcast_ref::<Availability>() {
                 Some(available) => {
                     report.message = format!("{}; {available}", report.message);
                     report.left = Some(available.into());
@@ -379,7 +379,7 @@ mod tests {
     fn an_expired_turn_is_answered_with_what_is_left() {
         let id = ObjectId::of(Kind::Commit, b"x");
         let turn = |turn| AvailableTurn { turn, id };
-        let available = Available { oldest: Some(turn(900)), pinned: vec![turn(40)] };
+        let available = Availability { oldest: Some(turn(900)), pinned: vec![turn(40)] };
         let error = Error::new(ErrorKind::Expired, "turn 12 of demo was dropped by retention");
         let report = Report::of(&error.with_source(available), None);
         let short = id.short(12);

@@ -23,13 +23,13 @@ const SHORT: usize = 12;
 pub struct Rewind<'r> {
     repo: &'r Repo,
     branch: &'r BranchName,
-    target: Target,
+    target: RewindTarget,
     workspace: Option<PathBuf>,
     only: Vec<String>,
 }
 
 #[derive(Debug)]
-enum Target {
+enum RewindTarget {
     Unset,
     Turn(u64),
     Snapshot(ObjectId),
@@ -45,18 +45,18 @@ pub struct RewindPlan<'r> {
 
 impl<'r> Rewind<'r> {
     pub(super) fn new(repo: &'r Repo, branch: &'r BranchName) -> Self {
-        Self { repo, branch, target: Target::Unset, workspace: None, only: Vec::new() }
+        Self { repo, branch, target: RewindTarget::Unset, workspace: None, only: Vec::new() }
     }
 
     /// Goes back to the turn with this number.
     pub fn to_turn(mut self, turn: u64) -> Self {
-        self.target = Target::Turn(turn);
+        self.target = RewindTarget::Turn(turn);
         self
     }
 
     /// Goes back to this snapshot.
     pub fn to(mut self, snapshot: &Snapshot) -> Self {
-        self.target = Target::Snapshot(snapshot.id());
+        self.target = RewindTarget::Snapshot(snapshot.id());
         self
     }
 
@@ -83,9 +83,9 @@ impl<'r> Rewind<'r> {
         let missing = || Error::not_found(format!("branch {} has no snapshot", self.branch));
         let tip = repo.tip(self.branch).ok_or_else(missing)?;
         let from = match self.target {
-            Target::Turn(turn) => repo.find_turn(&tip, turn)?,
-            Target::Snapshot(id) => id,
-            Target::Unset => {
+            RewindTarget::Turn(turn) => repo.find_turn(&tip, turn)?,
+            RewindTarget::Snapshot(id) => id,
+            RewindTarget::Unset => {
                 return Err(Error::invalid("a rewind needs a target: call to_turn or to"));
             }
         };

@@ -3,7 +3,7 @@
 use super::{Repo, Session};
 use crate::error::Result;
 use crate::object::ObjectId;
-use crate::repo::{BranchName, GrepQuery, LinePattern, PatternOptions, SearchScope, Wanted};
+use crate::repo::{BranchName, GrepQuery, LinePattern, PatternOptions, SearchFilter, SearchScope};
 
 /// An entry of the history that holds what was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,12 @@ impl Repo {
             let text = (formats.text)(media, record);
             Some(text.unwrap_or_else(|| String::from_utf8_lossy(record).into_owned()))
         };
-        let query =
-            GrepQuery { pattern: &pattern, wanted: Wanted::default(), lines: Some(0), read: &read };
+        let query = GrepQuery {
+            pattern: &pattern,
+            wanted: SearchFilter::default(),
+            lines: Some(0),
+            read: &read,
+        };
         let found = self.inner.grep(&[scope], query, &|_, _| {})?;
         let matches = found.places().iter().map(|place| {
             let lines = found.found(place)?.lines.into_iter();

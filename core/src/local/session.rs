@@ -16,7 +16,7 @@ pub struct Session {
 /// The outcome of a merge.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Merged {
+pub struct MergeOutcome {
     /// The newest snapshot of the branch now.
     pub snapshot: Snapshot,
     /// The kind of the result.
@@ -102,7 +102,7 @@ impl Session {
     /// # Errors
     /// `NotFound` when one of them has no snapshot, `Expired` when one that is needed was dropped,
     /// `Conflict` when another process moved the branch meanwhile: nothing has changed then.
-    pub fn merge(&self, other: &Self) -> Result<Merged> {
+    pub fn merge(&self, other: &Self) -> Result<MergeOutcome> {
         let missing = || Error::not_found(format!("branch {} has no snapshot", other.branch));
         let formats = self.repo.formats;
         let request = MergeRequest {
@@ -126,7 +126,7 @@ impl Session {
             None => Vec::new(),
         };
         let conflicts = conflicts.into_iter().map(|conflict| conflict.path).collect();
-        Ok(Merged { snapshot, kind: merge.kind, conflicts })
+        Ok(MergeOutcome { snapshot, kind: merge.kind, conflicts })
     }
 
     /// Begins to plan a way back on this branch, which one undo takes back.

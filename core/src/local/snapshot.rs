@@ -37,7 +37,7 @@ pub struct Message {
 /// An entry that two snapshots do not have alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Change {
+pub struct EntryChange {
     /// Its path: section and key. Messages are named by their index.
     pub path: String,
     /// True when the older snapshot has it.
@@ -154,10 +154,10 @@ impl Snapshot {
     ///
     /// # Errors
     /// `Corrupt` when one of them cannot be read.
-    pub fn changes_since(&self, older: &Self) -> Result<Vec<Change>> {
+    pub fn changes_since(&self, older: &Self) -> Result<Vec<EntryChange>> {
         let found = diff(self.repo.inner.store(), &older.context, &self.context)?;
         let sections = found.into_iter().flat_map(|(section, difference)| {
-            difference.changes.into_iter().map(move |change| Change {
+            difference.changes.into_iter().map(move |change| EntryChange {
                 path: match change.key.is_empty() {
                     true => section.clone(),
                     false => format!("{section}/{}", change.key),

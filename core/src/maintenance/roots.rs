@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, WentBack, pin_name};
+use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget, pin_name};
 use crate::store::{Holes, RefTable};
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
@@ -173,7 +173,7 @@ impl Finder<'_> {
                 return Err(Error::not_found(message));
             }
             if let Some(branch) = BranchName::from_full(name)
-                && let Some(back) = self.commit(id)?.as_ref().and_then(WentBack::of)
+                && let Some(back) = self.commit(id)?.as_ref().and_then(RollbackTarget::of)
             {
                 self.protect(&back.to, &Reason::WentBack(branch.to_string()))?;
             }

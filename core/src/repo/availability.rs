@@ -13,7 +13,7 @@ const SHOWN_DIGITS: usize = 12;
 /// The turns of a session that can still be read. The source of an [`ErrorKind::Expired`] error
 /// about one of its turns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Available {
+pub struct Availability {
     /// The oldest turn that is there and not pinned.
     pub oldest: Option<AvailableTurn>,
     /// The pinned ones, oldest first.
@@ -36,11 +36,15 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit or pin that cannot be read.
-    pub fn oldest_available(&self, session: &str) -> Result<Available> {
+    pub fn oldest_available(&self, session: &str) -> Result<Availability> {
         self.available(session, &|tree| self.store().gone(tree).is_some())
     }
 
-    fn available(&self, session: &str, is_gone: &dyn Fn(&ObjectId) -> bool) -> Result<Available> {
+    fn available(
+        &self,
+        session: &str,
+        is_gone: &dyn Fn(&ObjectId) -> bool,
+    ) -> Result<Availability> {
         let is_there = |commit: &Commit| commit.session == session && !is_gone(&commit.tree);
         let mut pinned = Vec::new();
         for pin in self.pins()? {
@@ -70,11 +74,11 @@ impl Repository {
                 oldest = Some(oldest.map_or(turn, |known| known.min(turn)));
             }
         }
-        Ok(Available { oldest, pinned })
+        Ok(Availability { oldest, pinned })
     }
 
     /// Puts an error of reading the content of a commit in the user's terms: the turn that expired,
-    /// with [`Available`] as the source, or the turn that is damaged.
+    /// with [`Availability`] as the source, or the turn that is damaged.
     pub(super) fn explain(&self, commit: &Commit, error: Error) -> Error {
         let Commit { turn, session, .. } = commit;
         match error.kind() {
@@ -95,9 +99,9 @@ impl Repository {
     }
 }
 
-impl StdError for Available {}
+impl StdError for Availability {}
 
-impl fmt::Display for Available {
+impl fmt::Display for Availability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.oldest {
             Some(turn) => write!(f, "the oldest available is {turn}")?,
@@ -150,11 +154,11 @@ mod tests {
 
         let turn = |n: usize| AvailableTurn { turn: n as u64, id: ids[n - 1] };
         let all = repo.oldest_available("demo").unwrap();
-        assert_eq!(all, Available { oldest: Some(turn(1)), pinned: vec![turn(2)] });
+        assert_eq!(all, Availability { oldest: Some(turn(1)), pinned: vec![turn(2)] });
         let gone: HashSet<ObjectId> =
             [1, 3, 4].map(|n| repo.commit(&ids[n - 1]).unwrap().tree).into();
         let left = repo.available("demo", &|tree| gone.contains(tree)).unwrap();
-        assert_eq!(left, Available { oldest: Some(turn(5)), pinned: vec![turn(2)] });
+        assert_eq!(left, Availability { oldest: Some(turn(5)), pinned: vec![turn(2)] });
         let (five, two) = (ids[4].short(12), ids[1].short(12));
         assert_eq!(
             left.to_string(),
@@ -166,7 +170,7 @@ mod tests {
         let commit = repo.commit(&ids[0]).unwrap();
         let expired = repo.explain(&commit, Error::new(ErrorKind::Expired, "tree"));
         assert_eq!(expired.to_string(), "turn 1 of demo was dropped by retention");
-        assert!(expired.source().is_some_and(<dyn StdError>::is::<Available>));
+        assert!(expired.source().is_some_and(<dyn StdError>::is::<Availability>));
         let damaged = repo.explain(&commit, Error::new(ErrorKind::Corrupt, "tree"));
         assert_eq!(damaged.to_string(), "turn 1 of demo: tree");
     }

@@ -30,7 +30,7 @@ const FILES: &str = "files";
 
 /// The verdict on a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BisectVerdict {
     /// The change searched for is not in it yet.
     Good,
     /// It is there.
@@ -43,7 +43,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BisectNote {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: BisectVerdict,
     /// Of a commit, or of a tree of files.
     pub id: ObjectId,
     /// Returns whether `id` is a tree.
@@ -58,12 +58,12 @@ pub struct Candidate {
     /// The verdict on it.
     pub commit: Commit,
     /// Why it cannot be tested, if it cannot.
-    pub untestable: Option<Untestable>,
+    pub untestable: Option<SkipReason>,
 }
 
 /// Why a turn cannot be tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Untestable {
+pub enum SkipReason {
     /// Somebody said so.
     Skipped,
     /// Its context is gone.
@@ -72,7 +72,7 @@ pub enum Untestable {
 
 /// The state of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outlook {
+pub enum BisectStatus {
     /// A bad turn, a good one or both are not known yet.
     Waiting {
         /// True when a bad turn is known.
@@ -106,7 +106,7 @@ pub struct Bisect {
     notes: Vec<BisectNote>,
 }
 
-impl Verdict {
+impl BisectVerdict {
     const ALL: [Self; 3] = [Self::Good, Self::Bad, Self::Skip];
 
     /// The name in commands and in the log.
@@ -120,13 +120,13 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for BisectVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Verdict {
+impl FromStr for BisectVerdict {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -217,7 +217,7 @@ impl Bisect {
 
     /// Returns the last verdict on a tree of files.
     #[must_use]
-    pub fn verdict_of(&self, tree: &ObjectId) -> Option<Verdict> {
+    pub fn verdict_of(&self, tree: &ObjectId) -> Option<BisectVerdict> {
         let of_tree = |note: &&BisectNote| note.is_tree && note.id == *tree;
         self.notes.iter().rev().find(of_tree).map(|note| note.verdict)
     }
@@ -227,18 +227,18 @@ impl Bisect {
     /// # Errors
     /// `InvalidInput` when that cannot be so: a good turn must come before every bad one, and a
     /// turn that is bad or skipped must be one of the candidates.
-    pub fn mark(&mut self, repo: &Repository, id: &ObjectId, verdict: Verdict) -> Result<()> {
+    pub fn mark(&mut self, repo: &Repository, id: &ObjectId, verdict: BisectVerdict) -> Result<()> {
         let commit = repo.commit(id)?;
         let turn = commit.turn;
         match verdict {
-            Verdict::Good => {
+            BisectVerdict::Good => {
                 if let Some(bad) = &self.bad {
                     check_before(repo, id, bad)?;
                 }
                 self.skipped.retain(|_, skipped| skipped != id);
                 self.good.insert(name_of(id, turn), *id);
             }
-            Verdict::Bad => {
+            BisectVerdict::Bad => {
                 for good in self.good.values() {
                     check_before(repo, good, id)?;
                 }
@@ -246,7 +246,7 @@ impl Bisect {
                 self.skipped.retain(|_, skipped| skipped != id);
                 self.bad = Some(*id);
             }
-            Verdict::Skip => {
+            BisectVerdict::Skip => {
                 self.check_candidate(repo, id, turn)?;
                 if self.bad == Some(*id) {
                     return Err(Error::invalid(format!("turn {turn} is known to be bad")));
@@ -259,7 +259,7 @@ impl Bisect {
     }
 
     /// Notes what is said of a tree of files.
-    pub fn mark_tree(&mut self, tree: &ObjectId, verdict: Verdict) {
+    pub fn mark_tree(&mut self, tree: &ObjectId, verdict: BisectVerdict) {
         self.notes.push(BisectNote { verdict, id: *tree, is_tree: true });
     }
 
@@ -268,23 +268,23 @@ impl Bisect {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit that cannot be read.
-    pub fn outlook(&self, repo: &Repository) -> Result<Outlook> {
+    pub fn outlook(&self, repo: &Repository) -> Result<BisectStatus> {
         let Some(bad) = self.bad.filter(|_| !self.good.is_empty()) else {
             let good = !self.good.is_empty();
-            return Ok(Outlook::Waiting { bad: self.bad.is_some(), good });
+            return Ok(BisectStatus::Waiting { bad: self.bad.is_some(), good });
         };
         let mut candidates = self.candidates(repo, &bad)?;
         if candidates.len() <= 1 {
             let found = candidates.pop();
             let none = || Error::invalid("the bad turn comes before a good one");
-            return found.map(Outlook::Found).ok_or_else(none);
+            return found.map(BisectStatus::Found).ok_or_else(none);
         }
         let is_testable =
             |candidate: &&Candidate| candidate.id != bad && candidate.untestable.is_none();
         let testable: Vec<&Candidate> = candidates.iter().filter(is_testable).collect();
         match testable.get(testable.len().saturating_sub(1) / 2) {
-            None => Ok(Outlook::Stuck(candidates)),
-            Some(turn) => Ok(Outlook::Next {
+            None => Ok(BisectStatus::Stuck(candidates)),
+            Some(turn) => Ok(BisectStatus::Next {
                 turn: (*turn).clone(),
                 left: candidates.len(),
                 steps: testable.len().ilog2() + 1,
@@ -306,9 +306,9 @@ impl Bisect {
                 break;
             }
             let untestable = if self.skipped.values().any(|skipped| *skipped == id) {
-                Some(Untestable::Skipped)
+                Some(SkipReason::Skipped)
             } else {
-                repo.store().gone(&commit.tree).map(|_| Untestable::Gone)
+                repo.store().gone(&commit.tree).map(|_| SkipReason::Gone)
             };
             candidates.push(Candidate { id, commit, untestable });
         }
@@ -440,9 +440,9 @@ mod tests {
             is_tree,
         };
         let notes = [
-            note(Verdict::Bad, b"a", false),
-            note(Verdict::Good, b"b", true),
-            note(Verdict::Skip, b"c", false),
+            note(BisectVerdict::Bad, b"a", false),
+            note(BisectVerdict::Good, b"b", true),
+            note(BisectVerdict::Skip, b"c", false),
         ];
         assert_eq!(decode(encode(&notes).as_bytes()).unwrap(), notes);
         for wrong in ["good", "good commit x", "fine commit 00", "good blob 00", "\u{0}"] {

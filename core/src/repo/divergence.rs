@@ -19,7 +19,7 @@ pub struct Divergence {
 /// The line of a branch, read only as far back as it is asked about: many branches are compared
 /// with one at the cost of the longest way back and of their own snapshots.
 #[derive(Debug)]
-pub struct Line<'r> {
+pub struct BranchLine<'r> {
     repo: &'r Repository,
     rest: Peekable<History<'r>>,
     seen: HashSet<ObjectId>,
@@ -30,13 +30,13 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when the tip cannot be read.
-    pub fn line(&self, tip: &ObjectId) -> Result<Line<'_>> {
+    pub fn line(&self, tip: &ObjectId) -> Result<BranchLine<'_>> {
         let rest = self.history(&[*tip], &[])?.first_parent().peekable();
-        Ok(Line { repo: self, rest, seen: HashSet::new() })
+        Ok(BranchLine { repo: self, rest, seen: HashSet::new() })
     }
 }
 
-impl Line<'_> {
+impl BranchLine<'_> {
     /// Returns how far the branch that ends in `tip` diverged from this line.
     ///
     /// # Errors

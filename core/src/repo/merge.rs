@@ -71,7 +71,7 @@ pub enum MergeKind {
 
 /// A merge, or a pick, as it is staged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merge {
+pub struct MergeReport {
     /// The kind of the result.
     pub kind: MergeKind,
     /// The common ancestor; `None` when there is none.
@@ -95,13 +95,19 @@ impl Transaction<'_> {
     /// # Errors
     /// `NotFound` when the branch has no snapshot, or nothing of theirs is at a path of `only`;
     /// `Expired` when retention has dropped a context that is needed: nothing is staged then.
-    pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<Merge> {
+    pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<MergeReport> {
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let repo = self.repo();
         let mut bases = repo.merge_bases(&ours, &theirs)?.into_iter();
         let base = bases.next();
-        let mut found =
-            Merge { kind: MergeKind::UpToDate, base, ours, theirs, commit: ours, report: None };
+        let mut found = MergeReport {
+            kind: MergeKind::UpToDate,
+            base,
+            ours,
+            theirs,
+            commit: ours,
+            report: None,
+        };
         let other = self.context_of(&theirs)?;
         if base == Some(theirs) {
             return Ok(found);
@@ -109,7 +115,7 @@ impl Transaction<'_> {
         let is_own = self.commit(&theirs)?.session == request.into.session();
         if base == Some(ours) && is_own && request.only.is_all() {
             self.move_branch(&request.into, Some(theirs));
-            return Ok(Merge { kind: MergeKind::FastForward, commit: theirs, ..found });
+            return Ok(MergeReport { kind: MergeKind::FastForward, commit: theirs, ..found });
         }
         let (base_context, until) = match &base {
             Some(base) => (self.context_of(base)?, self.commit(base)?.turn),
@@ -141,7 +147,7 @@ impl Transaction<'_> {
             return Ok(found);
         }
         found.commit = self.merged(request, report.tree, stamp)?;
-        Ok(Merge { kind: MergeKind::Merged, report: Some(report), ..found })
+        Ok(MergeReport { kind: MergeKind::Merged, report: Some(report), ..found })
     }
 
     /// Puts the merged context on the branch.

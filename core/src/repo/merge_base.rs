@@ -42,12 +42,12 @@ impl Repository {
     fn common(&self, first: &ObjectId, second: &ObjectId, most: usize) -> Result<Vec<ObjectId>> {
         let grafts = self.grafts()?;
         let (reached, next) = (HashMap::new(), BinaryHeap::new());
-        let mut walk = Walk { repo: self, grafts: &grafts, reached, next, open: 0 };
+        let mut walk = AncestorWalk { repo: self, grafts: &grafts, reached, next, open: 0 };
         walk.reach(first, FIRST)?;
         walk.reach(second, SECOND)?;
         let mut found = Vec::new();
         while walk.open > 0
-            && let Some(Waiting { id, parents, .. }) = walk.next.pop()
+            && let Some(PendingCommit { id, parents, .. }) = walk.next.pop()
         {
             let mut flags = walk.reached.get(&id).copied().unwrap_or_default();
             if flags & OLD == 0 {
@@ -68,16 +68,16 @@ impl Repository {
     }
 }
 
-struct Walk<'r> {
+struct AncestorWalk<'r> {
     repo: &'r Repository,
     grafts: &'r Grafts,
     reached: HashMap<ObjectId, u8>,
-    next: BinaryHeap<Waiting>,
+    next: BinaryHeap<PendingCommit>,
     /// The number of commits in `next` that are behind no common ancestor found so far.
     open: usize,
 }
 
-impl Walk<'_> {
+impl AncestorWalk<'_> {
     fn reach(&mut self, id: &ObjectId, flags: u8) -> Result<()> {
         if let Some(known) = self.reached.get_mut(id) {
             // A commit comes after all that lead to it, so this one still waits.
@@ -90,36 +90,36 @@ impl Walk<'_> {
         let parents = self.grafts.parents(&commit);
         self.reached.insert(*id, flags);
         self.open += usize::from(flags & OLD == 0);
-        self.next.push(Waiting { turn: commit.turn, time: commit.time, id: *id, parents });
+        self.next.push(PendingCommit { turn: commit.turn, time: commit.time, id: *id, parents });
         Ok(())
     }
 }
 
 /// A commit to look at; the highest turn first.
-struct Waiting {
+struct PendingCommit {
     turn: u64,
     time: Time,
     id: ObjectId,
     parents: Vec<ObjectId>,
 }
 
-impl Ord for Waiting {
+impl Ord for PendingCommit {
     fn cmp(&self, other: &Self) -> Ordering {
         let key = |it: &Self| (it.turn, it.time, it.id);
         key(self).cmp(&key(other))
     }
 }
 
-impl PartialOrd for Waiting {
+impl PartialOrd for PendingCommit {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for PendingCommit {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for PendingCommit {}

@@ -29,7 +29,6 @@
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
-mod added;
 mod availability;
 mod bisect;
 mod branch;
@@ -42,6 +41,7 @@ mod merge_base;
 mod operations;
 mod pick;
 mod pin;
+mod provenance;
 mod redactions;
 mod resolve;
 mod revision;
@@ -56,17 +56,17 @@ pub mod watch;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub use availability::{Available, AvailableTurn};
-pub use bisect::{Bisect, BisectNote, Candidate, Outlook, Untestable, Verdict};
+pub use availability::{Availability, AvailableTurn};
+pub use bisect::{Bisect, BisectNote, BisectStatus, BisectVerdict, Candidate, SkipReason};
 pub use branch::{
     BranchName, DEFAULT_SESSION, HEAD, MAIN_BRANCH, MAX_NAME_BYTES, check_full_name, pin_name,
     pin_ref, tag_name, tag_ref,
 };
-pub use divergence::{Divergence, Line};
+pub use divergence::{BranchLine, Divergence};
 pub use grafts::{GRAFTS_REF, Grafts};
 pub use history::{History, LogEntry};
 pub use links::links;
-pub use merge::{Merge, MergeKind, MergeRequest};
+pub use merge::{MergeKind, MergeReport, MergeRequest};
 pub use operations::OperationEntry;
 pub use pin::{NewPin, Pin};
 pub use redactions::{REDACTIONS_REF, Redactions};
@@ -74,18 +74,18 @@ pub use resolve::Resolution;
 pub use revision::{ParseTime, Range, Resolver, Revision};
 pub(crate) use rollback::audit_record;
 pub use rollback::{
-    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, WORKSPACE, WentBack, before_ref,
+    LESSONS_CHANGED, ONLY, RESTORED_FROM, ROLLED_BACK_TO, RollbackTarget, WORKSPACE, before_ref,
 };
 pub use search::{
-    Blame, BlameKind, BlamedPart, Count, Found, Gap, Gaps, Grep, GrepPlace, GrepProgress,
-    GrepQuery, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
-    ReadMessage, SearchScope, Touch, Touches, Touching, Wanted,
+    Blame, BlameKind, BlamedPart, Count, Gap, Gaps, Grep, GrepPlace, GrepProgress, GrepQuery,
+    LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, Pickaxe,
+    PickaxeMatch, PickaxeQuery, ReadMessage, SearchFilter, SearchScope, TextMatches,
 };
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};
 
-use self::transaction::Known;
+use self::transaction::KnownIds;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -108,8 +108,8 @@ pub struct Stamp {
 #[derive(Debug)]
 pub struct Repository {
     store: Store,
-    known: Mutex<Known>,
-    redactions: Mutex<redactions::Loaded>,
+    known: Mutex<KnownIds>,
+    redactions: Mutex<redactions::CachedRedactions>,
     /// The refs of a moment in the past, when it is looked at as it was then.
     past: Option<Arc<RefTable>>,
     /// The branch that this handle acts on, whatever HEAD says.
@@ -234,7 +234,7 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the id. `Expired` when retention has dropped it: the error
-    /// names the turn, and its source is [`Available`].
+    /// names the turn, and its source is [`Availability`].
     pub fn context(&self, id: &ObjectId) -> Result<Context> {
         let commit = self.commit(id)?;
         Context::open(&self.store, &commit.tree).map_err(|error| self.explain(&commit, error))

@@ -1,7 +1,7 @@
 //! Cherry-picks: what one snapshot changed comes into a branch.
 
 use super::merge::MERGED_FROM;
-use super::{Merge, MergeKind, MergeRequest, Snapshot, Stamp, Transaction};
+use super::{MergeKind, MergeReport, MergeRequest, Snapshot, Stamp, Transaction};
 use crate::context::{Added, Context, Labels, MergeOptions, Version, merge};
 use crate::error::Result;
 use crate::object::{Author, Commit, ObjectId};
@@ -18,7 +18,11 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// As [`Transaction::merge`]; `Expired` too when what the commit was made on has expired.
-    pub fn cherry_pick(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<Merge> {
+    pub fn cherry_pick(
+        &mut self,
+        request: &MergeRequest<'_>,
+        stamp: &Stamp,
+    ) -> Result<MergeReport> {
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let picked = self.commit(&theirs)?;
         let other = self.context_of(&theirs)?;
@@ -43,13 +47,19 @@ impl Transaction<'_> {
             also: &[],
         };
         let report = merge(self, &base_context, &own, &other, options)?;
-        let found =
-            Merge { kind: MergeKind::UpToDate, base, ours, theirs, commit: ours, report: None };
+        let found = MergeReport {
+            kind: MergeKind::UpToDate,
+            base,
+            ours,
+            theirs,
+            commit: ours,
+            report: None,
+        };
         if report.tree == self.commit(&ours)?.tree {
             return Ok(found);
         }
         let commit = self.picked(request, &picked, report.tree, stamp)?;
-        Ok(Merge { kind: MergeKind::Merged, commit, report: Some(report), ..found })
+        Ok(MergeReport { kind: MergeKind::Merged, commit, report: Some(report), ..found })
     }
 
     fn picked(

@@ -100,7 +100,7 @@ impl Redactions {
 
 /// The redactions that were read last, and the blob they were read from.
 #[derive(Debug, Default)]
-pub(super) struct Loaded(Option<(ObjectId, Arc<Redactions>)>);
+pub(super) struct CachedRedactions(Option<(ObjectId, Arc<Redactions>)>);
 
 impl Repository {
     /// The redactions of this store, as of its refs. Reads nothing where there are none, and the

@@ -54,7 +54,7 @@ pub struct Resolver<'r> {
 }
 
 /// The state of a resolution: the commit, and the ref while one is named, for `@{...}`.
-struct At {
+struct RevisionCursor {
     commit: ObjectId,
     name: Option<String>,
 }
@@ -120,11 +120,11 @@ impl<'r> Resolver<'r> {
     }
 
     /// The start of a revision. `@{-n}` has no start of its own, so it is taken from the steps.
-    fn start(&self, start: &str, steps: &mut &str) -> Result<At> {
+    fn start(&self, start: &str, steps: &mut &str) -> Result<RevisionCursor> {
         if let Some(turn) = start.strip_prefix("turn:") {
             let turn = parse_number(turn)?;
             let head = self.repo.read_ref(HEAD)?;
-            return Ok(At { commit: self.repo.find_turn(&head, turn)?, name: None });
+            return Ok(RevisionCursor { commit: self.repo.find_turn(&head, turn)?, name: None });
         }
         let mut start = start;
         if start.is_empty() && steps.starts_with("@{-") {
@@ -134,9 +134,9 @@ impl<'r> Resolver<'r> {
         if let Some(name) = self.ref_name(start)? {
             let commit = self.repo.read_ref(&name)?;
             let name = if name == HEAD { self.repo.head()?.branch.full() } else { name };
-            return Ok(At { commit, name: Some(name) });
+            return Ok(RevisionCursor { commit, name: Some(name) });
         }
-        Ok(At { commit: self.object(start)?, name: None })
+        Ok(RevisionCursor { commit: self.object(start)?, name: None })
     }
 
     /// The full name of the ref that `text` names, if one does.
@@ -189,8 +189,8 @@ impl<'r> Resolver<'r> {
     }
 
     /// Takes one step off `steps`.
-    fn step<'s>(&self, at: &At, steps: &'s str) -> Result<(At, &'s str)> {
-        let moved = |commit| At { commit, name: None };
+    fn step<'s>(&self, at: &RevisionCursor, steps: &'s str) -> Result<(RevisionCursor, &'s str)> {
+        let moved = |commit| RevisionCursor { commit, name: None };
         if let Some(rest) = steps.strip_prefix('~') {
             let (n, rest) = take_number(rest)?;
             return Ok((moved(self.ancestor(&at.commit, n.unwrap_or(1))?), rest));
@@ -248,7 +248,7 @@ impl<'r> Resolver<'r> {
     }
 
     /// An earlier value of the ref that was named.
-    fn earlier(&self, at: &At, which: &str) -> Result<ObjectId> {
+    fn earlier(&self, at: &RevisionCursor, which: &str) -> Result<ObjectId> {
         let name = at
             .name
             .as_deref()

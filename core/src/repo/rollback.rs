@@ -46,14 +46,14 @@ pub fn before_ref(branch: &BranchName) -> String {
 
 /// The commit that a commit went back to, and what of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WentBack {
+pub struct RollbackTarget {
     /// The commit.
     pub to: ObjectId,
     /// The part that came back.
     pub only: Selection,
 }
 
-impl WentBack {
+impl RollbackTarget {
     /// Reads the metadata of a rollback; `None` for other commits.
     #[must_use]
     pub fn of(commit: &Commit) -> Option<Self> {
@@ -74,14 +74,14 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` when there are not so many turns, and `Expired` when not even the commits are
-    /// left; both with [`Available`](super::Available) as the source.
+    /// left; both with [`Availability`](super::Availability) as the source.
     pub fn turns_before(&self, from: &ObjectId, turns: u64, only: &Selection) -> Result<ObjectId> {
-        let walk = Walk { repo: self, grafts: &*self.grafts()?, only };
+        let walk = TurnWalk { repo: self, grafts: &*self.grafts()?, only };
         let is_before_tool = walk.newest(from)?.trigger == Trigger::BeforeTool;
         let (mut at, mut commit) = walk.place(*from)?;
         for done in u64::from(is_before_tool)..turns {
             // A rollback of another part that overlaps with this one lies between two turns.
-            while WentBack::of(&commit).is_some() || walk.is_aside(&commit) {
+            while RollbackTarget::of(&commit).is_some() || walk.is_aside(&commit) {
                 match walk.parent(&commit)? {
                     Some(parent) => commit = walk.place(parent)?.1,
                     None => break,
@@ -125,13 +125,13 @@ impl Repository {
     }
 }
 
-struct Walk<'a> {
+struct TurnWalk<'a> {
     repo: &'a Repository,
     grafts: &'a Grafts,
     only: &'a Selection,
 }
 
-impl Walk<'_> {
+impl TurnWalk<'_> {
     /// The commit `id`, or that before it when all that changed since are lessons.
     fn newest(&self, id: &ObjectId) -> Result<Commit> {
         let mut commit = self.repo.commit(id)?;
@@ -152,7 +152,7 @@ impl Walk<'_> {
     /// The commit that `id` stands for: itself, unless it went back.
     fn place(&self, mut id: ObjectId) -> Result<(ObjectId, Commit)> {
         let mut commit = self.repo.commit(&id)?;
-        while let Some(back) = WentBack::of(&commit) {
+        while let Some(back) = RollbackTarget::of(&commit) {
             let next = if back.only.covers(self.only) {
                 let target = self.commit(&back.to, &commit)?;
                 // What claims otherwise was made by nobody here.

@@ -26,13 +26,13 @@ const MAX_KNOWN: usize = 1 << 16;
 
 /// Some ids that are in the store: what one turn refers to, the next refers to again.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownIds {
     ids: HashSet<ObjectId>,
     /// The epoch in which they were seen: a collection may have taken them away since.
     epoch: u64,
 }
 
-impl Known {
+impl KnownIds {
     fn prepare(&mut self, epoch: u64) {
         if self.epoch != epoch || self.ids.len() > MAX_KNOWN {
             self.ids.clear();
@@ -408,7 +408,7 @@ impl LinkCheck<'_> {
         &self,
         target: &ObjectId,
         from: &dyn fmt::Display,
-        known: &mut Known,
+        known: &mut KnownIds,
         rescued: &mut Vec<(ObjectId, Object)>,
     ) -> Result<()> {
         let is_there = known.ids.contains(target) || self.staged.contains(target)?;

@@ -72,7 +72,7 @@ pub struct LastUndo {
 }
 
 /// The operation log, as far as undo needs it.
-struct Log {
+struct OperationLog {
     /// Newest first.
     entries: Vec<OperationEntry>,
     /// Operations that an operation in force has taken back.
@@ -81,7 +81,7 @@ struct Log {
     undoes: HashMap<ObjectId, ObjectId>,
 }
 
-impl Log {
+impl OperationLog {
     fn read(repo: &Repository) -> Result<Self> {
         let (mut entries, mut undone, mut undoes) = (Vec::new(), HashSet::new(), HashMap::new());
         for entry in repo.operations() {
@@ -125,7 +125,7 @@ impl Repository {
     /// # Errors
     /// Those of reading operations.
     pub fn undone_operations(&self) -> Result<HashSet<ObjectId>> {
-        Log::read(self).map(|log| log.undone)
+        OperationLog::read(self).map(|log| log.undone)
     }
 
     /// Returns the operation that an undo would take back: the last one made or redone that is in
@@ -135,7 +135,7 @@ impl Repository {
     /// # Errors
     /// Those of reading operations.
     pub fn undoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
-        let log = Log::read(self)?;
+        let log = OperationLog::read(self)?;
         for entry in log.in_force(actor) {
             let chain: Vec<ObjectId> = log.chain(entry.id).collect();
             // The undo of an undo has made something again.
@@ -158,7 +158,7 @@ impl Repository {
     /// # Errors
     /// Those of reading operations.
     pub fn redoable(&self, actor: Option<&str>) -> Result<Option<OperationEntry>> {
-        let log = Log::read(self)?;
+        let log = OperationLog::read(self)?;
         let found = log.in_force(actor).find(|entry| log.chain(entry.id).count() % 2 == 0);
         Ok(found.cloned())
     }
@@ -168,7 +168,7 @@ impl Repository {
     /// # Errors
     /// Those of reading operations.
     pub fn last_undo(&self) -> Result<Option<LastUndo>> {
-        let log = Log::read(self)?;
+        let log = OperationLog::read(self)?;
         let Some(entry) = log.entries.iter().find(|entry| {
             let changes = &entry.operation.changes;
             !changes.iter().all(|change| change.name.starts_with(BEFORE))
@@ -214,7 +214,7 @@ impl Repository {
         if changes.is_empty() {
             return Err(Error::invalid(format!("operation {number} changed no ref")));
         }
-        let log = Log::read(self)?;
+        let log = OperationLog::read(self)?;
         if log.undone.contains(&undone.id) {
             return Err(Error::invalid(format!("operation {number} is taken back already")));
         }

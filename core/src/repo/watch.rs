@@ -44,7 +44,7 @@ const DEFAULT_COOLDOWN: i64 = 60 * 1_000_000;
 
 /// A share of the context window that is worth a snapshot.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Level {
+pub struct UsageLevel {
     /// Its name; what was observed is kept by it.
     pub name: &'static str,
     /// From which share on, 1 for a full window.
@@ -57,7 +57,7 @@ pub struct Level {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watch {
     /// The levels, in any order.
-    pub levels: Vec<Level>,
+    pub levels: Vec<UsageLevel>,
     /// Microseconds in which a level does not fire again.
     pub cooldown: i64,
 }
@@ -65,7 +65,7 @@ pub struct Watch {
 impl Default for Watch {
     /// `auto` at 0.85, `before-overflow` at 0.95, `emergency` at 1, and 60 seconds.
     fn default() -> Self {
-        let level = |name, at, trigger| Level { name, at, trigger };
+        let level = |name, at, trigger| UsageLevel { name, at, trigger };
         Self {
             levels: vec![
                 level("auto", 0.85, Trigger::Threshold),
@@ -81,16 +81,16 @@ impl Default for Watch {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Decision<'w> {
     /// This level was crossed: a snapshot is due.
-    Fire(&'w Level),
+    Fire(&'w UsageLevel),
     /// Usage is below all levels.
     Below,
     /// The highest level that usage is over has fired since usage was below it.
-    Fired(&'w Level),
+    Fired(&'w UsageLevel),
     /// This level was crossed within the cooldown, which ends at the moment `until`, in
     /// microseconds.
     Cooling {
         /// The level.
-        level: &'w Level,
+        level: &'w UsageLevel,
         /// When it may fire.
         until: i64,
     },
@@ -98,12 +98,12 @@ pub enum Decision<'w> {
 
 /// The levels observed so far; empty at first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WatchState(BTreeMap<String, Seen>);
+pub struct WatchState(BTreeMap<String, LevelState>);
 
 /// The state of a level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seen {
+struct LevelState {
     /// True when this level or a higher one has fired since usage was below it.
     crossed: bool,
     /// When it fired last.
@@ -113,14 +113,14 @@ struct Seen {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredWatch {
     version: u64,
-    levels: BTreeMap<String, Seen>,
+    levels: BTreeMap<String, LevelState>,
 }
 
 /// The version, read first: a newer version may have other fields.
 #[derive(Deserialize)]
-struct Version {
+struct StoredVersion {
     version: u64,
 }
 
@@ -128,16 +128,16 @@ impl Watch {
     /// Takes in that a share `usage` of the window is used at the moment `now`, in microseconds
     /// since the Unix epoch.
     pub fn observe(&self, state: &mut WatchState, usage: f64, now: i64) -> Decision<'_> {
-        let mut levels: Vec<&Level> = self.levels.iter().collect();
+        let mut levels: Vec<&UsageLevel> = self.levels.iter().collect();
         levels.sort_by(|a, b| b.at.total_cmp(&a.at));
-        let (over, below): (Vec<&Level>, Vec<&Level>) =
+        let (over, below): (Vec<&UsageLevel>, Vec<&UsageLevel>) =
             levels.iter().partition(|level| usage >= level.at);
         for level in below {
             if let Some(seen) = state.0.get_mut(level.name) {
                 seen.crossed = false;
             }
         }
-        let is_crossed = |level: &Level, state: &WatchState| {
+        let is_crossed = |level: &UsageLevel, state: &WatchState| {
             state.0.get(level.name).is_some_and(|seen| seen.crossed)
         };
         let Some(highest) = over.first() else { return Decision::Below };
@@ -199,7 +199,7 @@ impl WatchState {
     /// # Errors
     /// None that happen.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let stored = Stored { version: VERSION, levels: self.0.clone() };
+        let stored = StoredWatch { version: VERSION, levels: self.0.clone() };
         serde_json::to_vec(&stored)
             .map_err(|source| Error::invalid("what was observed").with_source(source))
     }
@@ -212,13 +212,13 @@ impl WatchState {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "what was observed of usage";
         let not_json = |_| Error::malformed(WHAT, "levels in JSON");
-        let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
+        let StoredVersion { version } = serde_json::from_slice(bytes).map_err(not_json)?;
         if version > VERSION {
             let message =
                 format!("{WHAT} has version {version}: this build knows versions up to {VERSION}");
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let Stored { levels, .. } = serde_json::from_slice(bytes).map_err(not_json)?;
+        let StoredWatch { levels, .. } = serde_json::from_slice(bytes).map_err(not_json)?;
         Ok(Self(levels))
     }
 }

@@ -10,7 +10,7 @@ use clap_complete::ArgValueCandidates;
 use turntree::context::{Context, diff};
 use turntree::object::ObjectId;
 use turntree::repo::{
-    Bisect as Search, BisectNote, Candidate, Outlook, Repository, Untestable, Verdict,
+    Bisect as Search, BisectNote, BisectStatus, BisectVerdict, Candidate, Repository, SkipReason,
 };
 use turntree::workspace::Scratch;
 use turntree::{Error, ErrorKind};
@@ -128,9 +128,9 @@ impl Verb for Bisect {
         match &self.action {
             None => tell(run, &repo, &going_on(&repo, &session)?, Vec::new()),
             Some(Action::Start(start)) => start.run(run, &repo, &session),
-            Some(Action::Good(mark)) => mark.run(run, &repo, &session, Verdict::Good),
-            Some(Action::Bad(mark)) => mark.run(run, &repo, &session, Verdict::Bad),
-            Some(Action::Skip(mark)) => mark.run(run, &repo, &session, Verdict::Skip),
+            Some(Action::Good(mark)) => mark.run(run, &repo, &session, BisectVerdict::Good),
+            Some(Action::Bad(mark)) => mark.run(run, &repo, &session, BisectVerdict::Bad),
+            Some(Action::Skip(mark)) => mark.run(run, &repo, &session, BisectVerdict::Skip),
             Some(Action::Run(trial)) => trial.run(run, &repo, &session),
             Some(Action::Log(_)) => log(run, &repo, &session),
             Some(Action::Reset(_)) => reset(run, &repo, &session),
@@ -142,10 +142,10 @@ impl Start {
     fn run(&self, run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
         let mut search = Search::new(session);
         if let Some(bad) = &self.bad {
-            search.mark(repo, &resolve(repo, bad)?.commit, Verdict::Bad)?;
+            search.mark(repo, &resolve(repo, bad)?.commit, BisectVerdict::Bad)?;
         }
         for good in &self.good {
-            search.mark(repo, &resolve(repo, good)?.commit, Verdict::Good)?;
+            search.mark(repo, &resolve(repo, good)?.commit, BisectVerdict::Good)?;
         }
         keep(repo, &search, "bisect start")?;
         tell(run, repo, &search, Vec::new())
@@ -158,7 +158,7 @@ impl Mark {
         run: &mut Invocation,
         repo: &Repository,
         session: &str,
-        verdict: Verdict,
+        verdict: BisectVerdict,
     ) -> Result<Answer> {
         let mut search = going_on(repo, session)?;
         let id = match &self.revision {
@@ -173,10 +173,10 @@ impl Mark {
 }
 
 /// The turn that an answer without a revision is about.
-fn asked_about(repo: &Repository, search: &Search, verdict: Verdict) -> Result<ObjectId> {
+fn asked_about(repo: &Repository, search: &Search, verdict: BisectVerdict) -> Result<ObjectId> {
     match search.outlook(repo)? {
-        Outlook::Next { turn, .. } => Ok(turn.id),
-        Outlook::Waiting { bad: false, .. } if verdict == Verdict::Bad => {
+        BisectStatus::Next { turn, .. } => Ok(turn.id),
+        BisectStatus::Waiting { bad: false, .. } if verdict == BisectVerdict::Bad => {
             Ok(resolve(repo, "HEAD")?.commit)
         }
         _ => Err(Error::invalid("no turn waits for an answer: name the one that is meant").into()),
@@ -186,7 +186,7 @@ fn asked_about(repo: &Repository, search: &Search, verdict: Verdict) -> Result<O
 impl Run {
     fn run(&self, run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
         let mut search = going_on(repo, session)?;
-        if let Outlook::Waiting { .. } = search.outlook(repo)? {
+        if let BisectStatus::Waiting { .. } = search.outlook(repo)? {
             let waiting = Error::invalid("a run needs a bad turn and a good one before it");
             return Err(Failure::hinted(waiting, NOT_STARTED));
         }
@@ -218,15 +218,15 @@ impl Run {
     }
 
     /// What is known of trees from the turns that are known.
-    fn known(&self, repo: &Repository, search: &Search) -> Result<Vec<(ObjectId, Verdict)>> {
+    fn known(&self, repo: &Repository, search: &Search) -> Result<Vec<(ObjectId, BisectVerdict)>> {
         let tree =
             |id: ObjectId, verdict| repo.tested_tree(&id, self.whole).map(|tree| (tree, verdict));
         let mut known = Vec::new();
         for (id, verdict) in search
             .bad()
-            .map(|bad| (bad, Verdict::Bad))
+            .map(|bad| (bad, BisectVerdict::Bad))
             .into_iter()
-            .chain(search.good().map(|good| (good, Verdict::Good)))
+            .chain(search.good().map(|good| (good, BisectVerdict::Good)))
         {
             match tree(id, verdict) {
                 Ok(tree) => known.push(tree),
@@ -235,8 +235,10 @@ impl Run {
                 Err(error) => return Err(error.into()),
             }
         }
-        let bad = known.iter().find(|(_, verdict)| *verdict == Verdict::Bad).map(|(tree, _)| *tree);
-        if known.iter().any(|(tree, verdict)| *verdict == Verdict::Good && Some(*tree) == bad) {
+        let bad =
+            known.iter().find(|(_, verdict)| *verdict == BisectVerdict::Bad).map(|(tree, _)| *tree);
+        if known.iter().any(|(tree, verdict)| *verdict == BisectVerdict::Good && Some(*tree) == bad)
+        {
             let same = Error::invalid(
                 "a good turn has the same files as the bad one: no command that \
                  looks at files tells them apart",
@@ -253,7 +255,7 @@ struct Trial<'a> {
     scratch: Scratch,
     store: std::path::PathBuf,
     /// What is said of trees by the turns that were known before.
-    known: Vec<(ObjectId, Verdict)>,
+    known: Vec<(ObjectId, BisectVerdict)>,
     answers: Vec<json::BisectAnswer>,
 }
 
@@ -266,7 +268,7 @@ impl Trial<'_> {
         search: &mut Search,
         interrupts: &Interrupts,
     ) -> Result<()> {
-        while let Outlook::Next { turn, .. } = search.outlook(repo)? {
+        while let BisectStatus::Next { turn, .. } = search.outlook(repo)? {
             let tree = repo.tested_tree(&turn.id, self.run.whole)?;
             let before = self.known.iter().find(|(known, _)| *known == tree);
             let known = before.map(|(_, verdict)| *verdict).or_else(|| search.verdict_of(&tree));
@@ -303,7 +305,7 @@ impl Trial<'_> {
         repo: &Repository,
         turn: &Candidate,
         interrupts: &Interrupts,
-    ) -> Result<Verdict> {
+    ) -> Result<BisectVerdict> {
         self.scratch.show(repo.store(), &repo.context(&turn.id)?)?;
         let number = turn.commit.turn;
         let store = std::path::absolute(&self.store)
@@ -315,11 +317,11 @@ impl Trial<'_> {
         ];
         let ended = interrupts.run(&self.run.command, &self.scratch.files(), &variables)?;
         match ended.code() {
-            Some(0) => Ok(Verdict::Good),
-            Some(SKIP_CODE) => Ok(Verdict::Skip),
-            Some(code) if code < FIRST_ABORT_CODE => Ok(Verdict::Bad),
+            Some(0) => Ok(BisectVerdict::Good),
+            Some(SKIP_CODE) => Ok(BisectVerdict::Skip),
+            Some(code) if code < FIRST_ABORT_CODE => Ok(BisectVerdict::Bad),
             // Its end says nothing when it was interrupted with this process.
-            _ if interrupts.caught().is_some() => Ok(Verdict::Skip),
+            _ if interrupts.caught().is_some() => Ok(BisectVerdict::Skip),
             _ => {
                 let message = format!("the command gave no answer for turn {number}: {ended}");
                 let hint = "what is known is kept: 'turntree bisect run' goes on from here";
@@ -382,7 +384,7 @@ fn tell(
 ) -> Result<Answer> {
     let outlook = search.outlook(repo)?;
     let answer = match outlook {
-        Outlook::Stuck(_) => Answer::No,
+        BisectStatus::Stuck(_) => Answer::No,
         _ => Answer::Yes,
     };
     if run.out.json {
@@ -393,25 +395,25 @@ fn tell(
     Ok(answer)
 }
 
-fn write(out: &mut Output, repo: &Repository, outlook: &Outlook) -> Result<()> {
+fn write(out: &mut Output, repo: &Repository, outlook: &BisectStatus) -> Result<()> {
     match outlook {
-        Outlook::Waiting { bad: false, good: false } => {
+        BisectStatus::Waiting { bad: false, good: false } => {
             writeln!(out, "waiting for a bad turn and a good one before it")?;
         }
-        Outlook::Waiting { bad, .. } => {
+        BisectStatus::Waiting { bad, .. } => {
             let what = if *bad { "good turn before the bad one" } else { "bad turn" };
             writeln!(out, "waiting for a {what}")?;
         }
-        Outlook::Next { turn, left, steps } => {
+        BisectStatus::Next { turn, left, steps } => {
             writeln!(out, "next: {}", line(out, turn))?;
             let (left, more) = (count(*left as u64, "turn"), count((*steps).into(), "more answer"));
             writeln!(out, "{left} may be the first bad one: at most {more}")?;
         }
-        Outlook::Found(turn) => {
+        BisectStatus::Found(turn) => {
             writeln!(out, "the first bad turn is {}", line(out, turn))?;
             write_changes(out, repo, turn)?;
         }
-        Outlook::Stuck(turns) => {
+        BisectStatus::Stuck(turns) => {
             writeln!(out, "nothing that can be tested is left; the first bad turn is one of")?;
             for turn in turns {
                 writeln!(out, "  {}{}", line(out, turn), out.paint.paint(FAINT, why(turn)))?;
@@ -430,8 +432,8 @@ fn line(out: &Output, turn: &Candidate) -> String {
 
 fn why(turn: &Candidate) -> &'static str {
     match turn.untestable {
-        Some(Untestable::Skipped) => "  (skipped)",
-        Some(Untestable::Gone) => "  (not kept)",
+        Some(SkipReason::Skipped) => "  (skipped)",
+        Some(SkipReason::Gone) => "  (not kept)",
         None => "  (bad)",
     }
 }
@@ -464,37 +466,41 @@ fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Resul
     Ok(write_stats(out, paint, &stats)?)
 }
 
-fn said(verdict: Verdict) -> &'static str {
+fn said(verdict: BisectVerdict) -> &'static str {
     match verdict {
-        Verdict::Good => "good",
-        Verdict::Bad => "bad",
-        Verdict::Skip => "skipped",
+        BisectVerdict::Good => "good",
+        BisectVerdict::Bad => "bad",
+        BisectVerdict::Skip => "skipped",
     }
 }
 
-fn record(search: &Search, outlook: &Outlook, answers: Vec<json::BisectAnswer>) -> json::Bisect {
+fn record(
+    search: &Search,
+    outlook: &BisectStatus,
+    answers: Vec<json::BisectAnswer>,
+) -> json::Bisect {
     let turn = |turn: &Candidate| json::BisectTurn {
         turn: turn.commit.turn,
         id: turn.id.to_string(),
         message: turn.commit.message.clone(),
         untestable: turn.untestable.map(|why| match why {
-            Untestable::Skipped => "skipped",
-            Untestable::Gone => "gone",
+            SkipReason::Skipped => "skipped",
+            SkipReason::Gone => "gone",
         }),
     };
     let mut record = json::Bisect::new(search.session(), answers);
     match outlook {
-        Outlook::Waiting { bad, good } => {
+        BisectStatus::Waiting { bad, good } => {
             record.state = "waiting";
             (record.has_bad, record.has_good) = (*bad, *good);
         }
-        Outlook::Next { turn: next, left, steps } => {
+        BisectStatus::Next { turn: next, left, steps } => {
             record.state = "next";
             record.turn = Some(turn(next));
             (record.left, record.steps) = (Some(*left as u64), Some(*steps));
         }
-        Outlook::Found(found) => (record.state, record.turn) = ("found", Some(turn(found))),
-        Outlook::Stuck(turns) => {
+        BisectStatus::Found(found) => (record.state, record.turn) = ("found", Some(turn(found))),
+        BisectStatus::Stuck(turns) => {
             record.state = "stuck";
             record.left = Some(turns.len() as u64);
             record.among = turns.iter().map(turn).collect();

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use turntree::object::Trigger;
-use turntree::repo::{LogEntry, Touch, Touches};
+use turntree::repo::{LogEntry, Pickaxe, PickaxeMatch};
 use turntree::{Error, Result};
 use turntree_exchange::context_tokens;
 
@@ -69,7 +69,7 @@ impl Filter {
 /// What is shown: by what commits say, then by what turns changed, which costs more to know.
 pub(crate) struct Wanted<'w, 'r> {
     pub(crate) filter: &'w Filter,
-    pub(crate) touches: Option<Touches<'r>>,
+    pub(crate) touches: Option<Pickaxe<'r>>,
 }
 
 impl Wanted<'_, '_> {
@@ -77,7 +77,7 @@ impl Wanted<'_, '_> {
     pub(super) fn shows(&mut self, entry: &LogEntry) -> crate::view::error::Result<bool> {
         match &mut self.touches {
             _ if !self.filter.admits(entry) => Ok(false),
-            Some(touches) => Ok(touches.of(entry)? == Touch::Yes),
+            Some(touches) => Ok(touches.of(entry)? == PickaxeMatch::Yes),
             None => Ok(true),
         }
     }

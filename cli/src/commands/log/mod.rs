@@ -11,7 +11,7 @@ use turntree::ErrorKind;
 use turntree::context::Selection;
 use turntree::object::{ObjectId, RefValue, Time};
 use turntree::repo::{
-    BranchName, Count, HEAD, History, LogEntry, ReadMessage, Repository, Touching,
+    BranchName, Count, HEAD, History, LogEntry, PickaxeQuery, ReadMessage, Repository,
 };
 
 use self::filter::{Filter, Wanted};
@@ -111,7 +111,7 @@ impl Verb for Log {
         let is_wanted = occurring.is_some() || !self.path.is_empty();
         let text: Option<(Count<'_>, ReadMessage<'_>)> =
             occurring.as_ref().map(|_| (&count as Count<'_>, &read as ReadMessage<'_>));
-        let touching = Touching { paths: Selection::parse(&self.path), text };
+        let touching = PickaxeQuery { paths: Selection::parse(&self.path), text };
         let touches = is_wanted.then(|| repo.touches(touching));
         let mut wanted = Wanted { filter: &self.filter, touches };
         self.write(run, &repo, walk, &mut wanted)?;

@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use bytes::Bytes;
 use serde_json::{Map as Fields, Value};
 
-use super::changes::{Kept, Lineage};
+use super::changes::{Lineage, ReadableTurn};
 use super::gaps::Gaps;
 use super::lines;
 use crate::context::{Context, Place, Section, Shape, split, text_key};
@@ -62,30 +62,30 @@ pub struct BlamedPart {
 
 /// The content of a path in one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version {
+struct BlameVersion {
     shape: Shape,
     id: ObjectId,
 }
 
 /// The way in which parts are found again in another version.
-enum Subject {
+enum BlameSubject {
     Lines,
     Fields(Vec<String>),
     /// Names of sections, or keys of a map.
-    Names(Vec<String>),
+    NameTable(Vec<String>),
     Items,
 }
 
 /// Parts whose writer is looked for behind a turn: the number of each, and where it is in that
 /// turn's version.
-type Open = Vec<(usize, usize)>;
+type UnclaimedParts = Vec<(usize, usize)>;
 
-struct Blaming<'r, 'p> {
+struct BlameWalk<'r, 'p> {
     lineage: Lineage<'r>,
     path: &'p str,
-    subject: Subject,
+    subject: BlameSubject,
     waiting: BinaryHeap<(u64, Time, ObjectId)>,
-    open: HashMap<ObjectId, (LogEntry, Open)>,
+    open: HashMap<ObjectId, (LogEntry, UnclaimedParts)>,
 }
 
 impl Repository {
@@ -127,7 +127,7 @@ impl Repository {
         let lineage = Lineage::new(self);
         let (waiting, open) = (BinaryHeap::new(), HashMap::new());
         let kind = subject.kind();
-        let mut blaming = Blaming { lineage, path, subject, waiting, open };
+        let mut blaming = BlameWalk { lineage, path, subject, waiting, open };
         let wanted = (0..parts.len()).filter(|at| only.is_none_or(|only| only == *at));
         blaming.ask(id, wanted.map(|at| (at, at)).collect())?;
         blaming.run(&mut parts)?;
@@ -138,23 +138,23 @@ impl Repository {
 }
 
 /// The parts of the content at a path.
-struct Taken {
+struct PathParts {
     parts: Vec<BlamedPart>,
-    subject: Subject,
+    subject: BlameSubject,
 }
 
-impl Taken {
-    fn at(self, path: &str) -> (Vec<BlamedPart>, Subject, &str, Option<usize>) {
+impl PathParts {
+    fn at(self, path: &str) -> (Vec<BlamedPart>, BlameSubject, &str, Option<usize>) {
         (self.parts, self.subject, path, None)
     }
 }
 
-impl Subject {
+impl BlameSubject {
     fn kind(&self) -> BlameKind {
         match self {
             Self::Lines => BlameKind::Lines,
             Self::Fields(_) => BlameKind::Fields,
-            Self::Names(_) => BlameKind::Entries,
+            Self::NameTable(_) => BlameKind::Entries,
             Self::Items => BlameKind::Items,
         }
     }
@@ -165,31 +165,31 @@ fn part(name: String, text: Bytes, item: Option<Item>) -> BlamedPart {
     BlamedPart { name, text, item, turn: 0, commit, gap: false }
 }
 
-fn text_parts(source: &dyn ObjectSource, id: &ObjectId, fields: bool) -> Result<Taken> {
+fn text_parts(source: &dyn ObjectSource, id: &ObjectId, fields: bool) -> Result<PathParts> {
     let bytes = source.read_as(Kind::Blob, id)?;
     if fields {
         let fields = fields_of(&bytes).ok_or_else(no_fields)?;
         let names = fields.keys().cloned().collect();
         let part = |(name, value): (String, Value)| part(name, value.to_string().into(), None);
         let parts = fields.into_iter().map(part).collect();
-        return Ok(Taken { parts, subject: Subject::Fields(names) });
+        return Ok(PathParts { parts, subject: BlameSubject::Fields(names) });
     }
     let part =
         |(number, line): (u64, &[u8])| part(number.to_string(), Bytes::copy_from_slice(line), None);
     let parts = (1..).zip(lines::split(&bytes)).map(part).collect();
-    Ok(Taken { parts, subject: Subject::Lines })
+    Ok(PathParts { parts, subject: BlameSubject::Lines })
 }
 
-fn item_parts(source: &dyn ObjectSource, id: &ObjectId) -> Result<Taken> {
+fn item_parts(source: &dyn ObjectSource, id: &ObjectId) -> Result<PathParts> {
     let list = List::open(source, id)?;
     let part =
         |(index, item): (u64, Result<Item>)| Ok(part(index.to_string(), Bytes::new(), Some(item?)));
     let parts = (0..).zip(list.iter(source, 0..list.len())).map(part).collect::<Result<_>>()?;
-    Ok(Taken { parts, subject: Subject::Items })
+    Ok(PathParts { parts, subject: BlameSubject::Items })
 }
 
 /// The entries of a map below a folder.
-fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result<Taken> {
+fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result<PathParts> {
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let (mut parts, mut names) = (Vec::new(), Vec::new());
     for entry in Map::open(source, id)?.prefix(source, prefix.as_bytes()) {
@@ -198,17 +198,17 @@ fn entry_parts(source: &dyn ObjectSource, id: &ObjectId, folder: &str) -> Result
         names.push(key.clone());
         parts.push(part(key, Bytes::new(), Some(item)));
     }
-    Ok(Taken { parts, subject: Subject::Names(names) })
+    Ok(PathParts { parts, subject: BlameSubject::NameTable(names) })
 }
 
 /// The sections below a folder.
-fn section_parts(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<Taken> {
+fn section_parts(source: &dyn ObjectSource, context: &Context, folder: &str) -> Result<PathParts> {
     let folder = folder.trim_matches('/');
     let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
     let names = context.sections(source)?.into_keys().filter(|name| name.starts_with(&prefix));
     let names: Vec<String> = names.collect();
     let parts = names.iter().map(|name| part(name.clone(), Bytes::new(), None)).collect();
-    Ok(Taken { parts, subject: Subject::Names(names) })
+    Ok(PathParts { parts, subject: BlameSubject::NameTable(names) })
 }
 
 fn no_fields() -> Error {
@@ -219,7 +219,7 @@ fn fields_of(bytes: &[u8]) -> Option<Fields<String, Value>> {
     serde_json::from_slice(bytes).ok()
 }
 
-impl Blaming<'_, '_> {
+impl BlameWalk<'_, '_> {
     /// Looks for the writers of parts, newest turns first, so that a turn is asked once about all.
     fn run(&mut self, parts: &mut [BlamedPart]) -> Result<()> {
         while let Some((_, _, id)) = self.waiting.pop() {
@@ -242,7 +242,7 @@ impl Blaming<'_, '_> {
         Ok(())
     }
 
-    fn ask(&mut self, id: &ObjectId, more: Open) -> Result<()> {
+    fn ask(&mut self, id: &ObjectId, more: UnclaimedParts) -> Result<()> {
         if more.is_empty() {
             return Ok(());
         }
@@ -259,14 +259,16 @@ impl Blaming<'_, '_> {
     }
 
     /// Reads the content of the path in a context.
-    fn version(&self, tree: &ObjectId) -> Result<Option<Version>> {
+    fn version(&self, tree: &ObjectId) -> Result<Option<BlameVersion>> {
         let source = self.lineage.repo.store();
         if self.path.is_empty() {
-            return Ok(Some(Version { shape: Shape::Map, id: *tree }));
+            return Ok(Some(BlameVersion { shape: Shape::Map, id: *tree }));
         }
         match Context::open(source, tree)?.lookup(source, self.path) {
-            Ok(Place::Section(Section { shape, id })) => Ok(Some(Version { shape, id })),
-            Ok(Place::Entry(item)) => Ok(Some(Version { shape: Shape::Blob, id: item.link.id })),
+            Ok(Place::Section(Section { shape, id })) => Ok(Some(BlameVersion { shape, id })),
+            Ok(Place::Entry(item)) => {
+                Ok(Some(BlameVersion { shape: Shape::Blob, id: item.link.id }))
+            }
             Ok(Place::Folder) => Ok(None),
             Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -274,7 +276,12 @@ impl Blaming<'_, '_> {
     }
 
     /// Takes out of `open` what an earlier turn has too.
-    fn pass(&self, kept: &Kept, now: Option<Version>, open: &mut Open) -> Result<Open> {
+    fn pass(
+        &self,
+        kept: &ReadableTurn,
+        now: Option<BlameVersion>,
+        open: &mut UnclaimedParts,
+    ) -> Result<UnclaimedParts> {
         let (Some(old), Some(new)) = (self.version(&kept.tree)?, now) else {
             return Ok(Vec::new());
         };
@@ -305,18 +312,18 @@ impl Blaming<'_, '_> {
         let source = self.lineage.repo.store();
         let read = |id| source.read_as(Kind::Blob, id);
         match &self.subject {
-            Subject::Lines => {
+            BlameSubject::Lines => {
                 let shared = lines::shared(&read(old)?, &read(new)?);
                 Ok(Box::new(move |at| shared.get(at).copied().flatten()))
             }
-            Subject::Fields(names) => {
+            BlameSubject::Fields(names) => {
                 let (old, new) = (fields_of(&read(old)?), fields_of(&read(new)?));
                 let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
                 let same = |name: &String| old.get(name) == new.get(name);
                 let same: Vec<bool> = names.iter().map(same).collect();
                 Ok(Box::new(move |at| same.get(at).copied().unwrap_or(false).then_some(at)))
             }
-            Subject::Names(names) => {
+            BlameSubject::NameTable(names) => {
                 let mut changed = HashSet::new();
                 for change in diff_maps(&Map::open(source, old)?, &Map::open(source, new)?, source)
                 {
@@ -325,7 +332,7 @@ impl Blaming<'_, '_> {
                 let same: Vec<bool> = names.iter().map(|name| !changed.contains(name)).collect();
                 Ok(Box::new(move |at| same.get(at).copied().unwrap_or(false).then_some(at)))
             }
-            Subject::Items => {
+            BlameSubject::Items => {
                 let (old, new) = (List::open(source, old)?, List::open(source, new)?);
                 let changes = diff_lists(&old, &new, source)?;
                 Ok(Box::new(move |at| {

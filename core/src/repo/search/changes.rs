@@ -24,7 +24,7 @@ pub(super) const SOURCE_SECTION: &str = "source";
 
 /// A turn whose context is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct ReadableTurn {
     pub(super) id: ObjectId,
     pub(super) turn: u64,
     pub(super) tree: ObjectId,
@@ -36,14 +36,14 @@ pub(super) struct Lineage<'r> {
     pub(super) repo: &'r Repository,
     pub(super) gaps: Gaps,
     /// The baseline behind commits that are gone.
-    behind: HashMap<ObjectId, Vec<Kept>>,
+    behind: HashMap<ObjectId, Vec<ReadableTurn>>,
 }
 
 /// The contexts that a turn is compared with.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Before {
+pub(super) struct Baseline {
     /// The nearest turns before it that are there; none for a first one.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<ReadableTurn>,
     /// True when turns between are gone: their changes count as those of this turn.
     pub(super) gap: bool,
 }
@@ -64,26 +64,26 @@ impl<'r> Lineage<'r> {
 
     /// Returns the contexts that a turn is compared with. Costs one commit for each parent, and for
     /// each turn behind it that is gone.
-    pub(super) fn before(&mut self, entry: &LogEntry) -> Result<Before> {
+    pub(super) fn before(&mut self, entry: &LogEntry) -> Result<Baseline> {
         let mut gap = self.note_forgotten(entry)?;
-        let mut kept: Vec<Kept> = Vec::new();
+        let mut kept: Vec<ReadableTurn> = Vec::new();
         for parent in &entry.parents {
             let commit = self.repo.commit(parent)?;
             let found = if self.is_gone(&commit) {
                 gap = true;
                 self.behind(parent, commit)?
             } else {
-                vec![Kept { id: *parent, turn: commit.turn, tree: commit.tree }]
+                vec![ReadableTurn { id: *parent, turn: commit.turn, tree: commit.tree }]
             };
             kept.extend(
                 found.into_iter().filter(|found| !kept.contains(found)).collect::<Vec<_>>(),
             );
         }
-        Ok(Before { kept, gap })
+        Ok(Baseline { kept, gap })
     }
 
     /// The nearest turns behind one that is gone which are there.
-    fn behind(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<Kept>> {
+    fn behind(&mut self, id: &ObjectId, commit: Commit) -> Result<Vec<ReadableTurn>> {
         if let Some(known) = self.behind.get(id) {
             return Ok(known.clone());
         }
@@ -91,7 +91,7 @@ impl<'r> Lineage<'r> {
         let (mut kept, mut seen, mut open) = (Vec::new(), HashSet::new(), vec![(*id, commit)]);
         while let Some((at, commit)) = open.pop() {
             if !self.is_gone(&commit) {
-                kept.push(Kept { id: at, turn: commit.turn, tree: commit.tree });
+                kept.push(ReadableTurn { id: at, turn: commit.turn, tree: commit.tree });
                 continue;
             }
             let parents = grafts.parents(&commit);
@@ -124,14 +124,14 @@ impl<'r> Lineage<'r> {
 
 /// The kind of text in an entry of a section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum TextKind {
     /// As it is.
     Plain,
     /// As a message.
     Message(Role, String),
 }
 
-impl Reading {
+impl TextKind {
     /// Returns how an item of `section` is read.
     pub(super) fn of(section: &str, item: &Item) -> Self {
         let entry = is_conversation(section).then(|| MessageEntry::from_item(item).ok()).flatten();
@@ -153,17 +153,17 @@ pub(super) fn is_conversation(section: &str) -> bool {
 }
 
 /// The text that an entry is searched as; nothing when it surely does not hold what is searched.
-pub(super) fn text_of(read: ReadMessage<'_>, reading: &Reading, bytes: Bytes) -> Option<Bytes> {
+pub(super) fn text_of(read: ReadMessage<'_>, reading: &TextKind, bytes: Bytes) -> Option<Bytes> {
     match reading {
-        Reading::Plain => Some(bytes),
-        Reading::Message(_, media) => read(media, &bytes).map(Bytes::from),
+        TextKind::Plain => Some(bytes),
+        TextKind::Message(_, media) => read(media, &bytes).map(Bytes::from),
     }
 }
 
 /// The sections of a context; none before the first turn.
 pub(super) fn sections(
     repo: &Repository,
-    before: Option<&Kept>,
+    before: Option<&ReadableTurn>,
 ) -> Result<std::collections::BTreeMap<String, Section>> {
     match before {
         Some(kept) => Context::open(repo.store(), &kept.tree)?.sections(repo.store()),

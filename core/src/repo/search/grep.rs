@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::appearances::{
-    Appearances, Collector, Entry, Names, SearchScope, Turn, Wanted, read_blob,
-};
-use super::changes::{ReadMessage, Reading, text_of};
+use super::changes::{ReadMessage, TextKind, text_of};
 use super::gaps::Gaps;
-use super::pattern::{Found, LinePattern};
+use super::occurrences::{
+    Collector, EntryKey, NameTable, Occurrences, ScopeTurn, SearchFilter, SearchScope, read_blob,
+};
+use super::pattern::{LinePattern, TextMatches};
 use crate::context::Role;
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId};
@@ -32,7 +32,7 @@ pub struct GrepQuery<'a> {
     /// The pattern of lines.
     pub pattern: &'a LinePattern,
     /// In which entries.
-    pub wanted: Wanted,
+    pub wanted: SearchFilter,
     /// The number of context lines to return around each match; `None` to return counts alone.
     pub lines: Option<usize>,
     /// The reader of messages.
@@ -65,7 +65,7 @@ pub struct GrepPlace {
     pub blob: ObjectId,
     /// Lines that match.
     pub count: u64,
-    reading: Reading,
+    reading: TextKind,
 }
 
 /// The result of a search.
@@ -73,7 +73,7 @@ pub struct GrepPlace {
 pub struct Grep<'r> {
     repo: &'r Repository,
     query: GrepQuery<'r>,
-    found: HashMap<Target, Found>,
+    found: HashMap<ScopedPath, TextMatches>,
     /// In order of scopes, turns, sections and keys.
     places: Vec<GrepPlace>,
     gaps: Gaps,
@@ -82,7 +82,7 @@ pub struct Grep<'r> {
 }
 
 /// A blob, and the format that it is read as, if it is a message.
-type Target = (ObjectId, String);
+type ScopedPath = (ObjectId, String);
 
 impl Repository {
     /// Searches everything that ever was in the scopes. A turn that several scopes have belongs to
@@ -135,7 +135,7 @@ impl Grep<'_> {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt` when it cannot be read any more.
-    pub fn found(&self, place: &GrepPlace) -> Result<Found> {
+    pub fn found(&self, place: &GrepPlace) -> Result<TextMatches> {
         let known = self.found.get(&(place.blob, place.reading.media().to_owned()));
         match known {
             Some(found) if self.query.lines.is_none() || found.binary => Ok(found.clone()),
@@ -169,8 +169,8 @@ impl Grep<'_> {
 
 /// The outcome of reading every blob.
 #[derive(Default)]
-struct Searched {
-    found: HashMap<Target, Found>,
+struct SearchedBlob {
+    found: HashMap<ScopedPath, TextMatches>,
     damage: Vec<String>,
     blobs: u64,
     bytes: u64,
@@ -179,9 +179,9 @@ struct Searched {
 fn search(
     repo: &Repository,
     query: &GrepQuery<'_>,
-    all: &[Appearances],
+    all: &[Occurrences],
     progress: GrepProgress<'_>,
-) -> Searched {
+) -> SearchedBlob {
     let entries = all.iter().flat_map(|appearances| &appearances.found);
     let mut targets: Vec<(ObjectId, &str)> =
         entries.map(|(entry, appearance)| (entry.blob, appearance.reading.media())).collect();
@@ -191,7 +191,7 @@ fn search(
     let ids: Vec<ObjectId> =
         blobs.iter().filter_map(|blob| blob.first()).map(|(id, _)| *id).collect();
 
-    let results = Mutex::new(Searched::default());
+    let results = Mutex::new(SearchedBlob::default());
     let (kept, done, read) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
     repo.store().visit(&ids, &|at, object: Result<Object>| {
         let number = done.fetch_add(1, Ordering::Relaxed) + 1;
@@ -227,7 +227,7 @@ fn search(
 }
 
 /// Searches a text, and keeps the lines as long as there is room for them.
-fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> Found {
+fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> TextMatches {
     let has_room = kept.load(Ordering::Relaxed) < KEPT_BYTES;
     // A few lines of a long text are kept as well, so it is counted first.
     let mut found = query.pattern.find(text, query.lines.filter(|_| has_room));
@@ -242,17 +242,17 @@ fn find(query: &GrepQuery<'_>, text: &[u8], kept: &AtomicUsize) -> Found {
 fn told(
     collector: &mut Collector<'_>,
     scope: &SearchScope,
-    appearances: &Appearances,
-    found: &HashMap<Target, Found>,
+    appearances: &Occurrences,
+    found: &HashMap<ScopedPath, TextMatches>,
 ) -> Result<Vec<GrepPlace>> {
-    let mut hits: Vec<(&Entry, u64)> = Vec::new();
+    let mut hits: Vec<(&EntryKey, u64)> = Vec::new();
     for (entry, appearance) in &appearances.found {
         if let Some(found) = found.get(&(entry.blob, appearance.reading.media().to_owned())) {
             hits.push((entry, found.count));
         }
     }
     let removed = collector.removed(appearances, hits.iter().map(|(entry, _)| *entry))?;
-    let place = |(entry, count): (&Entry, u64)| {
+    let place = |(entry, count): (&EntryKey, u64)| {
         let last = removed.get(entry).copied();
         place(&collector.names, scope, appearances, entry, last, count)
     };
@@ -271,15 +271,15 @@ fn told(
 }
 
 fn place(
-    names: &Names,
+    names: &NameTable,
     scope: &SearchScope,
-    appearances: &Appearances,
-    entry: &Entry,
+    appearances: &Occurrences,
+    entry: &EntryKey,
     last: Option<usize>,
     count: u64,
 ) -> Option<(usize, GrepPlace)> {
     let appearance = appearances.found.get(entry)?;
-    let turn: &Turn = appearances.turns.get(appearance.first)?;
+    let turn: &ScopeTurn = appearances.turns.get(appearance.first)?;
     let last = last.and_then(|last| appearances.turns.get(last));
     let place = GrepPlace {
         session: names.name(turn.session).to_owned(),
@@ -290,8 +290,8 @@ fn place(
         section: names.name(entry.section).to_owned(),
         key: names.name(appearance.key).to_owned(),
         role: match &appearance.reading {
-            Reading::Message(role, _) => Some(*role),
-            Reading::Plain => None,
+            TextKind::Message(role, _) => Some(*role),
+            TextKind::Plain => None,
         },
         blob: entry.blob,
         count,

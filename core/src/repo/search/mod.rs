@@ -14,21 +14,21 @@
 //! so what it changed counts as changed by the next one that is there, and [`Gaps`] says which
 //! turns these are.
 
-mod appearances;
 mod blame;
 mod changes;
 mod gaps;
 mod grep;
 mod lines;
+mod occurrences;
 mod pattern;
-mod touches;
+mod pickaxe;
 
-pub use appearances::{SearchScope, Wanted};
 pub use blame::{Blame, BlameKind, BlamedPart};
 pub use changes::{Count, ReadMessage};
 pub use gaps::{Gap, Gaps};
 pub use grep::{Grep, GrepPlace, GrepProgress, GrepQuery};
+pub use occurrences::{SearchFilter, SearchScope};
 pub use pattern::{
-    Found, LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions,
+    LinePattern, MAX_LINE_BYTES, MAX_PATTERN_BYTES, MatchedLine, PatternOptions, TextMatches,
 };
-pub use touches::{Touch, Touches, Touching};
+pub use pickaxe::{Pickaxe, PickaxeMatch, PickaxeQuery};

@@ -47,7 +47,7 @@ pub struct LinePattern {
 
 /// The matches in a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct TextMatches {
     /// Lines that match.
     pub count: u64,
     /// True when the text holds a zero byte, so that it is binary.
@@ -128,8 +128,8 @@ impl LinePattern {
     /// The lines of `text` that match. `keep` asks for the lines themselves with so many around
     /// each.
     #[must_use]
-    pub fn find(&self, text: &[u8], keep: Option<usize>) -> Found {
-        let mut found = Found::default();
+    pub fn find(&self, text: &[u8], keep: Option<usize>) -> TextMatches {
+        let mut found = TextMatches::default();
         let mut spans = Vec::new();
         let (mut at, mut number, mut counted) = (0, 1, 0);
         while let Some(hit) = self.regex.search(&Input::new(text).range(at..)) {

@@ -22,7 +22,8 @@ mod uri;
 use std::collections::BTreeSet;
 
 pub use pool::{
-    EVICTED_REF, EvictionReason, Found, PAYLOADS_REF, Payload, Pool, Stored, Tombstone,
+    EVICTED_REF, EvictionReason, PAYLOADS_REF, Payload, PayloadPlace, Pool, StoredPayload,
+    Tombstone,
 };
 pub use uri::{MAX_URI_BYTES, NameCheck, VfsUri};
 

@@ -42,7 +42,7 @@ pub struct Payload {
 
 /// The outcome of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredPayload {
     /// The payload.
     pub payload: Payload,
     /// True when the pool did not have it before.
@@ -73,7 +73,7 @@ pub struct Tombstone {
 
 /// The place of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct PayloadPlace {
     /// The content.
     pub blob: ObjectId,
     /// The newest snapshot found that carries it; `None` when it is in the pool.
@@ -189,7 +189,7 @@ impl Repository {
         content: &Bytes,
         uri: Option<&VfsUri>,
         stamp: &Stamp,
-    ) -> Result<Stored> {
+    ) -> Result<StoredPayload> {
         let wanted = (uri.cloned().unwrap_or_else(|| VfsUri::of(content)), content.clone());
         let mut stored =
             self.put_payloads(std::slice::from_ref(&wanted), uri.is_some(), stamp)?.into_iter();
@@ -206,7 +206,7 @@ impl Repository {
         contents: &[(VfsUri, Bytes)],
         exactly_there: bool,
         stamp: &Stamp,
-    ) -> Result<Vec<Stored>> {
+    ) -> Result<Vec<StoredPayload>> {
         self.retried(|repo| {
             let mut change = repo.begin();
             let stored = change.put_payloads(contents, exactly_there, stamp.time.micros)?;
@@ -244,10 +244,10 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` when it is nowhere; the message says so when it was evicted.
-    pub fn find_payload(&self, uri: &VfsUri) -> Result<Found> {
+    pub fn find_payload(&self, uri: &VfsUri) -> Result<PayloadPlace> {
         let pool = Pool::load(self)?;
         if let Some(payload) = pool.get(self.store(), uri)? {
-            return Ok(Found { blob: payload.blob, commit: None });
+            return Ok(PayloadPlace { blob: payload.blob, commit: None });
         }
         let mut tips: Vec<ObjectId> = self.branches().into_iter().map(|(_, tip)| tip).collect();
         tips.extend(self.pins()?.into_iter().map(|pin| pin.commit));
@@ -258,13 +258,13 @@ impl Repository {
         let mut seen = HashSet::new();
         for tip in &tips {
             if let Some(blob) = self.carried(tip, uri, &mut seen)? {
-                return Ok(Found { blob, commit: Some(*tip) });
+                return Ok(PayloadPlace { blob, commit: Some(*tip) });
             }
         }
         for entry in self.history(&tips, &[])? {
             let LogEntry { id, .. } = entry?;
             if let Some(blob) = self.carried(&id, uri, &mut seen)? {
-                return Ok(Found { blob, commit: Some(id) });
+                return Ok(PayloadPlace { blob, commit: Some(id) });
             }
         }
         match pool.tombstone(self.store(), uri)? {
@@ -325,7 +325,7 @@ impl Transaction<'_> {
         contents: &[(VfsUri, Bytes)],
         exactly_there: bool,
         now: i64,
-    ) -> Result<Vec<Stored>> {
+    ) -> Result<Vec<StoredPayload>> {
         let pool = self.pool_map(PAYLOADS_REF)?;
         let evicted = self.pool_map(EVICTED_REF)?;
         let (mut edits, mut revived) = (BTreeMap::new(), Vec::new());
@@ -363,7 +363,7 @@ impl Transaction<'_> {
             }
             edits.insert(uri, payload.clone());
             self.write(Kind::Blob, content.clone())?;
-            stored.push(Stored { payload, is_new: old.is_none() });
+            stored.push(StoredPayload { payload, is_new: old.is_none() });
         }
         let edits = edits.into_iter().map(|(uri, payload)| (uri, Some(payload.item())));
         self.write_map(PAYLOADS_REF, pool, edits)?;

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 
 use self::baseline::Baseline;
 pub use self::options::{CaptureOptions, CaptureProgress, MAX_FILE_BYTES};
-use self::reader::{ReadOutcome, ReadRequest, Reader, window};
+use self::reader::{FileReader, ReadOutcome, ReadRequest, window};
 use self::report::SECTION;
 pub use self::report::{CaptureReport, SkippedFile};
-use self::scan::{FileFate, Scan, SeenFile, TIME_IS_UP, scan};
+use self::scan::{FileFate, ScanResult, SeenFile, TIME_IS_UP, scan};
 pub use self::stat_cache::StatCache;
 use self::table::TableDraft;
 use super::disk::folder::Folder;
@@ -95,7 +95,7 @@ struct Capture<'a> {
     root: &'a Folder,
     options: &'a CaptureOptions<'a>,
     known: &'a Baseline<'a>,
-    scan: Scan,
+    scan: ScanResult,
     found: CaptureReport,
 }
 
@@ -138,7 +138,7 @@ impl Capture<'_> {
                 known,
             });
         }
-        let reader = Reader {
+        let reader = FileReader {
             root: self.root,
             max_bytes: self.options.max_file_bytes,
             over_budget: self.options.over_budget,

@@ -57,7 +57,7 @@ pub(in crate::workspace) enum ReadOutcome {
 }
 
 /// Limits of reading.
-pub(in crate::workspace) struct Reader<'a> {
+pub(in crate::workspace) struct FileReader<'a> {
     pub(in crate::workspace) root: &'a Folder,
     /// Largest file, in bytes.
     pub(in crate::workspace) max_bytes: u64,
@@ -74,7 +74,7 @@ pub(in crate::workspace) fn window(wanted: &[ReadRequest<'_>]) -> usize {
     wanted.iter().take(WINDOW_FILES).take_while(fits).count().max(1)
 }
 
-impl Reader<'_> {
+impl FileReader<'_> {
     /// Reads files, on all processors. When the time is up, the first one is read all the same if
     /// `insist` says so: whoever never has time for anything would never be done.
     pub(in crate::workspace) fn read(

@@ -42,7 +42,7 @@ const TOO_LONG: &str = "its path is too long";
 
 /// The files of a directory that differ from the baseline.
 #[derive(Debug, Default)]
-pub(in crate::workspace) struct Scan {
+pub(in crate::workspace) struct ScanResult {
     /// By prefix: empty, or with a slash at its end.
     pub(in crate::workspace) folders: BTreeMap<String, SeenFolder>,
     /// Prefixes of folders that were not looked into. What is known below them stays.
@@ -131,7 +131,7 @@ struct FolderWalk<'a> {
     open: Arc<AtomicUsize>,
     is_over: AtomicBool,
     looked_at: AtomicU64,
-    found: Mutex<Scan>,
+    found: Mutex<ScanResult>,
 }
 
 /// Looks at everything below `root` that the rules do not leave out.
@@ -139,7 +139,7 @@ pub(in crate::workspace) fn scan(
     root: &Folder,
     known: &Baseline<'_>,
     options: &CaptureOptions<'_>,
-) -> Scan {
+) -> ScanResult {
     let never = options.never.iter().filter_map(|path| {
         let stat = Folder::open(path).and_then(|folder| folder.own_stat()).ok()?;
         Some(Stat::from(&stat).identity())

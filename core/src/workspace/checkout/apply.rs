@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::folder::Folder;
-use crate::workspace::disk::target::Target;
+use crate::workspace::disk::target::TargetDir;
 use crate::workspace::disk::write::put;
 
 /// The counts of a checkout.
@@ -56,7 +56,7 @@ impl FilesPlan {
     }
 
     fn write_files(&self, source: &dyn ObjectSource, restored: &mut CheckoutReport) -> Result<()> {
-        let mut target = Target::open_or_create(&self.target)?;
+        let mut target = TargetDir::open_or_create(&self.target)?;
         let mut current: Option<(&Path, Folder)> = None;
         restored.kept =
             self.files.iter().filter(|file| file.action == FileAction::Keep).count() as u64;

@@ -20,7 +20,7 @@ use crate::tree::{List, Map};
 use crate::workspace::disk::content::Content;
 use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::{entry_path, section_path};
-use crate::workspace::disk::target::Target;
+use crate::workspace::disk::target::TargetDir;
 
 /// The files of a checkout, in order of paths.
 #[derive(Debug, Clone)]
@@ -84,7 +84,8 @@ pub fn plan_checkout(
         return Err(Error::not_found(format!("nothing in this snapshot is under {only}")));
     }
     refuse_files_as_folders(wanted.keys())?;
-    let mut looking = FilePlanner { source, context, target: Target::open(target)?, folder: None };
+    let mut looking =
+        FilePlanner { source, context, target: TargetDir::open(target)?, folder: None };
     let mut files = Vec::with_capacity(wanted.len());
     for (path, (mode, content)) in wanted {
         let (action, found) = looking
@@ -188,7 +189,7 @@ fn clash(a: &Path, b: &Path) -> Error {
 struct FilePlanner<'a> {
     source: &'a dyn ObjectSource,
     context: &'a Context,
-    target: Option<Target<'a>>,
+    target: Option<TargetDir<'a>>,
     /// The folder that was looked into last.
     folder: Option<(PathBuf, Option<Folder>)>,
 }

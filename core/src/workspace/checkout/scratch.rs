@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::folder::EntryKind;
 use crate::workspace::disk::layout::entry_path;
-use crate::workspace::disk::target::Target;
+use crate::workspace::disk::target::TargetDir;
 
 /// The section that is shown, and so the folder that it is in.
 const FILES: &str = "files";
@@ -59,7 +59,7 @@ impl Scratch {
     /// Removes the files that are shown and not wanted, and the folders that are empty then. What
     /// was shown as a file and is a folder now is somebody else's.
     fn remove(&self, wanted: &BTreeSet<PathBuf>) -> Result<()> {
-        let Some(target) = Target::open(&self.dir)? else { return Ok(()) };
+        let Some(target) = TargetDir::open(&self.dir)? else { return Ok(()) };
         for path in self.shown.difference(wanted) {
             let (parent, Some(name)) = (path.parent().unwrap_or(Path::new("")), path.file_name())
             else {

@@ -14,7 +14,7 @@ pub(in crate::workspace) const OF_A_STORE: [&str; 2] = ["superblock", "journal"]
 
 /// The target of a restore, open.
 #[derive(Debug)]
-pub(in crate::workspace) struct Target<'a> {
+pub(in crate::workspace) struct TargetDir<'a> {
     path: &'a Path,
     folder: Folder,
     /// Folders in which names were made, below the target.
@@ -23,7 +23,7 @@ pub(in crate::workspace) struct Target<'a> {
     above: Vec<PathBuf>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> TargetDir<'a> {
     /// Opens the directory `path`, if it is there.
     ///
     /// # Errors

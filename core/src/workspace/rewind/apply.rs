@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectSource;
 use crate::workspace::disk::content::Content;
 use crate::workspace::disk::folder::{Folder, FolderEntry};
-use crate::workspace::disk::target::Target;
+use crate::workspace::disk::target::TargetDir;
 use crate::workspace::disk::write::put;
 
 /// The files that a rewind wrote and deleted, and the errors of the others.
@@ -46,7 +46,7 @@ impl FileChanges {
     /// Making the same changes again after planning them again finishes what was interrupted.
     pub(in crate::workspace) fn apply(&self, source: &dyn ObjectSource) -> AppliedFiles {
         let mut done = AppliedFiles::default();
-        let mut target = match Target::open(&self.dir) {
+        let mut target = match TargetDir::open(&self.dir) {
             Ok(Some(target)) => target,
             Ok(None) => {
                 let gone = Error::not_found("the directory is gone since it was looked at");
@@ -66,7 +66,7 @@ impl FileChanges {
         done
     }
 
-    fn delete_files(&self, target: &mut Target<'_>, done: &mut AppliedFiles) {
+    fn delete_files(&self, target: &mut TargetDir<'_>, done: &mut AppliedFiles) {
         let (deletes, writes): (Vec<&FileChange>, Vec<&FileChange>) =
             self.files.iter().partition(|file| file.kind == ChangeKind::Delete);
         let mut emptied: BTreeSet<&Path> = BTreeSet::new();
@@ -90,7 +90,7 @@ impl FileChanges {
 
     fn write_files(
         &self,
-        target: &mut Target<'_>,
+        target: &mut TargetDir<'_>,
         source: &dyn ObjectSource,
         done: &mut AppliedFiles,
     ) {
@@ -127,7 +127,7 @@ fn write(source: &dyn ObjectSource, folder: &Folder, file: &FileChange) -> Resul
     put(source, &context, folder, name, wanted.mode, &content, file.found.as_ref())
 }
 
-fn delete(target: &mut Target<'_>, parent: &Path, file: &FileChange) -> Result<()> {
+fn delete(target: &mut TargetDir<'_>, parent: &Path, file: &FileChange) -> Result<()> {
     let Some(folder) = target.enter(parent)? else { return Ok(()) };
     let name = file.path.file_name().unwrap_or_default();
     let failed = |error| Error::io("delete it", error);

@@ -17,7 +17,7 @@ use crate::workspace::capture::SkippedFile;
 use crate::workspace::disk::content::Content;
 use crate::workspace::disk::folder::{EntryKind, Folder, FolderEntry};
 use crate::workspace::disk::layout::workspace_path;
-use crate::workspace::disk::target::Target;
+use crate::workspace::disk::target::TargetDir;
 
 /// The changes of files in a workspace, in order of paths.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl FileChanges {
     ) -> Result<Self> {
         let open = |context: &Context| context.map(source, FILES);
         let (now, saved, wanted) = (open(sides.now)?, open(sides.saved)?, open(sides.wanted)?);
-        let target = Target::open(dir)?
+        let target = TargetDir::open(dir)?
             .ok_or_else(|| Error::not_found(format!("{} is not a directory", dir.display())))?;
         let mut looking = ChangePlanner::new(source, target, sides.skipped);
         let pending = looking.pending(&now, &wanted, sides)?;
@@ -151,7 +151,7 @@ struct PendingChange {
 /// A planner that looks at one file after another.
 struct ChangePlanner<'a> {
     source: &'a dyn ObjectSource,
-    target: Target<'a>,
+    target: TargetDir<'a>,
     /// The reason for each path that is left alone, skipped ones included.
     left: BTreeMap<PathBuf, String>,
     /// The folder that was looked into last.
@@ -162,7 +162,7 @@ struct ChangePlanner<'a> {
 type PlannedLook = Result<Option<(ChangeKind, Option<FolderEntry>)>, String>;
 
 impl<'a> ChangePlanner<'a> {
-    fn new(source: &'a dyn ObjectSource, target: Target<'a>, skipped: &[SkippedFile]) -> Self {
+    fn new(source: &'a dyn ObjectSource, target: TargetDir<'a>, skipped: &[SkippedFile]) -> Self {
         let left =
             skipped.iter().map(|skipped| (skipped.path.clone(), skipped.reason.clone())).collect();
         Self { source, target, left, folder: None }
@@ -279,7 +279,7 @@ pub(in crate::workspace) fn any_as_before(
     before: &Context,
     wanted: &Context,
 ) -> Result<bool> {
-    let Some(target) = Target::open(dir)? else { return Ok(false) };
+    let Some(target) = TargetDir::open(dir)? else { return Ok(false) };
     let (before, wanted) = (before.map(source, FILES)?, wanted.map(source, FILES)?);
     for change in diff_maps(&before, &wanted, source) {
         let change = change?;

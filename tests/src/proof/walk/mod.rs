@@ -16,7 +16,9 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessagePolicy, Selection, open_conflicts};
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::object::{ObjectId, RefValue};
-use turntree::repo::{BranchName, Merge, MergeKind, MergeRequest, Repository, Snapshot, Stamp};
+use turntree::repo::{
+    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Snapshot, Stamp,
+};
 use turntree::store::{NewStore, OpenOptions, Thoroughness, Tier};
 use turntree_exchange::formats::tool_use;
 
@@ -289,7 +291,7 @@ impl Walk {
     /// What a merge made, which is as it should be.
     fn check_merge(
         &mut self,
-        merge: &Merge,
+        merge: &MergeReport,
         also: Vec<ObjectId>,
         policy: &MessagePolicy,
     ) -> Content {

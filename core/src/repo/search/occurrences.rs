@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::changes::{Before, Kept, Lineage, Reading, SOURCE_SECTION, is_conversation};
+use super::changes::{Baseline, Lineage, ReadableTurn, SOURCE_SECTION, TextKind, is_conversation};
 use crate::context::{Context, Role, Section, Selection, Shape, changed_sections, text_key};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
@@ -38,7 +38,7 @@ pub struct SearchScope {
 
 /// The part of each context to search.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct SearchFilter {
     /// The entries at or below these paths. The pieces of imported transcripts, which messages are
     /// made of, are searched only when they are named.
     pub paths: Selection,
@@ -48,19 +48,19 @@ pub struct Wanted {
 
 /// A turn of a scope.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
+pub(super) struct ScopeTurn {
     pub(super) id: ObjectId,
     pub(super) turn: u64,
     pub(super) session: u32,
     /// The start that leads to it, by its number in the scope.
     pub(super) start: usize,
     tree: ObjectId,
-    before: Vec<Kept>,
+    before: Vec<ReadableTurn>,
 }
 
 /// An entry, by the numbers of its section and key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Entry {
+pub(super) struct EntryKey {
     pub(super) section: u32,
     /// Nothing in lists, in which an entry has no place of its own.
     pub(super) key: Option<u32>,
@@ -69,24 +69,24 @@ pub(super) struct Entry {
 
 /// The place where an entry appeared.
 #[derive(Debug, Clone)]
-pub(super) struct Appearance {
+pub(super) struct Occurrence {
     /// The first turn that has it, by its number in the scope.
     pub(super) first: usize,
     /// Its key or index there.
     pub(super) key: u32,
-    pub(super) reading: Reading,
+    pub(super) reading: TextKind,
     /// The last turn that has it, of those behind which it was removed.
     last: Option<usize>,
 }
 
 /// Names as numbers: what is remembered of each of many entries must be small.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct NameTable {
     names: Vec<String>,
     numbers: HashMap<String, u32>,
 }
 
-impl Names {
+impl NameTable {
     fn number(&mut self, name: &str) -> u32 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
@@ -104,16 +104,16 @@ impl Names {
 
 /// The appearances in one scope, and what they were found in.
 #[derive(Debug, Default)]
-pub(super) struct Appearances {
+pub(super) struct Occurrences {
     /// Oldest first.
-    pub(super) turns: Vec<Turn>,
-    pub(super) found: HashMap<Entry, Appearance>,
+    pub(super) turns: Vec<ScopeTurn>,
+    pub(super) found: HashMap<EntryKey, Occurrence>,
     /// The tips of the scope.
     tips: Vec<ObjectId>,
 }
 
 /// One entry that came or went.
-struct Change {
+struct MovedEntry {
     section: String,
     key: String,
     item: Item,
@@ -126,28 +126,28 @@ struct Change {
 /// Looks for appearances, scope after scope.
 pub(super) struct Collector<'r> {
     pub(super) lineage: Lineage<'r>,
-    wanted: Wanted,
-    pub(super) names: Names,
+    wanted: SearchFilter,
+    pub(super) names: NameTable,
     /// Errors of content that could not be read, in words.
     pub(super) damage: BTreeSet<String>,
 }
 
 impl<'r> Collector<'r> {
-    pub(super) fn new(repo: &'r Repository, wanted: Wanted) -> Self {
-        let (names, damage) = (Names::default(), BTreeSet::new());
+    pub(super) fn new(repo: &'r Repository, wanted: SearchFilter) -> Self {
+        let (names, damage) = (NameTable::default(), BTreeSet::new());
         Self { lineage: Lineage::new(repo), wanted, names, damage }
     }
 
     /// Finds the entries that appear in a scope. Damage is noted, and the search continues.
-    pub(super) fn collect(&mut self, scope: &SearchScope) -> Result<Appearances> {
+    pub(super) fn collect(&mut self, scope: &SearchScope) -> Result<Occurrences> {
         let turns = self.turns(scope)?;
         let numbers: HashMap<ObjectId, usize> =
             turns.iter().enumerate().map(|(number, turn)| (turn.id, number)).collect();
         let mut found = HashMap::new();
         for (first, turns) in (0..).step_by(TURNS_AT_ONCE).zip(turns.chunks(TURNS_AT_ONCE)) {
             let (repo, wanted) = (self.lineage.repo, &self.wanted);
-            let in_a_row = |turns: &[Turn]| -> Vec<_> {
-                let mut comparing = Comparing::new(repo, wanted);
+            let in_a_row = |turns: &[ScopeTurn]| -> Vec<_> {
+                let mut comparing = SectionComparison::new(repo, wanted);
                 turns.iter().map(|turn| comparing.turn(turn)).collect()
             };
             let compared: Vec<_> = turns.par_chunks(TURNS_IN_A_ROW).map(in_a_row).collect();
@@ -159,11 +159,11 @@ impl<'r> Collector<'r> {
             }
         }
         let tips = scope.starts.iter().map(|(id, _)| *id).collect();
-        Ok(Appearances { turns, found, tips })
+        Ok(Occurrences { turns, found, tips })
     }
 
     /// The turns of a scope whose contexts are there, oldest first.
-    fn turns(&mut self, scope: &SearchScope) -> Result<Vec<Turn>> {
+    fn turns(&mut self, scope: &SearchScope) -> Result<Vec<ScopeTurn>> {
         let repo = self.lineage.repo;
         let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
         let mut along: HashMap<ObjectId, usize> = HashMap::new();
@@ -182,10 +182,17 @@ impl<'r> Collector<'r> {
                 continue;
             }
             let before = self.lineage.before(&entry);
-            let Before { kept: before, .. } = self.unless_damaged(before)?.unwrap_or_default();
+            let Baseline { kept: before, .. } = self.unless_damaged(before)?.unwrap_or_default();
             let LogEntry { id, commit, .. } = entry;
             let session = self.names.number(&commit.session);
-            turns.push(Turn { id, turn: commit.turn, session, start, tree: commit.tree, before });
+            turns.push(ScopeTurn {
+                id,
+                turn: commit.turn,
+                session,
+                start,
+                tree: commit.tree,
+                before,
+            });
         }
         turns.reverse();
         Ok(turns)
@@ -204,15 +211,15 @@ impl<'r> Collector<'r> {
 
     fn add(
         &mut self,
-        change: &Change,
+        change: &MovedEntry,
         number: usize,
         numbers: &HashMap<ObjectId, usize>,
-        found: &mut HashMap<Entry, Appearance>,
+        found: &mut HashMap<EntryKey, Occurrence>,
     ) {
         let section = self.names.number(&change.section);
         let key = self.names.number(&change.key);
         let blob = change.item.link.id;
-        let entry = Entry { section, key: (!change.in_list).then_some(key), blob };
+        let entry = EntryKey { section, key: (!change.in_list).then_some(key), blob };
         if let Some(behind) = change.gone_behind {
             // What appeared elsewhere is not told, and so not when it went either.
             if let (Some(appearance), Some(last)) = (found.get_mut(&entry), numbers.get(&behind)) {
@@ -220,14 +227,14 @@ impl<'r> Collector<'r> {
             }
             return;
         }
-        let reading = Reading::of(&change.section, &change.item);
+        let reading = TextKind::of(&change.section, &change.item);
         let is_wanted = match &reading {
             _ if self.wanted.roles.is_empty() => true,
-            Reading::Message(role, _) => self.wanted.roles.contains(role),
-            Reading::Plain => false,
+            TextKind::Message(role, _) => self.wanted.roles.contains(role),
+            TextKind::Plain => false,
         };
         if is_wanted && self.wanted.paths.has(&change.section, &change.key) {
-            let appearance = Appearance { first: number, key, reading, last: None };
+            let appearance = Occurrence { first: number, key, reading, last: None };
             found.entry(entry).or_insert(appearance);
         }
     }
@@ -236,11 +243,11 @@ impl<'r> Collector<'r> {
     /// still has them.
     pub(super) fn removed<'e>(
         &mut self,
-        appearances: &Appearances,
-        entries: impl Iterator<Item = &'e Entry>,
-    ) -> Result<HashMap<Entry, usize>> {
-        let last = |entry: &Entry| Some((*entry, appearances.found.get(entry)?.last?));
-        let mut gone: HashMap<Entry, usize> = entries.filter_map(last).collect();
+        appearances: &Occurrences,
+        entries: impl Iterator<Item = &'e EntryKey>,
+    ) -> Result<HashMap<EntryKey, usize>> {
+        let last = |entry: &EntryKey| Some((*entry, appearances.found.get(entry)?.last?));
+        let mut gone: HashMap<EntryKey, usize> = entries.filter_map(last).collect();
         for tip in &appearances.tips {
             if gone.is_empty() {
                 break;
@@ -254,7 +261,11 @@ impl<'r> Collector<'r> {
     }
 
     /// Returns the entries among `entries` that the turn `id` has.
-    fn still_there(&mut self, id: &ObjectId, gone: &HashMap<Entry, usize>) -> Result<Vec<Entry>> {
+    fn still_there(
+        &mut self,
+        id: &ObjectId,
+        gone: &HashMap<EntryKey, usize>,
+    ) -> Result<Vec<EntryKey>> {
         let repo = self.lineage.repo;
         let commit = repo.commit(id)?;
         if self.lineage.is_gone(&commit) {
@@ -280,7 +291,7 @@ impl<'r> Collector<'r> {
                     let list = List::open(source, &section.id)?;
                     for item in list.iter(source, 0..list.len()) {
                         let blob = item?.link.id;
-                        let entry = Entry { section: number, key: None, blob };
+                        let entry = EntryKey { section: number, key: None, blob };
                         still.extend(gone.contains_key(&entry).then_some(entry));
                     }
                 }
@@ -291,9 +302,9 @@ impl<'r> Collector<'r> {
 }
 
 /// Compares turns with those before them.
-struct Comparing<'a> {
+struct SectionComparison<'a> {
     repo: &'a Repository,
-    wanted: &'a Wanted,
+    wanted: &'a SearchFilter,
     net: NetDiff<'a>,
     /// The sections of contexts that were read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
@@ -301,20 +312,20 @@ struct Comparing<'a> {
 
 type Sections = BTreeMap<String, Section>;
 
-impl<'a> Comparing<'a> {
-    fn new(repo: &'a Repository, wanted: &'a Wanted) -> Self {
+impl<'a> SectionComparison<'a> {
+    fn new(repo: &'a Repository, wanted: &'a SearchFilter) -> Self {
         Self { repo, wanted, net: NetDiff::new(repo.store()), sections: HashMap::new() }
     }
 
     /// The entries that a turn added and removed, and the errors.
-    fn turn(&mut self, turn: &Turn) -> (Vec<Change>, Vec<String>) {
-        let (mut changes, mut damage): (Vec<Change>, Vec<String>) = (Vec::new(), Vec::new());
+    fn turn(&mut self, turn: &ScopeTurn) -> (Vec<MovedEntry>, Vec<String>) {
+        let (mut changes, mut damage): (Vec<MovedEntry>, Vec<String>) = (Vec::new(), Vec::new());
         let mut parents = turn.before.iter().map(Some).collect::<Vec<_>>();
         if parents.is_empty() {
             parents.push(None);
         }
         // What came is new to all parents; what went is gone behind each of those that had it.
-        let mut came: Option<Vec<Change>> = None;
+        let mut came: Option<Vec<MovedEntry>> = None;
         for parent in parents {
             let compared = self.pair(parent, turn, &mut damage);
             let (gone, new): (Vec<_>, Vec<_>) =
@@ -323,7 +334,7 @@ impl<'a> Comparing<'a> {
             came = Some(match came {
                 None => new,
                 Some(known) => {
-                    let is_new = |change: &Change| new.iter().any(|new| new.is_same(change));
+                    let is_new = |change: &MovedEntry| new.iter().any(|new| new.is_same(change));
                     known.into_iter().filter(is_new).collect()
                 }
             });
@@ -332,7 +343,12 @@ impl<'a> Comparing<'a> {
         (changes, damage)
     }
 
-    fn pair(&mut self, old: Option<&Kept>, new: &Turn, damage: &mut Vec<String>) -> Vec<Change> {
+    fn pair(
+        &mut self,
+        old: Option<&ReadableTurn>,
+        new: &ScopeTurn,
+        damage: &mut Vec<String>,
+    ) -> Vec<MovedEntry> {
         if old.is_some_and(|old| old.tree == new.tree) {
             return Vec::new();
         }
@@ -375,7 +391,7 @@ impl<'a> Comparing<'a> {
     }
 
     fn wants(&self, section: &str) -> bool {
-        let Wanted { paths, roles } = self.wanted;
+        let SearchFilter { paths, roles } = self.wanted;
         let implied = paths.is_all() && section == SOURCE_SECTION;
         paths.reaches(section) && !implied && (roles.is_empty() || is_conversation(section))
     }
@@ -386,7 +402,7 @@ impl<'a> Comparing<'a> {
         before: Option<Section>,
         after: Option<Section>,
         behind: Option<ObjectId>,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<MovedEntry>,
     ) -> Result<()> {
         // Of another shape is another entry, though it be the same blob.
         let pairs = match (before, after) {
@@ -404,7 +420,7 @@ impl<'a> Comparing<'a> {
                     let in_list = shape == Shape::List;
                     let key = if in_list { index.to_string() } else { text_key(&key)? };
                     let section = name.to_owned();
-                    changes.push(Change { section, key, item, in_list, gone_behind });
+                    changes.push(MovedEntry { section, key, item, in_list, gone_behind });
                 }
             }
         }
@@ -434,11 +450,11 @@ impl<'a> Comparing<'a> {
     }
 
     /// Entries of a section up to the first that cannot be read.
-    fn readable(&self, name: &str, section: Section, changes: &mut Vec<Change>) -> Result<()> {
+    fn readable(&self, name: &str, section: Section, changes: &mut Vec<MovedEntry>) -> Result<()> {
         let source = self.repo.store();
         let mut add = |key: String, item: Item, in_list| {
             let section = name.to_owned();
-            changes.push(Change { section, key, item, in_list, gone_behind: None });
+            changes.push(MovedEntry { section, key, item, in_list, gone_behind: None });
         };
         match section.shape {
             Shape::Blob => add(String::new(), Item::new(Kind::Blob, section.id), false),
@@ -459,7 +475,7 @@ impl<'a> Comparing<'a> {
     }
 }
 
-impl Change {
+impl MovedEntry {
     /// Returns whether both are about the same entry.
     fn is_same(&self, other: &Self) -> bool {
         self.item.link == other.item.link

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::changes::{
-    Count, Kept, Lineage, ReadMessage, Reading, SOURCE_SECTION, blob, sections, text_of,
+    Count, Lineage, ReadMessage, ReadableTurn, SOURCE_SECTION, TextKind, blob, sections, text_of,
 };
 use super::gaps::Gaps;
 use crate::context::{Section, SectionChange, Selection, Shape, changed_sections, diff_section};
@@ -18,7 +18,7 @@ const MAX_COUNTS: usize = 1 << 16;
 /// The question to a turn.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
 #[derive(Clone)]
-pub struct Touching<'a> {
+pub struct PickaxeQuery<'a> {
     /// The path under which something must have changed.
     pub paths: Selection,
     /// The text whose count must differ, and the reader of messages. Entries of maps and whole
@@ -28,7 +28,7 @@ pub struct Touching<'a> {
 
 /// The answer of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touch {
+pub enum PickaxeMatch {
     /// It changed something.
     Yes,
     /// It did not. A merge changes only what differs from all it joins.
@@ -39,9 +39,9 @@ pub enum Touch {
 
 /// Asks one turn after another.
 #[expect(missing_debug_implementations, reason = "it holds the caller's functions")]
-pub struct Touches<'r> {
+pub struct Pickaxe<'r> {
     lineage: Lineage<'r>,
-    what: Touching<'r>,
+    what: PickaxeQuery<'r>,
     /// By blob, and the format that it is read as.
     counts: HashMap<(ObjectId, String), u64>,
 }
@@ -52,24 +52,24 @@ type Unit = (String, String);
 impl Repository {
     /// Asks turns whether they changed something.
     #[must_use]
-    pub fn touches<'r>(&'r self, what: Touching<'r>) -> Touches<'r> {
-        Touches { lineage: Lineage::new(self), what, counts: HashMap::new() }
+    pub fn touches<'r>(&'r self, what: PickaxeQuery<'r>) -> Pickaxe<'r> {
+        Pickaxe { lineage: Lineage::new(self), what, counts: HashMap::new() }
     }
 }
 
-impl Touches<'_> {
+impl Pickaxe<'_> {
     /// Returns whether a turn changed it. Costs the changes of the turn in the sections that
     /// matter.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming what cannot be read.
-    pub fn of(&mut self, entry: &LogEntry) -> Result<Touch> {
+    pub fn of(&mut self, entry: &LogEntry) -> Result<PickaxeMatch> {
         if self.lineage.is_gone(&entry.commit) {
-            return Ok(Touch::Gone);
+            return Ok(PickaxeMatch::Gone);
         }
         let before = self.lineage.before(entry)?;
         let LogEntry { id, commit, .. } = entry;
-        let now = Kept { id: *id, turn: commit.turn, tree: commit.tree };
+        let now = ReadableTurn { id: *id, turn: commit.turn, tree: commit.tree };
         let mut parents = before.kept.iter().map(Some);
         let first = self.changed(parents.next().flatten(), &now)?;
         let units = parents.try_fold(first, |units, parent| {
@@ -79,7 +79,7 @@ impl Touches<'_> {
             let others = self.changed(parent, &now)?;
             Ok::<_, crate::Error>(units.intersection(&others).cloned().collect())
         })?;
-        Ok(if units.is_empty() { Touch::No } else { Touch::Yes })
+        Ok(if units.is_empty() { PickaxeMatch::No } else { PickaxeMatch::Yes })
     }
 
     /// The turns that were asked about and are gone.
@@ -89,7 +89,11 @@ impl Touches<'_> {
     }
 
     /// The changes between two turns.
-    fn changed(&mut self, old: Option<&Kept>, new: &Kept) -> Result<BTreeSet<Unit>> {
+    fn changed(
+        &mut self,
+        old: Option<&ReadableTurn>,
+        new: &ReadableTurn,
+    ) -> Result<BTreeSet<Unit>> {
         let repo = self.lineage.repo;
         if old.is_some_and(|old| old.tree == new.tree) {
             return Ok(BTreeSet::new());
@@ -180,7 +184,7 @@ impl Touches<'_> {
 
     fn count(&mut self, section: &str, item: Option<&Item>) -> Result<u64> {
         let (Some(item), Some((count, read))) = (item, self.what.text) else { return Ok(0) };
-        let reading = Reading::of(section, item);
+        let reading = TextKind::of(section, item);
         let key = (item.link.id, reading.media().to_owned());
         if let Some(known) = self.counts.get(&key) {
             return Ok(*known);

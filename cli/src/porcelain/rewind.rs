@@ -97,7 +97,7 @@ impl RestoreRequest<'_> {
         }
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
         let message = format!("restored turn {turn} ({short}){}", part(only));
-        let restore = Restore {
+        let restore = RewindRequest {
             branch,
             from,
             only: selection,

@@ -11,18 +11,18 @@ use crate::program::global::Global;
 
 const REVISIONS: &str = "\
 Revisions:
-  HEAD, @              the branch commands act on
+  HEAD, @              the branch that commands act on
   S, S/main, main      a session, a branch, a branch of HEAD's session
   3f2a91c0             an id, or at least 4 digits of it
   REV~3, REV^2         3 snapshots back, the second parent
   turn:42, S^{turn:42} a turn of HEAD's branch, of S
-  S@{1}, S@{yesterday} what a branch was before its last change, at a time
+  S@{1}, S@{yesterday} a branch before its last change, at a time
   REV:PATH             an entry, as in HEAD:scratchpad/todos or HEAD:files/src/main.rs
-  A..B                 what B has and A has not
+  A..B                 snapshots of B that A does not have
 
 Exit codes:
    0  done                        4  stored bytes are damaged
-   1  negative result             5  another process holds what is needed
+   1  negative result             5  locked by another process
    2  wrong arguments or input    6  not found, or dropped by retention
    3  lost a race: try again     70  the system refused, or an internal error
 
@@ -33,7 +33,7 @@ Environment:
   TURNTREE_STORE        the store
   TURNTREE_BRANCH       the branch to act on instead of HEAD's, for one of several agents; in a
                         shell of Claude Code or Codex it is that of their session by default
-  TURNTREE_ACTOR        who acts
+  TURNTREE_ACTOR        name of the actor
   TURNTREE_NOW          the time, instead of the clock's
   TURNTREE_PAGER        the pager, before PAGER and less
   TURNTREE_MAINTENANCE  off: never start 'gc --auto' after a change

@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-/// What `serve --stdio --read-only` answers to the lines of `input`, on the store in `dir`.
+/// Answers the lines of `input` as `serve --stdio --read-only` does, on the store in `dir`.
 ///
 /// # Errors
 /// None of `input` has one; `output` may fail.
@@ -71,8 +71,9 @@ pub fn answer_lines(
 fn run(cli: Cli) -> Exit {
     let json = cli.global.json;
     if cli.global.at_op.is_some() && !cli.command.verb().reads_only() {
-        let error =
-            Error::invalid("--at-op only looks at the past: this command changes the store");
+        let error = Error::invalid(
+            "this command changes the store: --at-op is for commands that only read",
+        );
         return Failure::from(error).report(json);
     }
     let mut invocation = Invocation::new(cli.global);

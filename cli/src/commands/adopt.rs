@@ -30,10 +30,10 @@ const MAX_SHOWN: usize = 10;
 /// Import the sessions of the agents on this machine
 ///
 /// Looks where Claude Code, Codex, Gemini CLI, Copilot CLI, opencode, pi and Cline keep their
-/// sessions, or in PATHs, and imports all of them, several at once. Again and again: only new turns
-/// are added, and what sessions and agents have in common is stored once. Nothing outside the store
-/// is written to, also while an agent has its database open. The report names the store: in a project
-/// with one it is that, and not the user's.
+/// sessions, or in PATHs, and imports all of them, several at once. Run again, it adds only new
+/// turns; content that sessions share is stored once. Nothing outside the store is written, even
+/// while an agent has its database open. The report names the store: that of the project if it has
+/// one, else the user's.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree adopt --dry-run
@@ -45,12 +45,12 @@ pub(crate) struct Adopt {
     /// Directories or files instead of the places of all agents
     #[arg(value_name = "PATH", value_hint = clap::ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Only show what is there
+    /// Only list the sessions that are found
     #[arg(long)]
     dry_run: bool,
 }
 
-/// What is known of an agent's sessions.
+/// Columns of the table of an agent's sessions.
 #[derive(Debug, Default)]
 struct Row {
     sessions: u64,
@@ -113,7 +113,7 @@ impl Verb for Adopt {
 }
 
 impl Adopt {
-    /// Where to look. A path that is named must be there.
+    /// Returns the places to look at. A path that is named must exist.
     fn places(&self) -> Result<Vec<Place>> {
         if self.paths.is_empty() {
             let known = places(&|name| std::env::var_os(name));
@@ -166,12 +166,12 @@ impl Adopt {
         }
         match self.dry_run {
             true => {
-                let would = "nothing was done; 'turntree adopt' imports what is new";
+                let would = "nothing was done; 'turntree adopt' imports the new turns";
                 writeln!(out, "{would} into {store}")?;
             }
             false if total.bytes_here > 0 => {
                 writeln!(out, "imported into {store}")?;
-                writeln!(out, "'turntree repack' makes what was written several times smaller")?;
+                writeln!(out, "'turntree repack' makes the store several times smaller")?;
             }
             false => writeln!(out, "nothing is new to {store}")?,
         }
@@ -186,7 +186,7 @@ fn hold(files: u64) -> String {
 
 /// Adopts with a bar, and keeps what was seen.
 ///
-/// What an open store knows of its journal takes memory. So after each batch the journal is packed,
+/// The journal of an open store takes memory. So after each batch the journal is packed,
 /// and the store is opened again.
 fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopted>> {
     let all = sessions.iter().map(|found| found.bytes).sum();
@@ -219,7 +219,7 @@ fn adopt_all(run: &Invocation, sessions: Vec<FoundSession>) -> Result<Vec<Adopte
     Ok(adopted)
 }
 
-/// Where a session is.
+/// The place of a session.
 fn shown(found: &FoundSession) -> String {
     match &found.entry {
         None => found.path.display().to_string(),

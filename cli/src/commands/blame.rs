@@ -29,8 +29,8 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
 
 /// Show which turn wrote each line of an entry, each entry of a section, or each message
 ///
-/// What stood there before the oldest turn that is kept is marked with ^: a turn before it may have
-/// written it.
+/// A line marked with ^ is at least as old as the oldest turn that is kept: an earlier turn may
+/// have written it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree blame HEAD:files/src/main.rs
@@ -39,7 +39,7 @@ const NO_PATH: &str = "name an entry or section, as in HEAD:files/src/main.rs or
   turntree blame HEAD:agents/main/messages
   turntree blame HEAD:agents/main/state/budget --fields")]
 pub(crate) struct Blame {
-    /// What to look at
+    /// The entry to look at
     #[arg(value_name = "REV:PATH", add = ArgValueCandidates::new(revisions))]
     place: String,
     /// Only these lines, from 1: A,B or A, or ,B

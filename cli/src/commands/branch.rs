@@ -22,8 +22,8 @@ const BACK: &str = "'turntree undo' brings it back";
 
 /// List branches, rename or delete them
 ///
-/// Shows every branch of every session: where it is, how old its newest snapshot is, how far it has gone
-/// from the main branch of its session, and what its newest snapshot says. HEAD's branch has a star.
+/// Lists every branch of every session with its newest snapshot, the age and message of that, and
+/// its distance from the main branch of its session. HEAD's branch has a star.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree branch

@@ -18,8 +18,8 @@ use crate::view::error::{Answer, Failure, Result};
 
 /// Print the bytes of an entry
 ///
-/// Of a file, a scratchpad entry, a message by its index, exactly as they came in. A conversation
-/// comes out as JSON Lines, an imported transcript as the file it was.
+/// Prints a file, a scratchpad entry, or a message by its index, byte for byte. A conversation is
+/// printed as JSON Lines, an imported transcript as the original file.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree cat HEAD:files/src/main.rs

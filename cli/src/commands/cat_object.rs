@@ -28,7 +28,7 @@ pub(crate) struct CatObject {
     /// Print the size in bytes
     #[arg(short, long, conflicts_with = "pretty")]
     size: bool,
-    /// Print what it says, for people
+    /// Print it in a form for people
     #[arg(short, long)]
     pretty: bool,
 }
@@ -126,7 +126,7 @@ fn utc(micros: i64) -> String {
     clock::rfc3339(Time { micros, offset_minutes: 0 })
 }
 
-/// What a ref holds, in one word.
+/// Returns the kind of value of a ref, in one word.
 fn value(value: Option<&RefValue>) -> String {
     match value {
         None => "-".to_owned(),

@@ -15,11 +15,11 @@ use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
 use crate::view::render::ID_DIGITS;
 
-/// Take what single snapshots changed into HEAD's branch
+/// Apply the changes of single snapshots to HEAD's branch
 ///
-/// Each snapshot is compared with the one before it, and what it changed is merged as 'turntree merge'
-/// does, as a snapshot of its own with the same message. A..B are the snapshots that B has and A has
-/// not, oldest first; all of them are one operation, and one undo.
+/// The changes of each snapshot to its parent are merged as 'turntree merge' does, into a new
+/// snapshot with the same message. A..B are the snapshots of B that A does not have, oldest first;
+/// all of them are one operation, and one undo.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree cherry-pick plan-b~2
@@ -46,7 +46,7 @@ impl Verb for CherryPick {
             let request = self.how.request(&repo, *id, id.short(ID_DIGITS))?;
             let staged = change
                 .cherry_pick(&request, &stamp)
-                .hint(ErrorKind::NotFound, "'turntree ls REV' shows what is in a snapshot")?;
+                .hint(ErrorKind::NotFound, "'turntree ls REV' lists the content of a snapshot")?;
             let turn = change.commit(&staged.commit)?.turn;
             picks.push((staged, request, turn));
         }

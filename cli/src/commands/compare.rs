@@ -21,16 +21,16 @@ use crate::view::render::table::Table;
 use crate::view::render::{ID_DIGITS, count};
 use crate::view::{clock, json};
 
-/// What stands where nothing is known.
+/// Stands where a value is unknown.
 const UNKNOWN: &str = "-";
 
 /// Compare strategies side by side, since the snapshot where they parted
 ///
-/// One row a branch: its own snapshots, the messages that these added with their tool calls, failed
-/// tools and tokens, the files that are different from those at the fork, the time it took, and the
-/// newest result of each check that 'snapshot --check' recorded.
+/// Prints one row per branch: its own snapshots, the messages that these added with their tool
+/// calls, failed tools and tokens, the files that differ from those at the fork, the time it took,
+/// and the newest result of each check that 'snapshot --check' recorded.
 ///
-/// The time counts from when the branch was made, where the operation log says so, else from the fork.
+/// The time counts from the creation of the branch if the operation log has it, else from the fork.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree compare

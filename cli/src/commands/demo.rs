@@ -38,7 +38,7 @@ const SHOWN_TURNS: usize = 6;
 /// Files that are listed.
 const SHOWN_FILES: usize = 4;
 
-/// What the two strategies put into their contexts.
+/// The changes of the two strategies to their contexts.
 const STRATEGIES: [Strategy; 2] = [
     Strategy {
         branch: "plan-a",
@@ -55,8 +55,8 @@ const STRATEGIES: [Strategy; 2] = [
 /// Run a self-contained demo
 ///
 /// Imports a transcript, shows its log, forks two strategies, compares them, restores a turn, and
-/// measures all of it against one full copy a turn. Without TRANSCRIPT it brings a session of its
-/// own. The store is a temporary one, unless --store names one.
+/// measures all of it against one full copy per turn. Without TRANSCRIPT it uses a session of its
+/// own. The store is temporary, unless --store names one.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree demo
@@ -273,8 +273,8 @@ impl Show<'_> {
     }
 }
 
-/// What a full copy of the context of every turn would take: the bytes of all its entries, without
-/// the JSON around them and without the transcript itself.
+/// Sums the bytes that a full copy of the context of every turn would take: those of all its
+/// entries, without the JSON around them and without the transcript itself.
 ///
 /// Each context is measured by how it differs from the one before, so this costs as much as the
 /// changes.

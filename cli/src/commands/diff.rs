@@ -21,19 +21,19 @@ use crate::view::render::changes::{Changes, write_stats};
   turntree diff turn:10 turn:12 --stat
   turntree diff main plan-b --json | jq '.files.changed'")]
 pub(crate) struct Diff {
-    /// The one before, or A..B
+    /// The older snapshot, or A..B
     #[arg(value_name = "A", add = ArgValueCandidates::new(revisions))]
     old: String,
-    /// The one after
+    /// The newer snapshot
     #[arg(value_name = "B", default_value = HEAD, add = ArgValueCandidates::new(revisions))]
     new: String,
     /// Only sections and entries below these paths
     #[arg(value_name = "PATH")]
     paths: Vec<String>,
-    /// Show how much changed, not what
+    /// Show only counts of the changes
     #[arg(long)]
     stat: bool,
-    /// End with 1 when there are differences
+    /// Exit with 1 when there are differences
     #[arg(long)]
     exit_code: bool,
 }

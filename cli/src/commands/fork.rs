@@ -16,7 +16,8 @@ use crate::view::render::ID_DIGITS;
 
 /// Begin a new branch at a snapshot
 ///
-/// Costs the same for any size of context: the branch shares everything with where it begins.
+/// The cost does not depend on the size of the context: the branch shares everything with its first
+/// snapshot.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fork plan-b
@@ -25,7 +26,7 @@ use crate::view::render::ID_DIGITS;
 pub(crate) struct Fork {
     /// Name of the branch, in the session of REV
     name: String,
-    /// Where it begins
+    /// The snapshot at which it begins
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
     /// Make it a branch of this session instead

@@ -19,10 +19,10 @@ use crate::view::{clock, json};
 
 /// Verify every file and object of the store
 ///
-/// Reads every byte of the store, verifies every object by its hash, and follows everything that
-/// must be there. Others may read and write meanwhile. Ends with 1 when something is damaged or
-/// lost; notes, such as a batch that a killed process did not finish, are no damage. Warns when others
-/// than the owner may read or change the store.
+/// Reads every byte of the store, verifies every object by its hash, and follows every reference.
+/// Other processes may read and write at the same time. The exit code is 1 when something is
+/// damaged or lost; notes, such as a batch that a killed process did not finish, are no damage.
+/// Warns when users other than the owner may read or change the store.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree fsck

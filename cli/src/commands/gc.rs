@@ -13,26 +13,27 @@ use crate::view::progress::Working;
 use crate::view::render::collection::{self, Done};
 use crate::view::render::size;
 
-/// What went wrong while nobody was looking, in the store.
+/// The log of maintenance that ran in the background, in the store.
 pub(super) const LOG_FILE: &str = "maintenance.log";
 
-const LOCKED: &str = "wait until it is done: only one at a time changes what is there";
+const LOCKED: &str = "wait until it is done: only one maintenance runs at a time";
 
 /// Expire turns by policy and delete unreachable objects
 ///
-/// Turns expire as the policies of 'turntree retention' say; their commits stay. Whatever a branch,
-/// tag, pin, HEAD, recent operation or open change leads to stays as it is. Others may read and write
-/// meanwhile. It happens by itself, in small steps: see TURNTREE_MAINTENANCE in 'turntree --help'.
+/// Turns expire by the policies of 'turntree retention'; their commits stay. Objects that a branch,
+/// tag, pin, HEAD, recent operation or open change reaches are kept. Other processes may read and
+/// write at the same time. Small steps run by themselves: see TURNTREE_MAINTENANCE in 'turntree
+/// --help'.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree gc --dry-run
   turntree gc
   turntree gc --json | jq .freed")]
 pub(crate) struct Gc {
-    /// Print what would be done, and do nothing
+    /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Do one step if it is worth it, and say nothing
+    /// Do one step if it is worth it, and print nothing
     #[arg(long, conflicts_with = "dry_run")]
     auto: bool,
 }

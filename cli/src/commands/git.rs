@@ -26,9 +26,9 @@ use crate::view::units::parse_size;
 /// Most notes that are printed one by one.
 const MAX_SHOWN_NOTES: usize = 10;
 
-/// Write sessions as a git repository, or bring a git history in
+/// Export sessions to a git repository, or import a git history
 ///
-/// docs/formats/git.md says what goes where.
+/// docs/formats/git.md describes the mapping.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree git export review.git && git -C review.git log --stat review/main
@@ -46,7 +46,7 @@ enum Action {
     Import(Import),
 }
 
-/// Write branches and tags to a git repository, one commit a turn
+/// Export branches and tags to a git repository, one commit per turn
 ///
 /// The repository is made without a working tree: clone it to look at files. Exporting to it again
 /// adds what is new. The same store gives the same commits everywhere. A directory that 'git export'
@@ -71,7 +71,7 @@ struct Export {
     source: bool,
 }
 
-/// Bring a git history in, one snapshot a commit
+/// Import a git history, one snapshot per commit
 ///
 /// Files, messages, authors and times come in; branches are branches, tags tags, and merges merges.
 /// Importing again adds what is new. Nothing of the repository is run, and none of its settings counts.
@@ -124,7 +124,7 @@ impl Export {
         let mut progress = |done, all| working.say(format!("turn {done} of {all}"));
         let report = export(&repo, &self.directory, &options, &mut progress).hint(
             ErrorKind::Conflict,
-            "another program changed the repository meanwhile: export again",
+            "another program has changed the repository: export again",
         )?;
         drop(working);
         let directory = self.directory.display().to_string();
@@ -188,10 +188,7 @@ impl Import {
         let mut progress = |done, all| working.say(format!("commit {done} of {all}"));
         let report = import(&repo, &self.directory, &options, &mut progress)
             .hint(ErrorKind::Corrupt, "'git fsck' in the repository says more")
-            .hint(
-                ErrorKind::Conflict,
-                "another process changed this session meanwhile: import again",
-            )?;
+            .hint(ErrorKind::Conflict, "another process has changed this session: import again")?;
         drop(working);
         if run.out.json {
             let branches = report.branches.into_iter().map(|found| json::GitBranch {
@@ -238,7 +235,7 @@ impl Import {
     }
 }
 
-/// What an import did with branches and tags, in words.
+/// Describes the changes of branches and tags by an import.
 fn changed_names(report: &GitImport) -> Vec<String> {
     let moved = report.branches.iter().filter(|found| found.moved);
     let moved: Vec<_> = moved.map(|found| found.branch.branch()).collect();
@@ -248,7 +245,7 @@ fn changed_names(report: &GitImport) -> Vec<String> {
     some.map(|(what, names)| format!("{what} {}", names.join(", "))).collect()
 }
 
-/// What an export did with refs, in words.
+/// Describes the changes of refs by an export.
 fn changed_refs(report: &GitExport) -> Vec<String> {
     let of = |change| report.refs.iter().filter(|found| found.change == change).count() as u64;
     let counts = [

@@ -29,10 +29,10 @@ const MAX_WARNINGS: usize = 10;
 
 /// Search the whole history of sessions
 ///
-/// Each entry in which a line matches is named with the turn in which it appeared first, and, if it is
-/// gone, the last that had it. Messages are searched as people see them: text, thoughts, calls and
-/// results, without escapes. The records of imported transcripts, of which messages are made, are
-/// searched only with --path source. Without a match it ends with 1.
+/// Prints each entry with a matching line, the turn in which it appeared first, and the last turn
+/// that had it if it was removed. Messages are searched as people see them: text, thoughts, calls
+/// and results, without escapes. The records of imported transcripts are searched only with --path
+/// source. The exit code is 1 when nothing matches.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree grep 'fn parse'
@@ -44,30 +44,30 @@ pub(crate) struct Grep {
     /// A regular expression for one line
     #[arg(value_name = "PATTERN")]
     pattern: String,
-    /// The history of these, or A..B for what appeared since A; all branches of HEAD's session by
-    /// default
+    /// Search the history of these, or A..B for entries that appeared since A; all branches of
+    /// HEAD's session by default
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
-    /// The branches of every session
+    /// Search the branches of every session
     #[arg(long, conflicts_with_all = ["revisions", "session"])]
     all: bool,
-    /// The branches of this session
+    /// Search the branches of this session
     #[arg(long, value_name = "NAME", conflicts_with = "revisions",
         add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
     /// Ignore case
     #[arg(short, long)]
     ignore_case: bool,
-    /// The pattern is a string
+    /// Treat the pattern as a fixed string
     #[arg(short = 'F', long)]
     fixed_strings: bool,
     /// Only matches that are whole words
     #[arg(short, long)]
     word_regexp: bool,
-    /// Show how many lines match, not which
+    /// Show only the number of matching lines
     #[arg(short, long, conflicts_with = "list")]
     count: bool,
-    /// Show only where
+    /// Show only the places of matches
     #[arg(short, long)]
     list: bool,
     /// Only sections and entries at or below PATH; may be given several times
@@ -76,7 +76,7 @@ pub(crate) struct Grep {
     /// Only messages of this role; may be given several times
     #[arg(long, value_name = "ROLE", value_enum)]
     role: Vec<RoleName>,
-    /// Show so many lines around each match
+    /// Show N lines around each match
     #[arg(short = 'C', long, value_name = "N", default_value_t = 0,
         conflicts_with_all = ["count", "list"])]
     context: usize,
@@ -191,7 +191,7 @@ fn complain(damage: &[String]) -> Result<()> {
             let message =
                 format!("{parts} of this history could not be read; the rest was searched");
             let damaged = Error::new(ErrorKind::Corrupt, message);
-            Err(Failure::hinted(damaged, "'turntree fsck' says what is damaged"))
+            Err(Failure::hinted(damaged, "'turntree fsck' lists the damage"))
         }
     }
 }

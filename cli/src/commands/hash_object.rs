@@ -13,10 +13,10 @@ use crate::program::invocation::{Invocation, input_name, read_input};
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
-/// Print the id of bytes, and perhaps store them
+/// Print the id of an object, and store it if asked to
 ///
-/// The id of a blob is what b3sum prints. An object that is stored and that no ref leads to is
-/// garbage, which a later collection drops.
+/// The id of a blob is the hash that b3sum prints. A stored object that no ref reaches is garbage,
+/// which a later collection drops.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree hash-object notes.md
@@ -26,10 +26,10 @@ pub(crate) struct HashObject {
     /// The file, or - for standard input
     #[arg(default_value = "-", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// What the bytes are: blob, node, commit, tag or operation
+    /// Kind of object: blob, node, commit, tag or operation
     #[arg(short = 't', long = "type", value_name = "KIND", default_value = "blob", value_parser = kind)]
     kind: Kind,
-    /// Put the object into the store
+    /// Store the object
     #[arg(short, long)]
     write: bool,
 }

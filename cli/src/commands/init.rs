@@ -14,8 +14,8 @@ use crate::view::json;
 
 /// Make a store
 ///
-/// Makes the directory .turntree in DIR, or what --store names. Commands that run in DIR, or below
-/// it, find it there. A git repository around it does not take it: it ignores itself.
+/// Makes the directory .turntree in DIR, or the one that --store names. Commands that run in DIR or
+/// below it use this store. It holds a .gitignore that excludes it from a git repository around it.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree init

@@ -20,8 +20,8 @@ use crate::view::render::{count, size};
 
 /// List what a context holds
 ///
-/// Without a path these are the sections; a path leads into one: agents/main/messages, files/src,
-/// scratchpad.
+/// Without a path it lists the sections; a path names a part of one: agents/main/messages,
+/// files/src, scratchpad.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree ls

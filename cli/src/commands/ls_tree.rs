@@ -25,7 +25,7 @@ use crate::view::json;
   turntree ls-tree HEAD:files
   turntree ls-tree HEAD:agents/main/messages")]
 pub(crate) struct LsTree {
-    /// A root of a tree or a snapshot: an id, or a revision with or without a path
+    /// Root of a tree, or a snapshot: an id, or a revision with or without a path
     #[arg(value_name = "ID")]
     object: String,
 }

@@ -11,12 +11,13 @@ use crate::view::error::{Answer, Result};
 
 /// Merge a branch, or any snapshot, into HEAD's branch
 ///
-/// Both sides are compared with the newest snapshot that they share, section by section: maps key by
-/// key, JSON by fields, text by lines, files with what may be executed by itself. Of what only one side
-/// changed, that side is taken.
+/// Both sides are compared with the newest snapshot that they share, section by section: maps by
+/// keys, JSON by fields, text by lines, and the executable bit of a file apart from its content. A
+/// change of only one side is taken.
 ///
-/// A merge is always made. What both sides changed to something else is a conflict: all three versions
-/// lie in the section conflicts, 'turntree resolve' lists and decides them, and the exit code is 1.
+/// A merge never stops half way. An entry that both sides changed differently is a conflict: its
+/// three versions are kept in the section conflicts, 'turntree resolve' lists and decides them, and
+/// the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree merge plan-b
@@ -24,7 +25,7 @@ use crate::view::error::{Answer, Result};
   turntree merge plan-b --messages summary --summary 'plan b found the leak in the pool'
   turntree merge plan-b --into main --dry-run")]
 pub(crate) struct Merge {
-    /// What to merge
+    /// The branch or revision to merge
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
     #[command(flatten)]

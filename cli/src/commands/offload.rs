@@ -18,9 +18,10 @@ use crate::view::json;
 
 /// Store a long text, and print a short stand-in with its URI
 ///
-/// What is printed names the URI of the whole, which 'turntree vfs get' reads back byte for byte. A text
-/// that is short enough comes out as it went in, and is not stored. Lengths are counted as JavaScript
-/// does, in UTF-16 units. The next snapshot that cites the URI keeps the payload; no turn is made.
+/// The short text names the URI of the whole, which 'turntree vfs get' reads back byte for byte. A
+/// text that is short enough is printed as it is, and not stored. Lengths are counted in UTF-16
+/// units, as JavaScript does. The next snapshot that cites the URI keeps the payload; no turn is
+/// added.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   make 2>&1 | turntree offload
@@ -30,7 +31,7 @@ pub(crate) struct Offload {
     /// The text, or - for standard input
     #[arg(value_name = "FILE", default_value = "-", value_hint = clap::ValueHint::FilePath)]
     file: PathBuf,
-    /// Leave alone what is no longer than this
+    /// Store only texts longer than this
     #[arg(long, value_name = "N", default_value_t = OffloadOptions::default().threshold)]
     threshold: u64,
     /// Show so much of its beginning, up to whole lines

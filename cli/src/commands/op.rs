@@ -18,7 +18,7 @@ use crate::view::{clock, json};
 /// Characters of a reason on a line.
 const REASON_WIDTH: usize = 60;
 
-/// Show operations: what changed branches, tags, pins, policies and HEAD, and who did it
+/// List operations: each change of branches, tags, pins, policies and HEAD, with its author
 ///
 /// Every command that changes a ref is one operation. 'turntree undo' takes one back, and --at-op shows
 /// the store as it was after one.

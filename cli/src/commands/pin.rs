@@ -21,9 +21,9 @@ use crate::view::units::parse_duration;
 
 /// Protect a snapshot from retention
 ///
-/// A pinned snapshot stays with all its content, whatever the policy of its session says. To pin it
-/// again under the same name renews reason and expiry. A pin only protects: for a name to find a
-/// snapshot by, use a branch or a tag.
+/// A pinned snapshot keeps all its content, whatever the policy of its session says. Pinning it
+/// again under the same name replaces reason and expiry. A pin only protects: to name a snapshot,
+/// use a branch or a tag.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree pin HEAD --reason 'all tests pass'
@@ -36,10 +36,10 @@ pub(crate) struct Pin {
     /// Name of the pin; the first digits of the snapshot's id by default
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Why it shall stay
+    /// Reason for the pin
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-    /// Until when: a duration such as 30d, or a time; for ever by default
+    /// Expiry of the pin: a duration such as 30d, or a time; never by default
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
 }

@@ -15,8 +15,7 @@ use crate::view::{clock, json};
 
 /// List pins
 ///
-/// Shows every pin: the snapshot that it protects, until when, and why. One that has expired protects
-/// nothing any more.
+/// Lists every pin with its snapshot, expiry and reason. An expired pin protects nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree pins

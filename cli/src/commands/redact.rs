@@ -23,38 +23,38 @@ const IN_USE: &str = "end what has the store open, or mend it if it is damaged, 
 
 /// Remove a secret from everything, history included
 ///
-/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON escapes
-/// it. Turns that have it and all after them are written again and get new ids; the old ids answer
-/// that they were redacted. Then all files of the store are replaced, so that none has it any more.
-/// The operation log begins anew: nothing from before can be undone. Without matches it ends with 1.
+/// Every object is searched: contents, paths, messages, names, reasons; a STRING also as JSON
+/// escapes it. Turns that contain it and all later ones are rewritten and get new ids; the old ids
+/// are reported as redacted. Then all files of the store are replaced, so that none contains it.
+/// The operation log starts again: nothing before it can be undone. The exit code is 1 when nothing
+/// matches.
 ///
-/// The transcripts of agents are not touched. Imported again, by 'adopt' or a hook, they come in as the
-/// store has them now; a file of a workspace that has it is left out of snapshots.
+/// The transcripts of agents are not touched. When 'adopt' or a hook imports them again, the store
+/// keeps its redacted version; snapshots leave out workspace files that contain the secret.
 ///
-/// What it cannot do: other encodings such as base64; copies of the store, its archives and exports;
-/// records that have it in other words than before; and what the file system has not overwritten yet.
-/// A secret that was stored is best changed too.
+/// It cannot reach other encodings such as base64; copies of the store, its archives and exports;
+/// records that contain it in another form; and blocks that the file system has not overwritten
+/// yet. Change a secret that was stored, too.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree redact - --dry-run < secret.txt
   turntree redact sk-1234567890 --yes
   turntree redact --regex 'ghp_[A-Za-z0-9]{36}' --replacement TOKEN --yes")]
 pub(crate) struct Redact {
-    /// What to remove, or - to read it from stdin: then no history of commands keeps it, and no list
-    /// of processes shows it
+    /// The text to remove, or - to read it from stdin, so that no history of commands keeps it and no
+    /// list of processes shows it
     #[arg(value_name = "STRING", required_unless_present = "regex", conflicts_with = "regex")]
     string: Option<String>,
-    /// Remove what matches a regular expression, over bytes and as they are stored; - reads it from
-    /// stdin
+    /// Remove matches of a regular expression, over bytes as they are stored; - reads it from stdin
     #[arg(long, value_name = "PATTERN")]
     regex: Option<String>,
-    /// What stands there instead
+    /// The replacement
     #[arg(long, value_name = "TEXT", default_value = DEFAULT_REPLACEMENT)]
     replacement: String,
-    /// Print what would be done, and do nothing
+    /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Do it: this cannot be undone
+    /// Remove it: this cannot be undone
     #[arg(short, long, conflicts_with = "dry_run")]
     yes: bool,
 }
@@ -107,11 +107,11 @@ impl Redact {
     }
 }
 
-/// What stdin holds, without the end of its last line.
+/// Reads stdin without the end of its last line.
 fn line_of_stdin() -> Result<String> {
     let bytes = read_input(Path::new("-"))?;
     let text = std::str::from_utf8(&bytes)
-        .map_err(|source| Error::invalid("standard input: expected UTF-8").with_source(source))?;
+        .map_err(|source| Error::invalid("standard input is not UTF-8").with_source(source))?;
     let text = text.strip_suffix('\n').unwrap_or(text);
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())
 }
@@ -125,7 +125,7 @@ fn show(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     write_plan(out, plan)
 }
 
-/// What went wrong in maintenance was written down in words, which may name what was redacted.
+/// Errors of maintenance were written down in words, which may name what was redacted.
 fn forget_log(log: &Path) -> Result<()> {
     match fs::remove_file(log) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -165,14 +165,14 @@ fn write_plan(out: &mut Output, plan: &RedactionPlan) -> Result<()> {
     writeln!(out, "forget {operations}: undo cannot go back before this")?;
     if plan.lost_commits > 0 {
         let lost = count(plan.lost_commits, "snapshot");
-        writeln!(out, "drop {lost} that no branch, tag or pin leads to")?;
+        writeln!(out, "drop {lost} that no branch, tag or pin reaches")?;
     }
     for name in &plan.leftovers {
         writeln!(out, "remove {name}, to which nothing refers")?;
     }
     writeln!(out, "replace every file of the store")?;
     for name in &plan.in_use {
-        writeln!(out, "but not while somebody writes to {name}")?;
+        writeln!(out, "but not while a process writes to {name}")?;
     }
     writeln!(out, "nothing was done")?;
     Ok(())

@@ -11,21 +11,22 @@ use crate::view::error::{Answer, Result};
 
 /// Rewrite the store into fewer, smaller packs
 ///
-/// Nothing that anything leads to goes: what changes is how it is stored. Others may read and write
-/// meanwhile, and a snapshot waits for nothing. What is in a better tier already stays there.
+/// All reachable objects are kept: only their storage changes. Other processes may read and write
+/// at the same time, and snapshots do not wait. Objects that are in a better tier already stay
+/// there.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repack
   turntree repack --archive
   turntree repack --tier hot --dry-run")]
 pub(crate) struct Repack {
-    /// As small as it gets, for sessions that are over: the same as --tier archive
+    /// Compress most, for finished sessions: the same as --tier archive
     #[arg(long, conflicts_with = "tier")]
     archive: bool,
-    /// How to store it: the smaller, the longer it takes
+    /// Level of compression: the smaller, the longer it takes
     #[arg(long, value_name = "TIER", default_value = "compacted", value_parser = tiers())]
     tier: String,
-    /// Print what would be done, and do nothing
+    /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
 }

@@ -22,22 +22,22 @@ const REMADE: &str = "remade";
 
 /// Recover what verifies, and report what is lost
 ///
-/// What verifies of a damaged file goes into a new pack, and the file into the folder quarantine of
-/// the store: nothing is deleted. Refs that lead to something that is lost stay as they are, unless
-/// --accept-loss moves them to the newest snapshot that is whole, as an operation. Then it writes down
-/// what is lost all the same: that is a note for fsck and no damage any more, and gc keeps what may
-/// belong to it. Ends with 1 when something is lost and not accepted.
+/// The parts of a damaged file that verify go into a new pack, and the file into the folder
+/// quarantine of the store: nothing is deleted. Refs that reach a lost object stay as they are,
+/// unless --accept-loss moves them to the newest complete snapshot, as an operation. It then
+/// records the remaining losses: fsck reports these as notes and not as damage, and gc keeps what
+/// may belong to them. The exit code is 1 when a loss is not accepted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree repair --dry-run
   turntree repair
   turntree repair --accept-loss")]
 pub(crate) struct Repair {
-    /// Only say what would be done
+    /// Print the plan without doing it
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Move refs back to what is whole, begin the operation log behind a gap, and write down what is
-    /// lost, so that gc goes on around it
+    /// Move refs back to complete snapshots, start the operation log behind a gap, and record the
+    /// losses, so that gc can work again
     #[arg(long)]
     accept_loss: bool,
 }
@@ -127,7 +127,7 @@ impl Repair {
         if let Some(lost) = plan.given_up {
             let text = paint.paint(REMOVED, format!("{:<10}", "give up"));
             let what = match lost {
-                0 => "nothing any more: what was lost is there or not needed".to_owned(),
+                0 => "no loss: everything lost has come back or is no longer needed".to_owned(),
                 _ => format!("{}: gc goes on around what is lost", count(lost, "object")),
             };
             writeln!(out, "{text} {what}")?;
@@ -194,7 +194,7 @@ impl Repair {
     }
 }
 
-/// What happens to a file.
+/// Returns the word for the fate of a file.
 fn fate(file: &SalvagedFile) -> &'static str {
     match file.fate {
         SalvageFate::Quarantined => "quarantine",

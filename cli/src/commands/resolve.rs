@@ -22,10 +22,10 @@ use crate::view::render::{ID_DIGITS, count, harmless};
 
 /// List open conflicts, or decide them
 ///
-/// Without a path, lists what merges into HEAD's branch have left open; the exit code is 1 when there
-/// is something. All three versions of a conflict lie in the section conflicts, so that
-/// 'turntree cat HEAD:conflicts/theirs/files/src/a.rs' prints one, until it is decided, which is a
-/// snapshot of its own.
+/// Without a path, lists the open conflicts of HEAD's branch; the exit code is 1 when there are
+/// any. The three versions of a conflict are in the section conflicts until it is decided:
+/// 'turntree cat HEAD:conflicts/theirs/files/src/a.rs' prints one. A decision is a snapshot of its
+/// own.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree resolve
@@ -34,10 +34,10 @@ use crate::view::render::{ID_DIGITS, count, harmless};
   turntree resolve scratchpad/plan --take current
   turntree resolve --all --take ours")]
 pub(crate) struct Resolve {
-    /// Paths, as the list has them
+    /// Paths of conflicts, as the list shows them
     #[arg(value_name = "PATH", requires = "take", add = ArgValueCandidates::new(conflicts))]
     paths: Vec<String>,
-    /// Decide all that are open
+    /// Decide all open conflicts
     #[arg(long, conflicts_with = "paths", requires = "take")]
     all: bool,
     /// Take ours, theirs or base, the entry as it stands now (current), or the content of a file;
@@ -47,7 +47,7 @@ pub(crate) struct Resolve {
     /// Of this branch; HEAD's by default
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
     branch: Option<String>,
-    /// What the snapshot says
+    /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT", requires = "take")]
     message: Option<String>,
 }
@@ -81,8 +81,7 @@ impl Resolve {
             false => self.paths.clone(),
         };
         if paths.is_empty() && !self.all {
-            let missing =
-                Error::invalid("--take decides conflicts: expected their paths, or --all");
+            let missing = Error::invalid("--take needs the paths of conflicts, or --all");
             return Err(Failure::hinted(missing, "'turntree resolve' lists them"));
         }
         if paths.is_empty() {
@@ -92,7 +91,7 @@ impl Resolve {
         let decisions: Vec<_> = paths.into_iter().map(|path| (path, take.clone())).collect();
         let resolution = change
             .resolve_conflicts(branch, &decisions, self.message.as_deref(), &stamp)
-            .hint(ErrorKind::NotFound, "'turntree resolve' lists what is open")?;
+            .hint(ErrorKind::NotFound, "'turntree resolve' lists the open conflicts")?;
         let turn = change.commit(&resolution.commit)?.turn;
         let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
         change.finish(&stamp, &reason).hint(ErrorKind::Conflict, RACE)?;

@@ -22,24 +22,24 @@ use crate::view::json;
 use crate::view::output::{ADDED, FAINT, Output, REMOVED};
 use crate::view::render::{count, harmless, size};
 
-/// Bring a snapshot back: its context on the branch, its files in the workspace
+/// Restore a snapshot: its context on the branch, its files in the workspace
 ///
-/// The branch goes on with a new snapshot whose context is that of REV. First everything is looked at;
-/// then all that is in the workspace is saved, so that 'turntree undo' brings it back; then each file
-/// that differs is written under a temporary name, synced, read back and renamed, and files that REV
-/// does not have are deleted. What is ignored, too large or otherwise not captured is never touched,
-/// nor is a file that changes meanwhile: it is left, and the exit code is 3. The same restore again
-/// finishes one that was interrupted.
+/// Adds a snapshot with the context of REV to the branch. The workspace is saved first, so that
+/// 'turntree undo' restores it. Then each file that differs is written under a temporary name,
+/// synced, read back and renamed, and files that REV does not have are deleted. Files that are
+/// ignored, too large or otherwise not captured are never touched. A file that changes during the
+/// restore is left alone, and the exit code is 3. Run the same restore again to finish one that was
+/// interrupted.
 ///
-/// With --to, the context is only laid out as files in a directory: conversations become
-/// agents/NAME/messages.jsonl, entries of other sections files below scratchpad, memory, files and so
-/// on. Nothing that is there is overwritten without --overwrite. A name as .git or .. is not written:
-/// its first character is percent-coded (%2Egit).
+/// With --to, the context is written as files to another directory: conversations become
+/// agents/NAME/messages.jsonl, entries of other sections files below scratchpad, memory, files and
+/// so on. Existing files are overwritten only with --overwrite. In names such as .git or .. the
+/// first character is percent-coded (%2Egit).
 ///
-/// The home directory, what is above it, and / are refused without --allow-broad.
+/// The home directory, directories above it, and / are refused without --allow-broad.
 ///
-/// Either way a directory, pipe, socket or device is never replaced, no link is followed below the
-/// directory, and nothing is written into a store. Permissions are as the umask says.
+/// A restore never replaces a directory, pipe, socket or device, follows no link below the
+/// directory, and never writes into a store. Permissions follow the umask.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree restore turn:12 --dry-run
@@ -51,7 +51,7 @@ pub(crate) struct Restore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// Lay it out in this directory, which is made if need be, and leave branch and workspace alone
+    /// Write it to this directory, which is made if needed, and leave branch and workspace alone
     #[arg(
         long,
         value_name = "DIR",
@@ -59,12 +59,13 @@ pub(crate) struct Restore {
         conflicts_with_all = ["workspace", "session", "branch"]
     )]
     to: Option<PathBuf>,
-    /// Only this: files, conversation, another section, or a path; may be given several times
+    /// Restore only this: files, conversation, another section, or a path; may be given several
+    /// times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     #[command(flatten)]
     place: Place,
-    /// Print what would be done, and do nothing
+    /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Overwrite files that differ

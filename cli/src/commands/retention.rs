@@ -22,9 +22,9 @@ use crate::view::{clock, json};
 /// Show or set the retention policy of a session
 ///
 /// Without a policy everything is kept. With one, a turn stays when any of its rules keeps it; the
-/// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and what an
-/// undo needs always stay. A turn that expires loses its content and stays in the log. A policy takes
-/// effect with the next collection, and changes of it can be undone.
+/// budget then drops the oldest. Tips of branches, tags, pins, branch points, merged turns and the
+/// turns that an undo needs always stay. A turn that expires loses its content and stays in the
+/// log. A policy takes effect with the next collection, and changes of it can be undone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree retention set nightly --keep-last 100 --budget 200MB
@@ -45,7 +45,7 @@ enum Action {
     Unset(Unset),
 }
 
-/// Set the policy of a session, in place of the one it has
+/// Set the policy of a session, in place of its present one
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("rules").required(true).multiple(true)
     .args(["keep_last", "keep_within", "thin", "budget", "keep_all"]))]
@@ -55,25 +55,25 @@ struct Set {
     /// Keep the newest turns of each branch; pinned ones do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_last: Option<u64>,
-    /// Keep what is no older, such as 12h or 30d
+    /// Keep turns up to this age, such as 12h or 30d
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     keep_within: Option<i64>,
     /// Of the older turns keep every n-th with every:<n>, the newest of each hour with hourly, or of
     /// each day with daily; may be given several times
     #[arg(long, value_name = "RULE", value_parser = thin)]
     thin: Vec<Thin>,
-    /// Keep no more than fits, such as 200MB; the oldest turns go first
+    /// Keep at most this size, such as 200MB; the oldest turns expire first
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     budget: Option<u64>,
-    /// Keep everything, whatever the default says
+    /// Keep everything, regardless of the default policy
     #[arg(long, conflicts_with_all = ["keep_last", "keep_within", "thin", "budget"])]
     keep_all: bool,
-    /// Only show what would expire
+    /// Print the turns that would expire
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Show policies: those of all sessions, or the one that holds for a session
+/// Show the policies of all sessions, or the one that applies to a session
 #[derive(Debug, Args)]
 struct Show {
     /// The session
@@ -81,14 +81,14 @@ struct Show {
     session: Option<String>,
 }
 
-/// Remove a policy; what it has dropped stays dropped
+/// Remove a policy; expired turns stay expired
 #[derive(Debug, Args)]
 struct Unset {
     #[command(flatten)]
     target: Target,
 }
 
-/// Whose policy.
+/// The scope of a policy.
 #[derive(Debug, Args)]
 struct Target {
     /// The session; HEAD's by default
@@ -234,7 +234,7 @@ impl Unset {
     }
 }
 
-/// What would expire if the policy were set: the sessions that it would hold for.
+/// Returns the turns that would expire if the policy were set, of the sessions in its scope.
 fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<RetentionPlan> {
     let (refs, store, now) = (repo.refs(), repo.store(), clock::now()?.micros);
     let stored = Policies::load(store, &refs)?;

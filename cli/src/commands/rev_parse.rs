@@ -12,7 +12,7 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
-/// Print the ids that revisions name, one a line
+/// Print the ids that revisions name, one per line
 ///
 /// A path names the object below it. A range prints its right side, then its left with a ^.
 #[derive(Debug, Args)]

@@ -17,24 +17,24 @@ use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
 use crate::view::render::{ID_DIGITS, count};
 
-/// What open-codesign calls failures to go back.
+/// Names of failures in open-codesign.
 const NO_SNAPSHOT: &str = "no_snapshot";
 const SNAPSHOT_EXPIRED: &str = "snapshot_expired";
 const INVALID_ARGS: &str = "invalid_args";
 
 /// Go back by turns: the conversation, everything else, and the files of the workspace
 ///
-/// The branch goes on with a new snapshot whose context is that of the turn, so nothing is lost, and
-/// 'turntree log' shows that it went back. Before a file is written or deleted, all that is in the
-/// workspace is saved: 'turntree undo' brings back files and branch as they were. Files that are
-/// ignored, too large or otherwise not captured are never touched.
+/// Adds a snapshot with the context of the earlier turn to the branch, so nothing is lost, and
+/// 'turntree log' shows the rollback. The workspace is saved before a file is written or deleted:
+/// 'turntree undo' restores the files and the branch. Files that are ignored, too large or
+/// otherwise not captured are never touched.
 ///
-/// Two rollbacks by one turn are one by two. A snapshot that was taken before a tool ran counts as the
-/// turn that the tool changed: where it is the newest, one turn back is that snapshot. Changes of
-/// lessons alone are no turns.
+/// Two rollbacks by one turn equal one by two. A snapshot taken before a tool ran counts as part of
+/// the turn that the tool changed: if it is the newest, one turn back is that snapshot. Changes of
+/// lessons alone do not count as turns.
 ///
-/// When a turn was dropped by retention the exit code is 6, and the answer says which is the oldest one
-/// available; nothing is changed then.
+/// When retention has dropped the turn, nothing is changed, the exit code is 6, and the error names
+/// the oldest turn that is available.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree rollback
@@ -44,36 +44,37 @@ const INVALID_ARGS: &str = "invalid_args";
   turntree rollback --said 'undo that' --audit --keep-lessons
   turntree rollback --said '/rollback to 42' --parse --json")]
 pub(crate) struct Rollback {
-    /// How many turns; 1 by default
+    /// Number of turns; 1 by default
     #[arg(value_name = "N", conflicts_with_all = ["to_turn", "said"], allow_negative_numbers = true)]
     turns: Option<String>,
-    /// Back to this turn of the branch
+    /// Go back to this turn of the branch
     #[arg(long, value_name = "TURN", conflicts_with = "said", allow_negative_numbers = true)]
     to_turn: Option<String>,
-    /// As a message in chat asks for: 'undo that', 'revert the last 3', '/rollback', '/rollback 2',
-    /// '/rollback to 42'
+    /// Go back as a chat message asks for: 'undo that', 'revert the last 3', '/rollback',
+    /// '/rollback 2', '/rollback to 42'
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     said: Option<String>,
     /// Only print what the message asks for; null in --json when it does not ask to go back
     #[arg(long, requires = "said")]
     parse: bool,
-    /// Only this: files, conversation, another section, or a path; may be given several times
+    /// Restore only this: files, conversation, another section, or a path; may be given several
+    /// times
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
-    /// Leave the lessons as they are now: what was learned from the turns that go
+    /// Keep the lessons as they are now, with those of the turns that are rolled back
     #[arg(long)]
     keep_lessons: bool,
-    /// End the conversation with a record of it, of the type rollback
+    /// Append a record of type rollback to the conversation
     #[arg(long)]
     audit: bool,
     #[command(flatten)]
     place: Place,
-    /// Print what would be done, and do nothing
+    /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,
 }
 
-/// Where to.
+/// The turn to go back to.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Steps(u64),
@@ -124,7 +125,7 @@ impl Verb for Rollback {
 }
 
 impl Rollback {
-    /// Where the arguments lead to.
+    /// Returns the target of the arguments.
     fn target(&self) -> Result<Target> {
         let number = |text: &str, least: u64| {
             let number = text.parse().ok().filter(|number| *number >= least);
@@ -138,7 +139,7 @@ impl Rollback {
                 Some(RollbackIntent::Turn(turn)) => Ok(Target::Turn(turn)),
                 None => {
                     let hint = "'undo that', '/rollback 3' and '/rollback to 42' do";
-                    Err(invalid("what was said does not ask to go back".to_owned(), Some(hint)))
+                    Err(invalid("the message does not ask to go back".to_owned(), Some(hint)))
                 }
             },
             (None, Some(turn), _) => Ok(Target::Turn(number(turn, 1)?)),

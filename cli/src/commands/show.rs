@@ -31,7 +31,7 @@ const LAST_MESSAGES: u64 = 5;
   turntree show HEAD:agents/main/messages/12
   turntree show turn:12:scratchpad/todos")]
 pub(crate) struct Show {
-    /// A revision, perhaps with a path into it
+    /// A revision, with or without a path into it
     #[arg(value_name = "REV[:PATH]", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
 }

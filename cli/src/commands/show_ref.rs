@@ -10,7 +10,7 @@ use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
 
-/// Print every ref: what it holds, and its full name
+/// Print the value and the full name of every ref
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree show-ref

@@ -21,11 +21,11 @@ use crate::view::render::harmless;
 
 /// Detect loops: repeated calls without progress
 ///
-/// Looks at the last turns of a branch: the same call again and again, files that are what they were
-/// some turns ago, a file that swings between contents, one tool that works on one file in ever other
-/// ways. Advice only: it proposes a turn to go back to and does nothing.
+/// Checks the last turns of a branch for repeated equal calls, for files that are the same as some
+/// turns ago, for a file that alternates between contents, and for one tool that keeps changing one
+/// file. It proposes a turn to go back to, and changes nothing.
 ///
-/// Ends with 1 when it suspects or finds a circle.
+/// The exit code is 1 when a loop is suspected or found.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree spiral
@@ -40,7 +40,7 @@ pub(crate) struct Spiral {
     /// {turnId, toolName, argsHash, artifactSha256}, oldest first
     #[arg(long, value_name = "FILE", conflicts_with = "revision", value_hint = clap::ValueHint::FilePath)]
     from: Option<PathBuf>,
-    /// Equal calls in a row that are a sign
+    /// Number of equal calls in a row that count as a sign
     #[arg(long, value_name = "N", default_value_t = SPIRAL_WINDOW as u64,
         value_parser = clap::value_parser!(u64).range(2..=50))]
     window: u64,

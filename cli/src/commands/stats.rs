@@ -28,9 +28,9 @@ const PATH_WIDTH: usize = 60;
 
 /// Show where the bytes are, and what 'gc' would free
 ///
-/// What several sessions have is stored once, and counted for the first of them by name. The content
-/// is what objects hold, stored is what they take on disk, their place in an index included. A full
-/// copy is what the context of each turn would take if it were written out whole.
+/// Objects that several sessions share are stored once, and counted for the first of them by name.
+/// Content is the size of the objects, stored their size on disk, with their place in an index. A
+/// full copy is the size of one complete context for each turn.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree stats
@@ -195,7 +195,7 @@ fn write_summary(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> 
     ] {
         let times = bytes.checked_div(stored).unwrap_or(0);
         let bytes = out.paint.paint(STRONG, size(bytes));
-        writeln!(out, "a full copy after every {when}: {bytes}, {times} times what is stored")?;
+        writeln!(out, "a full copy after every {when}: {bytes}, {times} times the stored size")?;
     }
     if expiring > 0 {
         writeln!(out, "{expiring} of {} expire with the next gc", count(turns, "turn"))?;

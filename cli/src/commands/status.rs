@@ -12,7 +12,7 @@ use crate::view::output::{FAINT, ID, NAME, REMOVED};
 use crate::view::render::{ID_DIGITS, count, one_line};
 use crate::view::{clock, json};
 
-/// Show where HEAD is
+/// Show the branch of HEAD, its newest snapshot and its open conflicts
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree status

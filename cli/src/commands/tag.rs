@@ -19,7 +19,7 @@ use crate::view::{clock, json};
 
 /// List tags, or give a snapshot a name that does not move
 ///
-/// Without a name, lists tags. What a tag is on stays, whatever the policy of its session says.
+/// Without a name, lists tags. A tag keeps its snapshot, whatever the policy of the session says.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree tag
@@ -33,10 +33,10 @@ pub(crate) struct Tag {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// What the name is for
+    /// Purpose of the tag
     #[arg(short, long, value_name = "TEXT", default_value = "", requires = "name")]
     message: String,
-    /// Delete tags; the snapshots stay as long as something else leads to them
+    /// Delete tags; a snapshot stays while a branch, tag or pin still reaches it
     #[arg(short, long, num_args = 1.., value_name = "NAME", add = ArgValueCandidates::new(tags))]
     delete: Vec<String>,
 }

@@ -31,12 +31,12 @@ const REASON_WIDTH: usize = 72;
 
 /// Take back the last change
 ///
-/// Every command that changed a branch, a tag, a pin, a policy or HEAD is one operation, and this takes
-/// back the newest one of yours that is not taken back yet: each ref gets the value that it had. After
-/// a restore or a rollback, the files of the workspace become what they were before it, those that no
-/// snapshot has included; an undo that was interrupted is finished by the next. Nothing is lost: what
-/// is there now is saved, and 'turntree redo' brings it again. When a later operation has changed the
-/// same ref, nothing happens and the exit code is 3.
+/// Every command that changes a branch, a tag, a pin, a policy or HEAD is one operation. This takes
+/// back your newest operation that is not taken back yet: each ref gets its earlier value. After a
+/// restore or a rollback the files of the workspace become what they were before it, including
+/// those of no snapshot; the next undo finishes one that was interrupted. Nothing is lost: the
+/// present state is saved, and 'turntree redo' restores it. When a later operation has changed the
+/// same ref, nothing is changed and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree undo
@@ -257,18 +257,18 @@ impl Options {
     }
 }
 
-/// What was taken back, or would be.
+/// The operation that was taken back, or would be.
 #[derive(Default)]
 struct Taken {
     operation: Option<u64>,
-    /// What keeps the workspace as it was.
+    /// The reason that the workspace stays as it was.
     before: Option<WorkspaceBackup>,
     files: Option<FileChanges>,
     arranged: Option<AppliedFiles>,
 }
 
 impl Taken {
-    /// What a plan did, or would do.
+    /// The outcome of a plan, or what it would do.
     fn by(
         prepared: PreparedRewind<'_>,
         dry_run: bool,
@@ -286,7 +286,7 @@ impl Taken {
     }
 }
 
-/// How a ref changes, for people.
+/// Describes the change of a ref for people.
 pub(crate) fn line(paint: Palette, change: &RefChange) -> String {
     let value = |value: &Option<RefValue>| match value {
         None => paint.paint(FAINT, "nothing").to_string(),

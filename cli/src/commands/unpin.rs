@@ -18,8 +18,8 @@ use crate::view::render::ID_DIGITS;
 
 /// Remove a pin, or every pin on a snapshot
 ///
-/// Nothing is dropped at once: what the policy of the session does not keep goes with a later
-/// collection, and until then the snapshot can be pinned again.
+/// Nothing is dropped at once: a later collection drops what the policy of the session does not
+/// keep. Until then the snapshot can be pinned again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree unpin before-refactoring
@@ -61,7 +61,7 @@ impl Unpin {
         if let Some(at) = pins.iter().position(|pin| pin.name == self.name) {
             return Ok(vec![pins.swap_remove(at)]);
         }
-        let shown = "'turntree pins' shows what is pinned";
+        let shown = "'turntree pins' lists the pins";
         let commit = resolve(repo, &self.name).map(|revision| revision.commit);
         pins.retain(|pin| commit.as_ref().is_ok_and(|commit| pin.commit == *commit));
         if pins.is_empty() {

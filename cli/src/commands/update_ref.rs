@@ -14,7 +14,7 @@ use crate::view::error::{Answer, Hint, Result};
 /// Set or delete a ref (compare-and-swap)
 ///
 /// NAME is a full name, as show-ref prints it. With OLD, nothing changes unless the ref holds it;
-/// 64 zeros mean that it must not exist. Losing the race ends with 3.
+/// 64 zeros mean that it must not exist. The exit code is 3 when the ref holds another value.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree update-ref refs/heads/nightly/main 3f2a91c0
@@ -24,10 +24,10 @@ use crate::view::error::{Answer, Hint, Result};
 pub(crate) struct UpdateRef {
     /// The full name of the ref
     name: String,
-    /// What it shall hold: a revision, or ref:NAME for HEAD; with -d what it must hold now
+    /// New value: a revision, or ref:NAME for HEAD; with -d the value that it must hold now
     #[arg(value_name = "NEW", required_unless_present = "delete")]
     new: Option<String>,
-    /// What it must hold now
+    /// The value that it must hold now
     #[arg(value_name = "OLD", conflicts_with = "delete")]
     old: Option<String>,
     /// Delete it
@@ -63,7 +63,7 @@ impl Verb for UpdateRef {
         change.set_ref(&self.name, expected, new);
         change
             .finish(&stamp()?, &format!("update-ref {}", self.name))
-            .hint(ErrorKind::Conflict, "'turntree show-ref' shows what it holds now")?;
+            .hint(ErrorKind::Conflict, "'turntree show-ref' shows its present value")?;
         Ok(Answer::Yes)
     }
 }

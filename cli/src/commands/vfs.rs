@@ -29,9 +29,9 @@ const MAX_ATTEMPTS: usize = 20;
 
 /// Store, read and evict offloaded payloads
 ///
-/// A payload is found in the pool, where 'offload' and 'vfs put' store it, or in any snapshot that
-/// carries it. All forms of a URI are understood: context://vfs/vfs_<hash>.txt, the name of the file
-/// alone, or the path that a marker names.
+/// A payload is looked up in the pool, where 'offload' and 'vfs put' store it, and in the snapshots
+/// that carry it. A URI may be given as context://vfs/vfs_<hash>.txt, as the name of the file
+/// alone, or as the path that a marker names.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree vfs get context://vfs/vfs_eff006930bcb6ee9.txt
@@ -56,16 +56,16 @@ enum Action {
 /// Print a payload, byte for byte
 #[derive(Debug, Args)]
 struct Get {
-    /// Its URI, in any form
+    /// URI of the payload, in any form
     #[arg(value_name = "URI")]
     uri: String,
-    /// Begin at this byte
+    /// Start at this byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
-    /// Print no more than so many bytes
+    /// Print at most this many bytes
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Count it as used now, so that an eviction takes it later
+    /// Mark it as used now, so that it is evicted later
     #[arg(long)]
     touch: bool,
 }
@@ -89,21 +89,21 @@ struct Put {
     uri: Option<String>,
 }
 
-/// Let go of payloads over a limit, but never of one that a kept snapshot cites
+/// Remove payloads over a limit, but never one that a kept snapshot cites
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("limits").required(true).multiple(true)
     .args(["max_age", "max_files", "max_bytes"]))]
 struct Evict {
-    /// Those that were stored longer ago, such as 12h or 7d
+    /// Evict payloads stored longer ago than this, such as 12h or 7d
     #[arg(long, value_name = "DURATION", value_parser = age)]
     max_age: Option<i64>,
-    /// The longest unused, until there are no more than so many
+    /// Evict the longest unused, until at most N are left
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// The longest unused, until all together are no larger, such as 100MB
+    /// Evict the longest unused, until the total size is at most this, such as 100MB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_bytes: Option<u64>,
-    /// Only show what would go
+    /// Print the payloads that would be evicted
     #[arg(long)]
     dry_run: bool,
 }
@@ -194,7 +194,7 @@ impl Ls {
     }
 }
 
-/// What the pool holds and held.
+/// Writes the payloads of the pool, present and past.
 fn pooled(repo: &Repository) -> Result<json::Payloads> {
     let pool = Pool::load(repo)?;
     let head = repo.head()?.commit.map(|commit| repo.context(&commit)).transpose()?;
@@ -226,7 +226,7 @@ fn pooled(repo: &Repository) -> Result<json::Payloads> {
     Ok(json::Payloads { payloads, evicted })
 }
 
-/// What a snapshot carries.
+/// Writes the payloads that a snapshot carries.
 fn carried(repo: &Repository, context: &Context) -> Result<Vec<json::Payload>> {
     let record = |(uri, blob): (String, ObjectId)| {
         let size = repo.store().read_as(Kind::Blob, &blob)?.len() as u64;

@@ -1,4 +1,4 @@
-//! What the agent is told: that it goes in circles, and where the whole of a long output is.
+//! Advice for the agent: that it repeats itself, and how to read the whole of a long output.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -46,11 +46,11 @@ pub(super) fn shorten(
     failed.into_inner().map_or(Ok(output), Err)
 }
 
-/// How to read what was put away.
+/// The advice on how to read the whole of a long output.
 pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
 
-/// What the user is told when the client goes on with what was taken back, since it does not know.
+/// Warns the user when the client continues with what was taken back, since it does not know.
 pub(super) fn told_beside(event: &Event, followed: &Followed) -> Option<String> {
     let (beside, branch) = (followed.beside.as_ref()?, &followed.branch);
     let how = match (event.dialect, event.transcript.as_deref().and_then(Path::parent)) {
@@ -61,12 +61,12 @@ pub(super) fn told_beside(event: &Event, followed: &Followed) -> Option<String> 
         _ => format!("a session that 'turntree export {beside} --format source' gives"),
     };
     Some(format!(
-        "turntree: {beside} went back, and this session still has what was taken back. It goes on as \
-         {branch}, and {beside} stays as it is. To go on from there: {how}"
+        "turntree: {beside} was rolled back, but this session still has the turns that were taken back. It \
+         continues as {branch}, and {beside} stays as it is. To continue from there: {how}"
     ))
 }
 
-/// What was learned in the session, when it begins or goes on.
+/// Returns the lessons of the session, when it begins or continues.
 pub(super) fn learned(
     repo: &Repository,
     event: &Event,
@@ -79,7 +79,7 @@ pub(super) fn learned(
     Ok((!told.is_empty()).then_some(told))
 }
 
-/// What to say about circles, when the newest turn is in one.
+/// Warns of a loop, when the newest turn is in one.
 pub(super) fn circle(repo: &Repository, event: &Event, tip: &ObjectId) -> Result<Option<String>> {
     if !matches!(event.moment, Moment::AfterTool | Moment::Prompt) {
         return Ok(None);

@@ -60,7 +60,7 @@ impl Document {
         Self { text: text + "\n", is_used_up: false }
     }
 
-    /// Whether nothing is left of a document that was [made](Document::made).
+    /// Returns whether nothing is left of a document that was [made](Document::made).
     pub(super) fn is_used_up(&self) -> bool {
         self.is_used_up
     }
@@ -69,7 +69,7 @@ impl Document {
         self.text
     }
 
-    /// Where the value under `path` is.
+    /// Finds the value under `path`.
     fn find(&self, path: &[&str]) -> Result<Option<Range<usize>>> {
         let start = self.text.len() - self.text.trim_start().len();
         let mut at = start..self.text.trim_end().len();
@@ -235,7 +235,7 @@ impl Document {
     }
 }
 
-/// Where the key of a member begins, in the text between the member before and the value.
+/// Finds the key of a member, in the text between the member before and the value.
 fn key_start(text: &str) -> usize {
     text.find('"').unwrap_or_default()
 }
@@ -244,7 +244,7 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// How a document is laid out.
+/// The layout of a document.
 struct Style {
     indent: String,
     /// Over several lines.

@@ -15,14 +15,14 @@ use turntree_exchange::agents::hook::Moment;
 use super::wait;
 use super::watch::Watch;
 
-/// How long a process waits for another one that waits for the same transcript.
+/// The time that a process waits for another one that waits for the same transcript.
 const FOR_OTHERS: Duration = Duration::from_secs(20);
 
-/// How often it looks.
+/// The time between two looks.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Whether more of the transcript is to be expected after an event of this moment, and no event that
-/// would take it in.
+/// Returns whether the transcript still grows after an event of this moment, with no later event to
+/// take that in.
 pub(super) const fn is_end(moment: Moment) -> bool {
     matches!(moment, Moment::Stop | Moment::AgentEnd | Moment::End)
 }

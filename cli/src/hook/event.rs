@@ -18,16 +18,16 @@ use super::{calls, ending};
 use crate::program::invocation::{Invocation, stamp};
 use crate::view::error::{Failure, Result};
 
-/// How long reading an event may take.
+/// The time limit for reading an event.
 const READING: Duration = Duration::from_millis(1500);
 
-/// How long a process may take that nobody waits for.
+/// The time limit of a process that nobody waits for.
 const BACKGROUND: Duration = Duration::from_secs(300);
 
-/// Who works behind the agent's back; one at a time.
+/// The lock of the process in the background; one works at a time.
 const CLAIM: &str = "hook-background";
 
-/// What is done with events.
+/// Options for handling events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behaviour {
     pub(crate) dialect: Option<Dialect>,
@@ -107,7 +107,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let beside = followed.as_ref().and_then(|followed| told_beside(&event, followed));
     if beside.is_some() {
         watch.doing("go on after a rollback");
-        watch.note("the client goes on with what was taken back: that is a branch of its own");
+        watch.note("the client continues with turns that were taken back: they become a branch");
     }
     if behaviour.background {
         if let Some(tip) = tip.filter(|_| event.moment == Moment::End) {
@@ -136,7 +136,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     Ok(event.answer((!advice.is_empty()).then_some(&advice), output, beside.as_deref()))
 }
 
-/// How long an agent waits for an event at most.
+/// Returns the longest time that an agent waits for an event.
 fn time_for(moment: Moment) -> Duration {
     match moment {
         Moment::Start | Moment::BeforeCompaction | Moment::End => Duration::from_secs(5),
@@ -145,7 +145,7 @@ fn time_for(moment: Moment) -> Duration {
     }
 }
 
-/// What a process without an agent behind it could do once more.
+/// Returns the work that a process without an agent behind it could do once more.
 fn rest(event: &Event, behaviour: Behaviour) -> Option<Rest> {
     if behaviour.background {
         return None;

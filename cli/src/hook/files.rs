@@ -24,26 +24,26 @@ const MAX_NAMED_BYTES: u64 = 16 << 20;
 /// Files in a workspace from which on looking at them takes longer than an agent is to wait.
 const MANY_FILES: u64 = 15_000;
 
-/// How long an agent waits at most for what is in its workspace.
+/// The longest time that an agent waits for the capture of its workspace.
 const PATIENCE: Duration = Duration::from_millis(150);
 
 /// The same before something may be destroyed, and when a session begins.
 const MORE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a process may take that nobody waits for.
+/// The time limit of a process that nobody waits for.
 const NO_HURRY: Duration = Duration::from_secs(60);
 
-/// What of a workspace goes along with an event.
+/// The files of a workspace that go along with an event.
 pub(super) struct Files<'e> {
     event: &'e Event,
-    /// Whether the workspace is looked at at all.
+    /// Set when the workspace is looked at at all.
     looks: bool,
     /// Nobody waits.
     has_time: bool,
     seen: RefCell<Seen>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Default)]
 struct Seen {
     captured: Option<(StatCache, CaptureReport)>,
@@ -77,7 +77,7 @@ impl<'e> Files<'e> {
         Ok(BTreeMap::new())
     }
 
-    /// What files were before a tool changed them, as the client tells it.
+    /// Returns the content of files before a tool changed them, as the client tells it.
     pub(super) fn before(
         &self,
         source: &dyn ObjectSource,
@@ -96,12 +96,12 @@ impl<'e> Files<'e> {
         Ok(told.collect())
     }
 
-    /// Where a file is that a tool has named, from where the agent is.
+    /// Resolves the path of a file that a tool has named, from the directory of the agent.
     fn whole(&self, file: &TouchedFile) -> Option<PathBuf> {
         Some(self.event.cwd.as_ref()?.join(&file.path))
     }
 
-    /// Whether the workspace is to be looked at now.
+    /// Returns whether the workspace is to be looked at now.
     pub(super) fn is_capture(&self) -> bool {
         let effect = self.event.tool.as_ref().map(|tool| tool.effect);
         let may_have_changed = match self.event.moment {
@@ -112,7 +112,7 @@ impl<'e> Files<'e> {
         self.looks && may_have_changed
     }
 
-    /// Whether somebody with more time is to look again.
+    /// Returns whether a process with more time is to look again.
     pub(super) fn is_unfinished(&self) -> bool {
         self.seen.borrow().is_unfinished
     }

@@ -1,4 +1,4 @@
-//! What went wrong in hooks: a bounded file in the store, with times and places and never content.
+//! Errors of hooks: a bounded file in the store, with times and places and never content.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ pub(crate) struct Entry {
     pub(crate) time: String,
     pub(crate) dialect: String,
     pub(crate) event: String,
-    /// What was being done.
+    /// The work at hand.
     pub(crate) doing: String,
-    /// What came of it.
+    /// The error.
     pub(crate) what: String,
 }
 

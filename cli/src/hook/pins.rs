@@ -1,5 +1,5 @@
-//! What is kept before it may be lost: pins of the workspace before a command that may destroy, and of
-//! the conversation before a compaction.
+//! Pins before a loss: of the workspace before a command that may destroy it, and of the
+//! conversation before a compaction.
 
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
@@ -12,10 +12,10 @@ use crate::program::live::HOOK;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// How long the state before a tool that may destroy it is kept, in microseconds: a week.
+/// The time for which the state before a tool that may destroy it is kept, in microseconds: a week.
 const KEPT_BEFORE_TOOLS: i64 = 7 * DAY;
 
-/// How long the state before a compaction is kept, in microseconds: 90 days.
+/// The time for which the state before a compaction is kept, in microseconds: 90 days.
 const KEPT_BEFORE_COMPACTION: i64 = 90 * DAY;
 
 /// Characters of an id in the name of a pin.
@@ -95,7 +95,7 @@ fn unpin_idle(
     Ok(())
 }
 
-/// Whether the conversation of `tip` was compacted after the turn `since`.
+/// Returns whether the conversation of `tip` was compacted after the turn `since`.
 fn is_compacted_since(turn: &Turn<'_>, tip: &ObjectId, since: u64) -> Result<bool> {
     for entry in turn.repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
@@ -109,7 +109,7 @@ fn is_compacted_since(turn: &Turn<'_>, tip: &ObjectId, since: u64) -> Result<boo
     Ok(false)
 }
 
-/// Whether the turn before has the files of `tree`: that one stays as it is.
+/// Returns whether the turn before has the files of `tree`: that one stays as it is.
 fn is_in_turn_before(
     turn: &Turn<'_>,
     change: &Transaction<'_>,

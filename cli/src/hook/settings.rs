@@ -1,4 +1,4 @@
-//! Where clients keep their settings, and the hooks that are put into them.
+//! Settings of clients, and the hooks that are put into them.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::edit::Document;
 /// The member of the settings in which hooks are.
 const HOOKS: &str = "hooks";
 
-/// How long a client waits for a hook that does not end by itself, in seconds.
+/// The time that a client waits for a hook that does not end by itself, in seconds.
 const TIMEOUT: u64 = 10;
 
 /// The events, and the tools that they are for; an empty name for all, and none where there is none.
@@ -57,9 +57,9 @@ const GEMINI: Events = &[
 pub(crate) struct Plan {
     /// The file that is written, behind all links.
     pub(crate) path: PathBuf,
-    /// What is in it; nothing when it is not there.
+    /// Its content; none when it does not exist.
     pub(crate) before: Option<String>,
-    /// What would be in it; nothing when it would go.
+    /// Its content after the change; none when it would go.
     pub(crate) after: Option<String>,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
 }
 
 impl Plan {
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub(crate) fn is_done(&self) -> bool {
         self.before == self.after
     }
@@ -129,7 +129,7 @@ impl Plan {
         let failed = |error| Error::io(format!("write {}", self.path.display()), error);
         let now = read(&self.path).map_err(|error| error.at(self.path.display()))?;
         if now.1 != self.before {
-            let changed = format!("{} was changed meanwhile", self.path.display());
+            let changed = format!("another program has changed {}", self.path.display());
             return Err(Error::new(turntree::ErrorKind::Conflict, changed));
         }
         let Some(after) = &self.after else { return fs::remove_file(&self.path).map_err(failed) };
@@ -198,8 +198,8 @@ fn remove_ours(document: &mut Document, program: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a group was put in by an installation: it has one hook, and that runs `program` or another
-/// turntree.
+/// Returns whether an installation has put in a group: it has one hook, and that runs `program` or
+/// another turntree.
 fn is_ours(group: &str, program: &str) -> bool {
     let Ok(group) = serde_json::from_str::<Value>(group) else { return false };
     let hooks = group.get(HOOKS).and_then(Value::as_array);

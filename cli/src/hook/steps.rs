@@ -15,11 +15,11 @@ use super::turn::Turn;
 use super::{agents, pins, wait};
 use crate::program::live::{HOOK, is_head_of_hook};
 
-/// What became of an event.
+/// The outcome of an event.
 pub(super) struct Taken {
-    /// Where the branch of the session is.
+    /// The tip of the session's branch.
     pub(super) tip: Option<ObjectId>,
-    /// What came of the transcript, if there is one.
+    /// The outcome of following the transcript, if there is one.
     pub(super) followed: Option<Followed>,
 }
 
@@ -72,7 +72,7 @@ impl Turn<'_> {
         tool.and_then(|tool| tool.call.as_deref())
     }
 
-    /// Whether a sub-agent may have ended just before.
+    /// Returns whether a sub-agent may have ended just before.
     fn may_end_agents(&self) -> bool {
         match self.event.moment {
             Moment::Stop | Moment::End => true,

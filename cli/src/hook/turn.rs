@@ -14,7 +14,7 @@ use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
 use super::files::Files;
 use super::watch::Watch;
 
-/// How often it is tried when other processes are faster.
+/// The number of attempts when other processes are faster.
 const ATTEMPTS: usize = 8;
 
 /// An event on its way into the store.
@@ -90,7 +90,7 @@ fn open(path: &Path) -> Option<File> {
     is_file.then(|| File::open(path).ok()).flatten()
 }
 
-/// What an error is, without what it is about.
+/// Returns the kind of an error, without its place.
 pub(super) fn kind_of(error: &Error) -> String {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     match cause {

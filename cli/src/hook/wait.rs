@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use turntree_exchange::holds_call;
 
-/// How long an agent waits at most for the record of its call.
+/// The longest time that an agent waits for the record of its call.
 const FOR_CALL: Duration = Duration::from_millis(200);
 
-/// How often it is looked for meanwhile.
+/// The time between two looks for it.
 const STEP: Duration = Duration::from_millis(5);
 
-/// How long a transcript does not grow that has settled.
+/// A transcript has settled when it has not grown for this time.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How long it is waited for that at most.
+/// The longest wait for a transcript to settle.
 const TO_SETTLE: Duration = Duration::from_secs(5);
 
-/// How often it is looked at meanwhile.
+/// The time between two looks at it.
 const SLOW_STEP: Duration = Duration::from_millis(50);
 
 /// Waits until the transcript has the call `call`, for a fifth of a second at most, and not at all

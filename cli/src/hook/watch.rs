@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::log;
 
-/// What a hook is at, and until when.
+/// The work of a hook, and its time limit.
 #[derive(Debug, Clone)]
 pub(super) struct Watch(Arc<Mutex<State>>);
 
@@ -26,7 +26,7 @@ struct State {
     rest: Option<Rest>,
 }
 
-/// What is left to do when the time is up.
+/// The work that is left when the time is up.
 #[derive(Debug, Clone)]
 pub(super) struct Rest {
     /// The arguments for it.

@@ -55,7 +55,7 @@ impl<'r> Lines<'r> {
         Self { repo, by_session: HashMap::new() }
     }
 
-    /// How far a branch has gone from the main one of its session, unless it is that.
+    /// Measures the distance of a branch from the main one of its session, unless it is that.
     pub(crate) fn divergence(
         &mut self,
         name: &BranchName,
@@ -118,7 +118,7 @@ pub(crate) fn switch(repo: &Repository, branch: &BranchName) -> Result<()> {
     Ok(())
 }
 
-/// Where a branch is now.
+/// Returns the record of the tip of a branch.
 pub(crate) fn whereabouts(repo: &Repository, branch: &BranchName) -> Result<json::Moved> {
     let tip = repo.tip(branch).map(|id| Ok::<_, turntree::Error>((id, repo.commit(&id)?.turn)));
     Ok(json::Moved::new(tip.transpose()?, branch))

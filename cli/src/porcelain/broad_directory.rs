@@ -1,4 +1,4 @@
-//! Which directories are more than a workspace: the root of all files, the home directory, and those
+//! Directories that are more than a workspace: the root of all files, the home directory, and those
 //! above it. Whatever captures a directory or writes files into one asks here.
 
 use std::os::unix::fs::MetadataExt;
@@ -34,12 +34,12 @@ pub(crate) fn expect_narrow(dir: &Path, allow_broad: bool) -> Result<()> {
         ErrorKind::InvalidInput,
         Advice::new(
             "name the directory of a project, or say --allow-broad",
-            "whoever starts the server names the directory of a project",
+            "start the server with the directory of a project",
         ),
     )
 }
 
-/// Where `dir` leads to once all of it is there: what is, is followed, and the rest counts as made.
+/// Resolves `dir` as it will be once all of it exists: links are followed, the rest counts as made.
 fn resolved(dir: &Path) -> PathBuf {
     let Ok(dir) = std::path::absolute(dir) else { return dir.to_owned() };
     let mut whole = PathBuf::new();

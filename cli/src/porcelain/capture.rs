@@ -24,17 +24,17 @@ use crate::view::units::{parse_size, parse_time};
 /// Paths that are named on stderr when they are left out; `--json` has all of them.
 const SHOWN: usize = 20;
 
-/// How much of a directory is captured.
+/// Limits of the capture of a directory.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Limits {
     /// Leave out files with more bytes than this; 100MiB by default
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     max_file_size: Option<u64>,
-    /// Look at and read files for no longer than this, such as 500ms or 10s: what is left keeps its
-    /// last known content, and the next snapshot goes on
+    /// Read files for no longer than this, such as 500ms or 10s: the other files keep their last
+    /// known content, and the next snapshot continues with them
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time_budget: Option<Duration>,
-    /// Take even the home directory, a directory above it, or /
+    /// Allow the home directory, a directory above it, or /
     #[arg(long)]
     allow_broad: bool,
 }
@@ -113,7 +113,7 @@ impl Workspace {
         }
     }
 
-    /// What it looked at, for people.
+    /// Sums up the capture for people.
     pub(crate) fn summary(&self) -> String {
         let CaptureReport { files, bytes, read, changed, removed, .. } = &self.captured;
         let files = count(*files, "file");
@@ -140,7 +140,7 @@ impl Workspace {
     }
 }
 
-/// How far a capture has come, for people.
+/// Formats the progress of a capture for people.
 pub(crate) fn progress_text(progress: CaptureProgress) -> String {
     match progress {
         CaptureProgress::Looked(files) => format!("looks at files: {files}"),
@@ -157,6 +157,6 @@ fn warn_of(captured: &CaptureReport) {
         warn(&format!("and {} left out; --json names them all", count(more as u64, "more path")));
     }
     if captured.unfinished {
-        warn("the time was up: the snapshot has what is known, and the next one goes on");
+        warn("the time budget was used up: unread files keep their last known content");
     }
 }

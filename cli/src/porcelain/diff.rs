@@ -1,4 +1,4 @@
-//! What changed between two contexts: below which paths, and as records.
+//! Changes between two contexts: below some paths, and as records.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::view::error::Result;
 use crate::view::json;
 use crate::view::render::changes::path_of;
 
-/// What changed at or below some paths, or anywhere.
+/// Compares two snapshots, at or below some paths, or everywhere.
 pub(crate) fn changes(
     repo: &Repository,
     old: &ObjectId,

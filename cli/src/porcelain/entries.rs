@@ -40,7 +40,7 @@ pub(crate) fn overview(
     })
 }
 
-/// What is at a path, unless that is a folder or a section of entries.
+/// Reads the entry at a path; none for a folder or a section of entries.
 pub(crate) fn entry_at(
     source: &dyn ObjectSource,
     commit: &ObjectId,
@@ -74,7 +74,7 @@ pub(crate) fn entry_at(
     Ok(Some(record))
 }
 
-/// What is directly below `path`.
+/// Lists the entries directly below `path`.
 ///
 /// # Errors
 /// `NotFound`, naming the path, when nothing is there.
@@ -104,7 +104,7 @@ pub(crate) fn list_part(
     listed.collect()
 }
 
-/// What is directly below a path, with the item of each that has a content to look at.
+/// Entries directly below a path, with the item of each that has a content.
 type Below = Vec<(Listed, Option<Item>)>;
 
 fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Below> {

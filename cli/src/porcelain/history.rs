@@ -13,7 +13,7 @@ use super::revision::{resolve, with_resolver};
 use crate::view::error::{Failure, Result};
 use crate::view::{clock, json};
 
-/// Where a walk begins and what it leaves out.
+/// The start of a walk, and the snapshots that it leaves out.
 pub(crate) struct Walk {
     pub(crate) starts: Vec<ObjectId>,
     pub(crate) hide: Vec<ObjectId>,
@@ -146,7 +146,7 @@ pub(crate) fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
     Ok(Context::open(repo.store(), tree)?.message_count(repo.store())?)
 }
 
-/// What became of a context that is not there any more.
+/// Names the reason for which a context no longer exists.
 pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
     repo.store().gone(tree).map(|gone| match gone {
         Gone::Elided => "expired",

@@ -1,4 +1,4 @@
-//! What the imports say when they are done: to people, to programs, and as warnings.
+//! Results of imports: for people, for programs, and as warnings.
 
 use std::io::Write;
 
@@ -13,8 +13,7 @@ use crate::view::{json, output};
 /// Most notes that are printed one by one.
 pub(crate) const MAX_SHOWN_NOTES: usize = 10;
 
-pub(crate) const CONFLICT_HINT: &str =
-    "another process changed this session meanwhile: import again";
+pub(crate) const CONFLICT_HINT: &str = "another process has changed this session: import again";
 
 pub(crate) fn print(
     out: &mut output::Output,

@@ -24,8 +24,8 @@ use crate::view::output::{ID, NAME, Output};
 use crate::view::render::merging::write_report;
 use crate::view::render::{ID_DIGITS, count, harmless};
 
-/// What losing a race means for these commands.
-pub(crate) const RACE: &str = "another process moved this branch meanwhile: try again";
+/// The hint when another process has moved the branch.
+pub(crate) const RACE: &str = "another process has moved this branch: try again";
 
 /// Merges a revision. Returns what was asked for, what came of it, and the turn of the merge.
 pub(crate) fn merge(
@@ -40,8 +40,8 @@ pub(crate) fn merge(
     let staged = change.merge(&request, &stamp).hint(
         ErrorKind::NotFound,
         Advice::new(
-            "'turntree branch' lists branches, 'turntree ls REV' what is in a snapshot",
-            "branch lists branches, show what is in a snapshot",
+            "'turntree branch' lists branches, 'turntree ls REV' the content of a snapshot",
+            "branch lists branches, show the content of a snapshot",
         ),
     )?;
     let turn = change.commit(&staged.commit)?.turn;
@@ -50,44 +50,44 @@ pub(crate) fn merge(
     Ok((request, staged, turn))
 }
 
-/// How a merge or a cherry-pick is done.
+/// Options of a merge or a cherry-pick.
 #[derive(Debug, Default, Args)]
 pub(crate) struct How {
-    /// Into this branch; HEAD's by default
+    /// Merge into this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
     pub(crate) into: Option<String>,
-    /// What becomes of a conversation that both sides continued
+    /// Rule for a conversation that both sides continued
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     pub(crate) messages: Messages,
-    /// What theirs said, in short, for --messages summary
+    /// A summary of the messages of theirs, for --messages summary
     #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
     pub(crate) summary: Option<String>,
-    /// The same from a file, or - for standard input
+    /// Read the summary from a file, or - for standard input
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) summary_file: Option<PathBuf>,
     /// Take only this: files, conversation, another section, or a path; may be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) only: Vec<String>,
-    /// What the snapshot says
+    /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Print what would come of it, and do nothing
+    /// Print the outcome without changing anything
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
 }
 
-/// What becomes of a conversation that both sides continued.
+/// The rule for a conversation that both sides continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Messages {
-    /// Messages of both in the order of time, those of theirs with their origin
+    /// Keep the messages of both in the order of time, those of theirs with their origin
     #[default]
     Append,
     /// As in ours
     Ours,
     /// As in theirs
     Theirs,
-    /// As in ours, and then a message with the summary
+    /// Keep those of ours, and add a message with the summary
     Summary,
 }
 
@@ -123,7 +123,9 @@ impl How {
         match (self.messages, summary) {
             (Messages::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
             (Messages::Summary, None) => {
-                let error = Error::invalid("a merge with a summary takes its text");
+                let error = Error::invalid(
+                    "a merge with messages by summary needs the text of the summary",
+                );
                 let (command, call) = ("give it with --summary", "give it as summary");
                 Err(Failure::hinted(error, Advice::new(command, call)))
             }
@@ -139,7 +141,7 @@ impl How {
         }
     }
 
-    /// Whether nothing is to be done.
+    /// Returns whether this is a dry run.
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run
     }
@@ -161,7 +163,7 @@ impl How {
 fn text_of(path: &Path) -> Result<String> {
     let bytes = read_input(path)?;
     let text = String::from_utf8(bytes.into());
-    Ok(text.map_err(|_| Error::invalid(format!("{}: expected UTF-8", input_name(path))))?)
+    Ok(text.map_err(|_| Error::invalid(format!("{} is not UTF-8", input_name(path))))?)
 }
 
 /// The commit that a revision names, and what to call it: its branch, or the beginning of its id.
@@ -232,7 +234,7 @@ impl Shown<'_> {
         }
     }
 
-    /// What was done, `done` being the word for it, and what came in.
+    /// Writes the outcome, `done` being the word for it, and the changes that came in.
     pub(crate) fn write(&self, out: &mut Output, done: &str) -> Result<()> {
         let Self { staged, request, turn, dry_run } = *self;
         let into = out.paint.paint(NAME, request.into.to_string());

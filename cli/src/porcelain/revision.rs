@@ -9,7 +9,7 @@ use crate::view::advice::Advice;
 use crate::view::clock;
 use crate::view::error::{Hint, Result};
 
-/// What a revision names, with times in `@{...}`.
+/// Resolves a revision, with times in `@{...}`.
 pub(crate) fn resolve(repo: &Repository, revision: &str) -> Result<Revision> {
     with_resolver(repo, |resolver| resolver.resolve(revision))
 }

@@ -1,5 +1,4 @@
-//! What the commands share that bring a state back: whose workspace it is, how it is looked at, and
-//! how it ends.
+//! Restores and rollbacks: the request, the plan, the outcome, and the workspace that they write to.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,20 +24,20 @@ use crate::view::progress::Working;
 use crate::view::render::restoration::write_files;
 use crate::view::render::{ID_DIGITS, harmless};
 
-/// Which branch and which workspace.
+/// The branch and the workspace to act on.
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// The directory whose files come back; by default the one that the branch's newest snapshot
-    /// with a workspace came from
+    /// Directory to restore files in; by default the one that the newest snapshot with files was
+    /// captured from
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
-    /// Take even the home directory, a directory above it, or / for a workspace
+    /// Allow the home directory, a directory above it, or / as the workspace
     #[arg(long)]
     pub(crate) allow_broad: bool,
-    /// Go on on a branch of this session; main by default
+    /// Act on a branch of this session; main by default
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Go on on this branch; HEAD's by default
+    /// Act on this branch; HEAD's by default
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
 }
@@ -114,7 +113,7 @@ impl RestoreRequest<'_> {
 /// A state that comes back, on a branch and in its workspace.
 pub(crate) struct BringBack {
     pub(crate) restore: RewindRequest,
-    /// What the operation log calls it.
+    /// The verb in the operation log.
     pub(crate) verb: &'static str,
     pub(crate) dry_run: bool,
 }
@@ -127,13 +126,13 @@ pub(crate) struct Looked<'r> {
 }
 
 impl Looked<'_> {
-    /// What would be done.
+    /// Returns the plan.
     pub(crate) fn plan(&self) -> &RewindChanges {
         self.prepared.plan()
     }
 }
 
-/// What came of it, with the number of the operation.
+/// The outcome, with the number of the operation.
 pub(crate) type Made<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
 
 impl BringBack {
@@ -168,14 +167,14 @@ impl BringBack {
         let done = prepared.apply(&stamp, &reason).hint(
             ErrorKind::Conflict,
             Advice::anyone(
-                "another process changed the branch meanwhile, and nothing was done: try again",
+                "another process has changed the branch, and nothing was done: try again",
             ),
         )?;
         remember(repo, cache.as_ref(), done.plan.before.as_ref());
         Ok(done)
     }
 
-    /// What is planned, and what came of it, for programs.
+    /// Returns the record of the plan, and of its outcome.
     pub(crate) fn record(
         &self,
         repo: &Repository,
@@ -246,14 +245,14 @@ impl BringBack {
     }
 }
 
-/// What a message says about what came back alone.
+/// Names the parts that come back, for a message.
 pub(crate) fn part(only: &[String]) -> String {
     if only.is_empty() { String::new() } else { format!(", only {}", only.join(", ")) }
 }
 
 /// The failure when files are wanted and nobody knows where.
 pub(crate) fn unknown_workspace(branch: &BranchName) -> Failure {
-    let unknown = format!("no snapshot of {branch} says which directory its files are from");
+    let unknown = format!("no snapshot of {branch} names the directory of its files");
     let hint = "name it with --workspace DIR, or leave files out with --only conversation";
     Failure::hinted(Error::invalid(unknown), hint)
 }
@@ -263,7 +262,7 @@ pub(crate) fn checked(dir: &Path, allow_broad: bool) -> Result<PathBuf> {
     let place = |error: Error| error.at("the workspace");
     Limits::broad(allow_broad).check(dir).map_err(|failure| match failure {
         Failure::Library { error, hint, name } => {
-            let for_calls = "only whoever starts the server names another";
+            let for_calls = "start the server with another directory";
             let named = || Advice::new("--workspace names where it is now", for_calls);
             let hint = Some(hint.unwrap_or_else(named));
             Failure::Library { error: place(error), hint, name }
@@ -305,7 +304,7 @@ pub(crate) fn remember(
     }
 }
 
-/// How a command ends that has written files: when some failed, with what to do about them.
+/// Ends a command that has written files: with a failure when some could not be written.
 pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&AppliedFiles>) -> Result<Answer> {
     let Some((files, (arranged, (path, worst)))) =
         files.zip(arranged.and_then(|arranged| Some((arranged, arranged.worst()?))))
@@ -319,7 +318,7 @@ pub(crate) fn end(files: Option<&FileChanges>, arranged: Option<&AppliedFiles>) 
         _ => ErrorKind::Conflict,
     };
     let message = format!(
-        "{failed} of {all} files are not as they should be, the first is {}: {worst}",
+        "{failed} of {all} files were not restored, the first is {}: {worst}",
         place.display()
     );
     let hint = Advice::new(

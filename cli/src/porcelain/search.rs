@@ -1,4 +1,4 @@
-//! What the questions about history share: how messages are read, and what cannot be answered.
+//! Questions about history: how messages are read, which turns cannot be searched.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Occurring {
     /// Counts `text`.
     pub(crate) fn new(text: &str) -> Result<Self> {
         if text.is_empty() {
-            return Err(Error::invalid("an empty text occurs everywhere: expected some").into());
+            return Err(Error::invalid("the text of -S is empty: give the text to count").into());
         }
         let messages = match text.contains('\n') {
             true => MessageText::default(),
@@ -44,12 +44,12 @@ impl Occurring {
         Ok(Self { finder: Finder::new(text).into_owned(), messages })
     }
 
-    /// How often it occurs in `text`, without overlaps.
+    /// Counts its occurrences in `text`, without overlaps.
     pub(crate) fn count(&self, text: &[u8]) -> u64 {
         self.finder.find_iter(text).count() as u64
     }
 
-    /// What a message says, if it may occur in it.
+    /// Returns the text of a message, if it may occur in it.
     pub(crate) fn message(&self, format: &str, bytes: &[u8]) -> Option<String> {
         self.messages.read(format, bytes)
     }
@@ -70,7 +70,7 @@ pub(crate) fn warn_of_gaps(gaps: &Gaps) {
     }
 }
 
-/// Who speaks.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RoleName {
@@ -93,8 +93,8 @@ impl RoleName {
     }
 }
 
-/// Where to search: the history of revisions, else every branch of a session, HEAD's by default, and
-/// then perhaps all others.
+/// Returns the scopes of a search: the history of revisions, else every branch of a session, HEAD's by
+/// default, and then all others if `all` is set.
 pub(crate) fn scopes(
     repo: &Repository,
     revisions: &[String],

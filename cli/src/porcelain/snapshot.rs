@@ -28,10 +28,10 @@ use crate::view::render::ID_DIGITS;
 const TOOL: &str = "tool";
 const TOUCHES: &str = "touches";
 
-/// What any snapshot says of itself, and where it goes.
+/// Options of any snapshot: its message, its state, its branch, its author.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SnapshotBasics {
-    /// Why it is taken, in words
+    /// Message of the snapshot
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
     /// Take sections from this JSON document, or - for standard input
@@ -43,10 +43,10 @@ pub(crate) struct SnapshotBasics {
     /// Put it on this branch; HEAD's by default
     #[arg(long, value_name = "NAME")]
     pub(crate) branch: Option<String>,
-    /// Who acts; TURNTREE_ACTOR or the user by default
+    /// Name of the actor; TURNTREE_ACTOR or the user by default
     #[arg(long, value_name = "NAME")]
     pub(crate) agent: Option<String>,
-    /// The model that spoke
+    /// Name of the model that produced the turn
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
 }
@@ -56,12 +56,12 @@ pub(crate) struct SnapshotBasics {
 pub(crate) struct NewSnapshot {
     #[command(flatten)]
     pub(crate) basics: SnapshotBasics,
-    /// Make the section files what this directory holds
+    /// Capture the files of this directory as the section files
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Why it is taken: manual, turn, before-tool, threshold, emergency, before-compaction,
+    /// Reason for it: manual, turn, before-tool, threshold, emergency, before-compaction,
     /// compaction, mode-change, before-restore, merge or rollback
     #[arg(long, value_name = "TRIGGER", default_value = "manual", value_parser = trigger)]
     pub(crate) trigger: Trigger,
@@ -100,12 +100,12 @@ pub(crate) struct Taken {
     id: ObjectId,
     turn: u64,
     branch: BranchName,
-    /// Whether the branch begins with it, in a session that has others.
+    /// Set when the branch begins with it, in a session that has others.
     begins: bool,
     /// The name of its pin.
     pin: Option<String>,
     workspace: Option<Workspace>,
-    /// Which threshold it was taken for.
+    /// The threshold that it was taken for.
     watch: Option<json::Watched>,
 }
 
@@ -212,7 +212,7 @@ impl NewSnapshot {
         let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
         change.finish(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
-            Advice::anyone("another process put a snapshot on this branch meanwhile: try again"),
+            Advice::anyone("another process has added a snapshot to this branch: try again"),
         )?;
         if let Some(workspace) = &workspace {
             workspace.keep(repo, &tree);

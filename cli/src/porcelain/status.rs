@@ -1,4 +1,4 @@
-//! Where HEAD is, and how much a store holds.
+//! The status: HEAD, and how much a store holds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use turntree::repo::Repository;
 use crate::view::error::Result;
 use crate::view::{clock, json};
 
-/// Where HEAD is.
+/// Returns the record of HEAD and the size of the store.
 pub(crate) fn status(repo: &Repository, store: &Path) -> Result<json::Status> {
     let (head, branches) = (repo.head()?, repo.branches());
     let sessions: BTreeSet<&str> = branches.iter().map(|(name, _)| name.session()).collect();

@@ -22,7 +22,7 @@ pub(crate) struct Thresholds {
     cooldown: Option<i64>,
 }
 
-/// How much of a context is used.
+/// Usage of a context window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     share: f64,
@@ -36,9 +36,9 @@ pub(crate) struct Due {
     pub(crate) level: Option<UsageLevel>,
     /// Tokens of the context, if anybody said.
     pub(crate) tokens: Option<u64>,
-    /// What was observed, when it is to be kept.
+    /// The observations, when they are to be kept.
     pub(crate) state: Option<WatchState>,
-    /// What to say of it.
+    /// The record of it.
     pub(crate) told: json::Watched,
 }
 
@@ -124,15 +124,17 @@ impl Due {
         let (usage, at) = (percent(*usage), at.map(percent).unwrap_or_default());
         match *reason {
             "crossed" => format!("usage {usage} has crossed {at}"),
-            "above" => format!("no snapshot: usage {usage} is over {at} since the last one"),
+            "above" => {
+                format!("no snapshot: usage {usage} has stayed over {at} since the last one")
+            }
             "cooling" => {
                 let until = until.as_deref().unwrap_or_default();
                 format!(
-                    "no snapshot: usage {usage} has crossed {at} again, and the last one was just before; not before {until}"
+                    "no snapshot: usage {usage} has crossed {at} again within the cooldown, which ends at {until}"
                 )
             }
-            "empty" => "no snapshot: nobody has said anything yet".to_owned(),
-            _ => format!("no snapshot: usage {usage} is below what counts"),
+            "empty" => "no snapshot: the conversation has no messages yet".to_owned(),
+            _ => format!("no snapshot: usage {usage} is below the lowest threshold"),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Global {
     /// Path of the store directory
     #[arg(long, global = true, value_name = "DIR", env = STORE, hide_env_values = true, value_parser = store_parser(), value_hint = clap::ValueHint::DirPath)]
     pub(crate) store: Option<PathBuf>,
-    /// Look at the store as it was after this operation, see 'turntree op log'
+    /// Read the store as it was after this operation, see 'turntree op log'
     #[arg(long, global = true, value_name = "OP")]
     pub(crate) at_op: Option<String>,
     /// Print JSON, as format-spec/json.md describes it
@@ -39,7 +39,7 @@ fn store_parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|value| {
         let is_unset = std::env::var_os(STORE).is_some_and(|set| set.is_empty());
         match value.is_empty() && !is_unset {
-            true => Err("expected a directory, found nothing"),
+            true => Err("an empty path names no directory"),
             false => Ok(PathBuf::from(value)),
         }
     })

@@ -38,7 +38,7 @@ const BRANCH: &str = "TURNTREE_BRANCH";
 const MAINTENANCE: &str = "TURNTREE_MAINTENANCE";
 const OFF: &str = "off";
 
-/// What to do where there is no store.
+/// Advises on a store that does not exist.
 fn no_store() -> Advice {
     let for_commands = "make one with 'turntree init', or begin with 'turntree import FILE'";
     Advice::new(for_commands, "the first snapshot makes it")
@@ -63,11 +63,11 @@ pub(crate) struct Opened {
     sequence: u64,
 }
 
-/// Where the store is, and how it was found.
+/// The place of a store, and how it was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) dir: PathBuf,
-    /// What to call it in a message.
+    /// The name of the place in messages.
     pub(crate) found: &'static str,
 }
 
@@ -100,7 +100,7 @@ impl Invocation {
         open_quietly(&self.locate()?)
     }
 
-    /// Whether [`Invocation::open_or_create`] would make a store.
+    /// Returns whether [`Invocation::open_or_create`] would make a store.
     pub(crate) fn would_create(&self) -> Result<bool> {
         is_absent(&self.locate()?.dir)
     }
@@ -137,7 +137,7 @@ impl Invocation {
         Ok(())
     }
 
-    /// Whether the user lets this look after the store.
+    /// Returns whether the user lets this look after the store.
     pub(crate) fn may_maintain(&self) -> bool {
         let is_off = std::env::var(MAINTENANCE).is_ok_and(|value| value == OFF);
         !(self.global.no_maintenance || is_off)
@@ -230,7 +230,7 @@ fn refuse_foreign(dir: &Path) -> Result<()> {
     Err(Failure::hinted(Error::invalid(foreign), hint))
 }
 
-/// What to do when a store may not be read, if it belongs to somebody else.
+/// Adds a hint to a failure to read a store that belongs to another user.
 fn denied(dir: &Path, error: Error) -> Failure {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref());
     let is_denied =
@@ -245,12 +245,12 @@ fn denied(dir: &Path, error: Error) -> Failure {
     }
 }
 
-/// Where the store is when nobody names one, for completion.
+/// Finds the store that is used by default, for completion.
 pub(crate) fn user_or_nearest() -> Option<PathBuf> {
     default_location().ok().map(|location| location.dir)
 }
 
-/// Who acts, and when.
+/// Returns the actor and the time.
 pub(crate) fn stamp() -> Result<Stamp> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
@@ -311,7 +311,7 @@ pub(crate) fn read_input(path: &Path) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// What a file of input is called in messages.
+/// Names a file of input in messages.
 pub(crate) fn input_name(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -364,8 +364,8 @@ fn open_quietly(location: &Location) -> Result<Repository> {
     open_repository(dir).map_err(|error| denied(dir, error)).hint(ErrorKind::NotFound, no_store())
 }
 
-/// Whether nothing is at `dir`, or an empty directory, or a store that is being made right now: a
-/// store can be made there.
+/// Returns whether a store can be made at `dir`: nothing is there, or an empty directory, or an
+/// unfinished store.
 pub(crate) fn is_absent(dir: &Path) -> Result<bool> {
     let unfinished = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| {

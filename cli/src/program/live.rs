@@ -6,7 +6,7 @@ use turntree_exchange::followed_branch;
 
 use crate::view::error::Result;
 
-/// Where clients tell the shells and servers that they start which session they are.
+/// Variables in which clients name their session to the shells and servers that they start.
 const CLIENT_SESSIONS: [&str; 2] = ["CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"];
 
 /// The reason of operations of hooks that put in no turns of a transcript.
@@ -46,7 +46,7 @@ pub(crate) fn live_branch(repo: &Repository) -> Result<Option<BranchName>> {
     }
 }
 
-/// Whether HEAD is where a hook has put it. Reads the operations since.
+/// Returns whether a hook has put HEAD where it is. Reads the operations since.
 pub(crate) fn is_head_of_hook(repo: &Repository) -> turntree::Result<bool> {
     let moved = repo.last_change(HEAD)?;
     Ok(moved.is_some_and(|entry| {

@@ -13,7 +13,7 @@ use crate::program::invocation::check_may_switch;
 use crate::view::error::Result;
 use crate::view::json;
 
-/// What to do.
+/// Arguments of `branch`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Branch {
@@ -22,9 +22,9 @@ pub(super) struct Branch {
     action: Action,
     /// Name of the branch to begin or to act on; for switch also session/branch or a session
     name: Option<String>,
-    /// Where a new branch begins, a revision; HEAD by default
+    /// The start of a new branch, a revision; HEAD by default
     at: Option<String>,
-    /// Act on a new branch from now on
+    /// Act on the new branch from now on
     #[serde(default)]
     switch: bool,
     /// List only branches of this session, or begin one in it
@@ -32,7 +32,7 @@ pub(super) struct Branch {
     /// Begin at this branch of the list; 0 by default
     #[serde(default)]
     offset: u64,
-    /// How many branches at most: 1 to 500, 50 by default
+    /// Maximum number of branches: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ enum Action {
     Switch,
 }
 
-/// What there is, or what was done.
+/// The branches, or the one that was changed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Branched {
     /// The branches of a list.
@@ -62,9 +62,9 @@ impl Request for Branch {
     type Answer = Branched;
     const NAME: &'static str = "branch";
     const TITLE: &'static str = "Branches: list, fork, switch";
-    const ABOUT: &'static str = "Lists branches, begins one at any snapshot, or makes later calls act on \
-        another one. A fork costs the same for any size of context. Neither touches files: restore \
-        brings those of a branch into the workspace.";
+    const ABOUT: &'static str = "Lists branches, forks one from any snapshot, or switches later \
+        calls to another one. A fork costs the same for any size of context. None of these \
+        touches files: restore writes the files of a branch to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
     fn answer(self, call: &Call<'_>) -> Result<Branched> {

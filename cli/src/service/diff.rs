@@ -1,4 +1,4 @@
-//! What changed between two snapshots.
+//! Changes between two snapshots.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::view::json;
 use crate::view::output::Palette;
 use crate::view::render::changes::Changes;
 
-/// What to compare.
+/// Arguments of `diff`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Diff {
@@ -33,11 +33,11 @@ pub(super) struct Diff {
     /// Begin at this change; 0 by default
     #[serde(default)]
     offset: u64,
-    /// How many changes at most: 1 to 500, 50 by default
+    /// Maximum number of changes: 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
-/// What changed.
+/// The changes.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Compared {
     /// The commit before.
@@ -46,14 +46,14 @@ pub(super) struct Compared {
     new: String,
     /// Changes by section: what was added, removed and changed.
     sections: BTreeMap<String, json::SectionDiff>,
-    /// How many there are in all.
+    /// The number of all changes.
     total: u64,
     /// The offset at which the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The changes of this answer as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// Whether the text was longer.
+    /// True when the text was longer.
     #[serde(skip_serializing_if = "Option::is_none")]
     text_cut: Option<bool>,
 }
@@ -62,8 +62,8 @@ impl Request for Diff {
     type Answer = Compared;
     const NAME: &'static str = "diff";
     const TITLE: &'static str = "Differences of two snapshots";
-    const ABOUT: &'static str = "Says what changed between two snapshots: messages, notes, memory, \
-        files. With text, shows the changes as a unified diff as well.";
+    const ABOUT: &'static str = "Lists the changes between two snapshots: messages, notes, \
+        memory, files. With text, the changes as a unified diff as well.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<Compared> {

@@ -6,7 +6,7 @@ use turntree::repo::Repository;
 
 use crate::view::render::ID_DIGITS;
 
-/// How answers write ids.
+/// The form of ids in answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ids {
     Whole,
@@ -49,8 +49,8 @@ fn shorten_ids(value: &mut Value, repo: &Repository) {
     }
 }
 
-/// How many digits name this object and no other; none for what is not in the store, which only its
-/// whole id names.
+/// Counts the digits that name this object and no other; none for an object outside the store, which
+/// only its whole id names.
 fn digits(text: &str, repo: &Repository) -> Option<usize> {
     let id: ObjectId = text.parse().ok()?;
     let prefixes = (ID_DIGITS..text.len()).map_while(|digits| text.get(..digits)?.parse().ok());

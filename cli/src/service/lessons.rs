@@ -1,4 +1,4 @@
-//! What was learned: list it, add to it, tell it before a coming call.
+//! Lessons: list them, add one, select those for a coming call.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,11 +12,11 @@ use crate::porcelain::lessons::{Add, inject, list};
 use crate::view::error::Result;
 use crate::view::json;
 
-/// What to do.
+/// Arguments of `lessons`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lessons {
-    /// inject (the lessons for a coming call, as text), list or add; inject by default
+    /// inject (the lessons for the next call, as text), list or add; inject by default
     #[serde(default)]
     action: Action,
     /// The tool that is about to be called, or that a new lesson is about
@@ -25,31 +25,31 @@ pub(super) struct Lessons {
     mistake: Option<String>,
     /// For add: what to do instead
     correct: Option<String>,
-    /// For add: a word of yours
+    /// For add: a note of the user
     note: Option<String>,
     /// For add: what it is about, one of semantic, spiral, infrastructure and budget; semantic by
     /// default
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// For add: take it from the circle that spiral finds; without one nothing is added
+    /// For add: learn it from the loop that spiral finds; without one nothing is added
     #[serde(default)]
     spiral: bool,
     /// For add: the branch or snapshot that was given up
     abandoned: Option<String>,
-    /// For add: it never expires, and is always told
+    /// For add: pin it; it never expires, and every inject has it
     #[serde(default)]
     pin: bool,
-    /// For add: for how many turns it counts; for ever by default
+    /// For add: number of turns for which it is used; for ever by default
     expires_after: Option<u64>,
     /// For list and inject: the snapshot; HEAD by default
     revision: Option<String>,
-    /// For list: those that count no more, too
+    /// For list: deprecated and expired lessons, too
     #[serde(default)]
     all: bool,
-    /// For list: begin at this lesson; 0 by default
+    /// For list: start at this lesson; 0 by default
     #[serde(default)]
     offset: u64,
-    /// For list: how many at most, 1 to 500, 50 by default
+    /// For list: maximum number, 1 to 500, 50 by default
     limit: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct LessonsAnswer {
     lessons: Option<Vec<json::ListedLesson>>,
     /// The offset at which the next call goes on; null at the end.
     next_offset: Option<u64>,
-    /// What came of adding one; null when there was nothing to learn.
+    /// The change of adding one; null when there was nothing to learn.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<json::LessonsChanged>,
 }
@@ -82,9 +82,9 @@ impl Request for Lessons {
     type Answer = LessonsAnswer;
     const NAME: &'static str = "lessons";
     const TITLE: &'static str = "What was learned";
-    const ABOUT: &'static str = "Keeps what went wrong and what to do instead, for the session and all its \
-        branches. Ask for them with the name of a tool before you call it, and add one when something \
-        failed or a branch is given up.";
+    const ABOUT: &'static str = "Records mistakes and the correct way, for the session and all \
+        its branches. Ask for the lessons of a tool before you call it, and add one when \
+        something failed or a branch is given up.";
     const EFFECT: Effect = Effect::MayAdd;
 
     fn answer(self, call: &Call<'_>) -> Result<LessonsAnswer> {

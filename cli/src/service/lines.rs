@@ -53,7 +53,7 @@ pub(crate) fn next_line(input: &mut dyn BufRead) -> io::Result<Option<Line>> {
     }
 }
 
-/// What is wrong with a line that is too long.
+/// Describes a line that is too long.
 pub(crate) fn too_long() -> String {
     format!("the line is longer than {MAX_LINE_BYTES} bytes: send less at once")
 }
@@ -68,7 +68,7 @@ struct IdSearch {
     is_escaped: bool,
     /// The member of the request at work, without what lies in it.
     member: Vec<u8>,
-    /// Whether that is longer than it is kept.
+    /// Returns whether the line is longer than the limit.
     is_long: bool,
 }
 

@@ -14,21 +14,21 @@ use crate::view::json;
 /// Bytes of a message that are told: `show` has the whole context.
 const MESSAGE_BYTES: usize = 1000;
 
-/// Which snapshots.
+/// Arguments of `log`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Log {
-    /// Begin here, or A..B for what B has and A has not; HEAD by default
+    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default
     revision: Option<String>,
-    /// Begin at every branch of every session
+    /// Start at every branch of every session
     #[serde(default)]
     all: bool,
     /// Only turns that changed something at or below one of these, as in files/src or scratchpad
     #[serde(default)]
     paths: Vec<String>,
-    /// How many at most: 1 to 500, 50 by default
+    /// Maximum number of snapshots: 1 to 500, 50 by default
     limit: Option<u64>,
-    /// Go on where the answer before ended
+    /// next_cursor of the answer before, to continue there
     cursor: Option<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Log {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Logged {
     snapshots: Vec<json::LogLine>,
-    /// Where the next call goes on; null at the end.
+    /// The cursor for the next call; null at the end.
     next_cursor: Option<String>,
 }
 
@@ -44,9 +44,9 @@ impl Request for Log {
     type Answer = Logged;
     const NAME: &'static str = "log";
     const TITLE: &'static str = "History of snapshots";
-    const ABOUT: &'static str = "Lists snapshots, newest first: id, turn, time, message, how many \
-        messages the context had. Use paths to see only the turns that changed these. Revisions are \
-        names of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
+    const ABOUT: &'static str = "Lists snapshots, newest first: id, turn, time, message, number \
+        of messages. paths selects the turns that changed something there. Revisions are names \
+        of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<Logged> {

@@ -1,4 +1,4 @@
-//! What another branch explored comes into this one.
+//! Merges of a branch into another.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,37 +11,38 @@ use crate::view::json;
 /// Conflicts that are told.
 const TOLD: usize = 100;
 
-/// What to merge, and how.
+/// Arguments of `merge`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Merge {
-    /// What to merge, a branch or any revision
+    /// The branch or revision to merge
     revision: String,
     /// Into this branch; the one that calls act on by default
     into: Option<String>,
-    /// What becomes of a conversation that both continued: append (messages of both, in the order of
-    /// time), ours, theirs, or summary (ours, and then a message with the summary); append by default
+    /// Rule for a conversation that both continued: append (messages of both, in the order of
+    /// time), ours, theirs, or summary (ours, and then a message with the summary); append by
+    /// default
     #[serde(default)]
     messages: Messages,
-    /// What theirs said, in short, for messages = summary
+    /// A summary of the messages of theirs, for messages = summary
     summary: Option<String>,
     /// Take only these: files, conversation, another section, or a path
     #[serde(default)]
     only: Vec<String>,
-    /// What the snapshot says
+    /// Message of the snapshot
     message: Option<String>,
-    /// Only say what would come of it
+    /// Return the outcome without changing anything
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What came of it.
+/// The outcome of a merge.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MergeAnswer {
     /// The first 100 conflicts are listed.
     #[serde(flatten)]
     merged: json::Merged,
-    /// How many more there are.
+    /// The number of conflicts that are not listed.
     more_conflicts: u64,
 }
 
@@ -49,10 +50,10 @@ impl Request for Merge {
     type Answer = MergeAnswer;
     const NAME: &'static str = "merge";
     const TITLE: &'static str = "Merge a branch";
-    const ABOUT: &'static str = "Merges a branch or any snapshot into the branch that calls act on, \
-        section by section. It is always made: what both changed to something else is a conflict, of \
-        which all versions are kept in the section conflicts. It touches no files: restore HEAD brings \
-        those into the workspace.";
+    const ABOUT: &'static str = "Merges a branch or any snapshot into the branch that calls act \
+        on, section by section. It never stops half way: an entry that both changed differently \
+        is a conflict, whose versions are kept in the section conflicts. It touches no files: \
+        restore HEAD writes them to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
     fn answer(self, call: &Call<'_>) -> Result<MergeAnswer> {

@@ -1,4 +1,4 @@
-//! What programs ask for, one file an operation: a typed request in, a typed answer out.
+//! Operations for programs, one file each: a typed request in, a typed answer out.
 //!
 //! `mcp` and `serve` answer from the one table [`OPERATIONS`], so a tool, a method and its schemas are
 //! the same thing, and answers are the records of `--json` where these have one. Every call opens the
@@ -67,7 +67,7 @@ pub(crate) const OPERATIONS: [Operation; 12] = [
     operation::<lessons::Lessons>(),
 ];
 
-/// What an operation does to the store and the workspace.
+/// The effect of an operation on the store and the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Nothing.
@@ -80,13 +80,13 @@ pub(crate) enum Effect {
     MayReplace,
 }
 
-/// What is asked for: the arguments of an operation.
+/// The arguments of an operation.
 trait Request: DeserializeOwned + JsonSchema {
-    /// What is answered.
+    /// The answer.
     type Answer: Serialize + JsonSchema;
     const NAME: &'static str;
     const TITLE: &'static str;
-    /// What it does and how to use it, for models and people.
+    /// A description for models and people.
     const ABOUT: &'static str;
     const EFFECT: Effect;
 
@@ -128,7 +128,7 @@ fn run<R: Request>(call: &Call<'_>, arguments: Value) -> Result<Value> {
     Ok(answer.map_err(|error| Error::new(ErrorKind::Io, format!("write the answer: {error}")))?)
 }
 
-/// How a server is started: what its calls act on, and what they may do.
+/// Options of a server: the branch and workspace of its calls, and their limits.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
     /// Act on a branch of this session instead of HEAD's; main by default
@@ -137,10 +137,10 @@ pub(crate) struct Options {
     /// Act on this branch instead of HEAD's
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(revisions))]
     branch: Option<String>,
-    /// The directory that snapshots take files from and restores write them to; none by default
+    /// Directory that snapshots capture and restores write to; none by default
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     workspace: Option<PathBuf>,
-    /// Change nothing
+    /// Refuse calls that change the store or files
     #[arg(long)]
     read_only: bool,
 }
@@ -213,7 +213,7 @@ impl Service {
         self.operations().find(|operation| operation.name == name)
     }
 
-    /// What this server offers.
+    /// Lists the operations that this server offers.
     pub(crate) fn operations(&self) -> impl Iterator<Item = &'static Operation> {
         let offered = |operation: &&Operation| !self.read_only || operation.effect != Effect::Adds;
         OPERATIONS.iter().filter(offered)
@@ -282,8 +282,8 @@ impl<'s> Call<'s> {
         self.service.branch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this server acts on a branch of its own, and leaves HEAD to others: also where a client
-    /// has started it, for the session that it is.
+    /// Returns whether this server acts on a branch of its own and leaves HEAD alone: also where a
+    /// client has started it, for the session of that client.
     fn has_own_branch(&self) -> bool {
         self.own_branch().is_some() || client_session().is_some()
     }
@@ -297,7 +297,8 @@ impl<'s> Call<'s> {
         match self.service.read_only {
             false => Ok(()),
             true => {
-                let message = "this server changes nothing: it was started to look only";
+                let message =
+                    "this server is read-only: start it without --read-only to change something";
                 Err(Error::new(ErrorKind::Unsupported, message).into())
             }
         }
@@ -326,7 +327,7 @@ fn absolute(dir: &Path) -> Result<PathBuf> {
     Ok(found.map_err(|error| Error::io(format!("find {}", dir.display()), error))?)
 }
 
-/// Where a list goes on, as an earlier answer said.
+/// Parses the cursor of an earlier answer.
 fn parse_cursor(cursor: Option<&str>) -> Result<Option<ObjectId>> {
     let parse = |text: &str| {
         let expected = "expected the next_cursor of the answer before";
@@ -339,6 +340,8 @@ fn parse_cursor(cursor: Option<&str>) -> Result<Option<ObjectId>> {
 mod tests {
     use super::*;
 
+    /// Clients put every tool with its schemas into the prompt of each turn, and agents choose worse
+    /// among many. A thirteenth operation is an argument of one of these twelve, or a verb.
     #[test]
     fn there_are_at_most_twelve_operations_and_each_has_its_own_name() {
         let mut names: Vec<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();

@@ -12,7 +12,7 @@ pub(super) const MAX_TEXT_BYTES: u64 = 256 << 10;
 pub(super) const ITEMS: u64 = 50;
 pub(super) const MAX_ITEMS: u64 = 500;
 
-/// How many items a call gets.
+/// The number of items that a call gets by default.
 ///
 /// # Errors
 /// `InvalidInput` for none or too many.
@@ -36,9 +36,9 @@ pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Res
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part<T> {
     pub(super) part: T,
-    /// Where it begins.
+    /// The offset of the first item.
     pub(super) offset: u64,
-    /// Where the next one begins, unless this is the last.
+    /// The offset of the next part, unless this is the last.
     pub(super) next: Option<u64>,
 }
 
@@ -83,12 +83,12 @@ impl Bounded {
         Self { text: Vec::new(), limit }
     }
 
-    /// Whether more was written than it takes.
+    /// Returns whether more was written than it takes.
     pub(super) fn is_cut(&self) -> bool {
         self.text.len() > self.limit
     }
 
-    /// What was written, as far as it fits.
+    /// Returns the bytes that were written, as far as they fit.
     pub(super) fn into_text(self) -> String {
         let text = String::from_utf8_lossy(&self.text);
         self::text(&text, 0, self.limit).part.to_owned()

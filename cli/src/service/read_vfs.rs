@@ -11,7 +11,7 @@ use super::page::{self, MAX_TEXT_BYTES, TEXT_BYTES, limit};
 use super::{Call, Effect, Request};
 use crate::view::error::Result;
 
-/// Which payload, and which part of it.
+/// Arguments of `read_vfs`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadVfs {
@@ -20,7 +20,7 @@ pub(super) struct ReadVfs {
     /// Begin at this byte; 0 by default
     #[serde(default)]
     offset: u64,
-    /// How many bytes at most: up to 262144, 16384 by default
+    /// Maximum number of bytes: up to 262144, 16384 by default
     limit: Option<u64>,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct PayloadPart {
     id: String,
     /// Bytes in all.
     size: u64,
-    /// Where the part begins; between two characters of a text.
+    /// The offset of the part; between two characters of a text.
     offset: u64,
-    /// Where the next part begins; null at the end.
+    /// The offset of the next part; null at the end.
     next_offset: Option<u64>,
     /// The part; null when the payload is not text.
     text: Option<String>,
@@ -47,8 +47,8 @@ impl Request for ReadVfs {
     type Answer = PayloadPart;
     const NAME: &'static str = "read_vfs";
     const TITLE: &'static str = "Read an offloaded payload";
-    const ABOUT: &'static str = "Reads a long output that was taken out of the conversation and left \
-        behind as context://vfs/..., a part at a time: call again with offset = next_offset.";
+    const ABOUT: &'static str = "Reads a long output that was replaced by context://vfs/... in \
+        the conversation, in parts: call again with offset = next_offset.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<PayloadPart> {

@@ -1,4 +1,4 @@
-//! What can be read by its URI: payloads, and snapshots of sessions with what is in them.
+//! Resources, read by URI: payloads, and snapshots of sessions with their entries.
 //!
 //! ```text
 //! context://vfs/vfs_<hash>.txt               an offloaded payload, as conversations cite it
@@ -118,7 +118,7 @@ impl Service {
         Ok((resources, next))
     }
 
-    /// What is at a URI.
+    /// Reads a resource.
     ///
     /// # Errors
     /// `NotFound` when nothing is, `LimitExceeded` when it is too long for one answer, `InvalidInput`

@@ -20,39 +20,39 @@ use crate::view::json;
 /// Files that are told.
 const TOLD: usize = 200;
 
-/// What comes back.
+/// Arguments of `restore`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Restore {
     /// The snapshot, a revision
     revision: String,
-    /// Only this: files, conversation, another section, or a path; all by default
+    /// Restore only this: files, conversation, another section, or a path; all by default
     #[serde(default)]
     only: Vec<String>,
-    /// Leave the lessons as they are: what was learned from what goes
+    /// Keep the lessons as they are now
     #[serde(default)]
     keep_lessons: bool,
-    /// Only say what would be done; true by default, unless there is a plan_id
+    /// Return the plan without doing it; true by default, unless there is a plan_id
     dry_run: Option<bool>,
-    /// Do what a dry run said: its plan_id, with the same arguments
+    /// Do the plan of a dry run: its plan_id, with the same arguments
     plan_id: Option<String>,
-    /// Go on on a branch of this session; main by default
+    /// Act on a branch of this session; main by default
     session: Option<String>,
-    /// Go on on this branch
+    /// Act on this branch
     branch: Option<String>,
 }
 
-/// What would be done, or was.
+/// The plan of a restore, or its outcome.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RestoreAnswer {
     /// Names this plan and the state that it was made for; null once it is done.
     plan_id: Option<String>,
-    /// Whether it takes a plan_id: files are overwritten or deleted.
+    /// True when it takes a plan_id: files are overwritten or deleted.
     destructive: bool,
     /// The first 200 files are listed.
     #[serde(flatten)]
     restoration: json::Restoration,
-    /// How many more files there are.
+    /// The number of files that are not listed.
     more_files: u64,
 }
 
@@ -60,11 +60,11 @@ impl Request for Restore {
     type Answer = RestoreAnswer;
     const NAME: &'static str = "restore";
     const TITLE: &'static str = "Bring a snapshot back";
-    const ABOUT: &'static str = "Goes back to a snapshot: the branch goes on with a new snapshot of that \
-        context, and the files of the workspace become those of it. The first call changes nothing and \
-        says what would be done, with a plan_id; call again with that plan_id to do it. The plan_id is \
-        refused when anything changed meanwhile. All that is in the workspace is saved before: \
-        workspace.before is the snapshot that brings it back.";
+    const ABOUT: &'static str = "Restores a snapshot: adds a snapshot with its context to the \
+        branch, and writes its files to the workspace. The first call changes nothing and \
+        returns the plan with a plan_id; call again with that plan_id to do it. The plan_id is \
+        refused when anything has changed since. The workspace is saved before: workspace.before \
+        is the snapshot that restores it.";
     const EFFECT: Effect = Effect::MayReplace;
 
     fn answer(self, call: &Call<'_>) -> Result<RestoreAnswer> {

@@ -115,7 +115,7 @@ fn check(value: Value) -> Result<Request, String> {
     let request: Request =
         serde_json::from_value(value).map_err(|error| format!("this is no request: {error}"))?;
     if request.jsonrpc != "2.0" {
-        return Err("this is no request: expected \"jsonrpc\": \"2.0\"".to_owned());
+        return Err("not a request: \"jsonrpc\": \"2.0\" is missing".to_owned());
     }
     if request.id.as_ref().is_some_and(|id| !is_id(id)) {
         return Err("an id is a string, a number or null".to_owned());
@@ -136,7 +136,7 @@ fn call(service: &Service, request: &Request) -> Result<Value, RpcError> {
         return Err(RpcError { code: METHOD_NOT_FOUND, message, data: None });
     };
     if !matches!(request.params, Value::Null | Value::Object(_)) {
-        let message = "expected params by name, in an object".to_owned();
+        let message = "params must be an object".to_owned();
         return Err(RpcError { code: INVALID_PARAMS, message, data: None });
     }
     service.call(operation, request.params.clone(), &|| false).map_err(|failure| {

@@ -1,4 +1,4 @@
-//! Where something stands, or stood, in all of history.
+//! Search in all of history.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const MAX_AROUND: u64 = 10;
 /// Gaps and damage that are told.
 const TOLD: usize = 10;
 
-/// What to search, and where.
+/// Arguments of `search`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
@@ -36,7 +36,8 @@ pub(super) struct Search {
     /// Only matches that are whole words
     #[serde(default)]
     word: bool,
-    /// The history of these, or A..B for what appeared since A; all branches of the session by default
+    /// Search the history of these, or A..B for entries that appeared since A; all branches of the
+    /// session by default
     #[serde(default)]
     revisions: Vec<String>,
     /// The branches of this session instead
@@ -50,27 +51,27 @@ pub(super) struct Search {
     /// Only messages of these: user, assistant, tool, system, other
     #[serde(default)]
     roles: Vec<RoleName>,
-    /// Show so many lines around each match, up to 10
+    /// Lines to return around each match, up to 10
     #[serde(default)]
     context: u64,
     /// Begin at this place of the answer; 0 by default
     #[serde(default)]
     offset: u64,
-    /// How many places at most: 1 to 100, 20 by default
+    /// Maximum number of places: 1 to 100, 20 by default
     limit: Option<u64>,
 }
 
-/// Where it was found.
+/// The places of the matches.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Places {
     /// Entries in which a line matches, with the turn in which each appeared first; at most 20 lines
     /// of each.
     places: Vec<json::GrepPlace>,
-    /// How many there are in all.
+    /// The number of all places.
     total: u64,
     /// The offset at which the next call goes on; null at the end.
     next_offset: Option<u64>,
-    /// What could not be searched, such as turns that expired; at most 10 of these.
+    /// Turns that could not be searched, such as expired ones; at most 10 of these.
     not_searched: Vec<String>,
 }
 
@@ -79,8 +80,8 @@ impl Request for Search {
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search all of history";
     const ABOUT: &'static str = "Searches everything that was ever said, noted or written in a \
-        session, also what is no longer in the context. Each place is named with the turn in which it \
-        appeared first and its path; show REV:PATH reads it.";
+        session, even if it is no longer in the context. Each place has its path and the turn in \
+        which it appeared first; show REV:PATH reads it.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<Places> {

@@ -11,7 +11,7 @@ use crate::porcelain::revision::resolve;
 use crate::view::error::Result;
 use crate::view::json;
 
-/// What to show.
+/// Arguments of `show`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Show {
@@ -48,10 +48,10 @@ impl Request for Show {
     type Answer = Shown;
     const NAME: &'static str = "show";
     const TITLE: &'static str = "A snapshot or an entry of it";
-    const ABOUT: &'static str = "Without a path, a snapshot at a glance and its sections. With one, \
-        what is below it, or the content of an entry: REV:agents/main/messages/12 is a message, \
-        REV:scratchpad/todos a note, REV:files/src/main.rs a file. Long texts and lists come in parts: \
-        call again with offset = next_offset.";
+    const ABOUT: &'static str = "Without a path, an overview of a snapshot and its sections. \
+        With one, the entries below it, or the content of an entry: REV:agents/main/messages/12 \
+        is a message, REV:scratchpad/todos a note, REV:files/src/main.rs a file. Long texts and \
+        lists come in parts: call again with offset = next_offset.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<Shown> {

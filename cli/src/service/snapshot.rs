@@ -14,18 +14,18 @@ use crate::view::json;
 /// Paths that were left out that are told.
 const TOLD: usize = 100;
 
-/// What to put into the snapshot.
+/// Arguments of `snapshot`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Snapshot {
-    /// Why it is taken, in words
+    /// Message of the snapshot
     message: String,
     /// Sections to replace, null to drop one, as in {"scratchpad": {"note": {"content": "..."}}}; all
     /// others carry over
     state: Option<Map<String, Value>>,
-    /// Take the files of the server's workspace; by default when it has one
+    /// Capture the files of the server's workspace; by default when it has one
     files: Option<bool>,
-    /// Why it is taken, in a word: manual, turn, before-tool, threshold, emergency, before-compaction,
+    /// Reason for it: manual, turn, before-tool, threshold, emergency, before-compaction,
     /// compaction, mode-change, before-restore, merge or rollback; manual by default
     trigger: Option<String>,
     /// Pin it, so that retention never drops it
@@ -35,9 +35,9 @@ pub(super) struct Snapshot {
     session: Option<String>,
     /// Put it on this branch
     branch: Option<String>,
-    /// Who acts
+    /// Name of the actor
     agent: Option<String>,
-    /// The model that spoke
+    /// Name of the model that produced the turn
     model: Option<String>,
 }
 
@@ -45,9 +45,9 @@ impl Request for Snapshot {
     type Answer = json::Moved;
     const NAME: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";
-    const ABOUT: &'static str = "Takes a snapshot of the context, and of the files of the workspace if \
-        the server has one, on top of the newest one. Nothing is overwritten. Take one before anything \
-        risky, and at the end of each turn.";
+    const ABOUT: &'static str = "Takes a snapshot of the context, and of the files of the \
+        workspace if the server has one. It continues the newest snapshot, and nothing is \
+        overwritten. Take one before anything risky, and at the end of each turn.";
     const EFFECT: Effect = Effect::Adds;
 
     fn answer(self, call: &Call<'_>) -> Result<json::Moved> {

@@ -1,4 +1,4 @@
-//! Whether an agent goes in circles.
+//! Loops: an agent that repeats itself without progress.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,13 +15,13 @@ use crate::view::json;
 const MIN_WINDOW: u64 = 2;
 const MAX_WINDOW: u64 = 50;
 
-/// Which turns.
+/// Arguments of `spiral`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spiral {
     /// The newest turn to look at; HEAD by default
     revision: Option<String>,
-    /// Equal calls in a row that are a sign: 2 to 50, 3 by default
+    /// Number of equal calls in a row that count as a sign: 2 to 50, 3 by default
     window: Option<u64>,
 }
 
@@ -29,9 +29,9 @@ impl Request for Spiral {
     type Answer = json::Spiral;
     const NAME: &'static str = "spiral";
     const TITLE: &'static str = "Does the agent go in circles?";
-    const ABOUT: &'static str = "Looks at the last turns: the same call again and again, files that are \
-        what they were some turns ago, a file that swings between contents. Advice only; rollback_to is \
-        the turn before all of that, for restore.";
+    const ABOUT: &'static str = "Detects loops in the last turns: repeated equal calls, files \
+        that are the same as some turns ago, a file that alternates between contents. It changes \
+        nothing; rollback_to is the turn before the loop, for restore.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<json::Spiral> {

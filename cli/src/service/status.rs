@@ -1,4 +1,4 @@
-//! Where HEAD is.
+//! The branch of the calls, its newest snapshot, and its open conflicts.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,8 +17,8 @@ impl Request for Status {
     type Answer = json::Status;
     const NAME: &'static str = "status";
     const TITLE: &'static str = "Where the session stands";
-    const ABOUT: &'static str = "The branch that calls act on, its newest snapshot and turn, how many \
-        messages its context has, and how many conflicts are open.";
+    const ABOUT: &'static str = "Returns the branch that calls act on, its newest snapshot and \
+        turn, the number of messages in its context, and the number of open conflicts.";
     const EFFECT: Effect = Effect::Looks;
 
     fn answer(self, call: &Call<'_>) -> Result<json::Status> {

@@ -1,4 +1,4 @@
-//! What to do about a failure, in the words of who reads it.
+//! Advice on a failure, in the words of its reader.
 
 /// Advice for people at a command line, and for agents and programs that only call operations.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -67,7 +67,7 @@ pub(crate) fn parse_moment(text: &str, now: Time) -> Option<i64> {
     parse(text).map(|time| time.micros)
 }
 
-/// How long before `now` a moment was, in words.
+/// Formats the time from a moment to `now` in words.
 pub(crate) fn relative(time: Time, now: Time) -> String {
     let seconds = now.micros.saturating_sub(time.micros) / MICROS_PER_SECOND;
     match in_words(seconds) {
@@ -77,13 +77,13 @@ pub(crate) fn relative(time: Time, now: Time) -> String {
     }
 }
 
-/// How long after `now` a moment will be, in words.
+/// Formats the time from `now` to a moment in words.
 pub(crate) fn ahead(micros: i64, now: Time) -> String {
     let seconds = micros.saturating_sub(now.micros) / MICROS_PER_SECOND;
     in_words(seconds).map_or_else(|| "now".to_owned(), |words| format!("in {words}"))
 }
 
-/// How long something took, in the two largest units that fit.
+/// Formats a duration in the two largest units that fit.
 pub(crate) fn length(micros: i64) -> String {
     let seconds = micros / MICROS_PER_SECOND;
     match (seconds / 60, seconds / 3600, seconds / 86400) {

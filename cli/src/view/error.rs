@@ -15,7 +15,7 @@ use crate::view::output::stderr_line;
 /// Characters of a message that programs are told.
 const MESSAGE_CHARS: usize = 2000;
 
-/// How the program ends. The numbers are a promise.
+/// The exit code of the program. The numbers are a promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -31,13 +31,13 @@ pub(crate) enum Exit {
     Corrupt = 4,
     /// Another process holds what is needed.
     Locked = 5,
-    /// What was named does not exist, was dropped by retention, or was redacted.
+    /// The object that was named does not exist, was dropped by retention, or was redacted.
     NotFound = 6,
     /// The system refused, or turntree is wrong.
     Internal = 70,
 }
 
-/// What a command that worked has to say beside its output.
+/// The answer of a command that worked, beside its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Nothing more.
@@ -60,11 +60,11 @@ impl From<Answer> for Exit {
 pub(crate) enum Failure {
     /// The library or the arguments.
     Library {
-        /// What went wrong.
+        /// The error.
         error: Error,
-        /// What to do about it.
+        /// Advice on it.
         hint: Option<Advice>,
-        /// What `--json` calls it, where others have a name for it; else that of its kind.
+        /// Its name in `--json`, where others have a name for it; else that of its kind.
         name: Option<&'static str>,
     },
     /// Stdout did not take what was written.
@@ -109,12 +109,12 @@ impl<T, E: Into<Failure>> Hint<T> for Result<T, E> {
 struct ErrorRecord<'a> {
     error: &'a str,
     message: &'a str,
-    /// What is left of the session of a turn that expired.
+    /// The turns of a session that are available after one expired.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     left: Option<&'a Left>,
 }
 
-/// What is left of a session after retention.
+/// The turns of a session that are available after retention.
 #[derive(Serialize)]
 struct Left {
     oldest_available: Option<json::AvailableTurn>,
@@ -122,7 +122,7 @@ struct Left {
     /// The oldest of all, as open-codesign has it.
     #[serde(rename = "oldestAvailable")]
     oldest: Option<u64>,
-    /// Whether that one is pinned.
+    /// True when that one is pinned.
     #[serde(rename = "oldestAvailablePinned")]
     is_pinned: bool,
 }
@@ -156,7 +156,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong and why, on one line.
+    /// Formats the error and its causes on one line.
     pub(crate) fn message(&self) -> String {
         match self {
             Self::Output(error) => format!("write to stdout: {error}"),
@@ -187,7 +187,7 @@ impl Failure {
         }
     }
 
-    /// How the program would end.
+    /// Returns the exit code.
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Output(_) => Exit::Internal,
@@ -195,17 +195,17 @@ impl Failure {
         }
     }
 
-    /// Whether the caller has to ask for something else.
+    /// Returns whether the request has to be changed.
     pub(crate) fn is_usage(&self) -> bool {
         self.exit() == Exit::Usage
     }
 
-    /// Whether what was asked for is not there, or not any more.
+    /// Returns whether the object does not exist, or no longer.
     pub(crate) fn is_not_found(&self) -> bool {
         self.exit() == Exit::NotFound
     }
 
-    /// Whether nobody reads the output any more, which is no failure: whoever read has read enough.
+    /// Returns whether the reader closed the output, which is no failure: it has read enough.
     fn is_closed_pipe(&self) -> bool {
         match self {
             Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
@@ -232,12 +232,12 @@ impl Failure {
     }
 }
 
-/// What came of writing an answer that stands, whether or not all of it is read.
+/// Ignores a closed output for an answer that stands, whether or not all of it is read.
 pub(crate) fn read_or_not(written: Result<()>) -> Result<()> {
     written.or_else(|failure| if failure.is_closed_pipe() { Ok(()) } else { Err(failure) })
 }
 
-/// Whether the library could not write because nobody reads any more.
+/// Returns whether the library could not write because the reader closed the output.
 fn is_closed_pipe(error: &Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
@@ -332,7 +332,7 @@ fn name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// How the program ends after an error. A limit is about the input, and an unsupported store is
+/// Maps an error to its exit code. A limit is about the input, and an unsupported store is
 /// about the choice of program, so both are the caller's to change.
 fn exit_of(kind: ErrorKind) -> Exit {
     match kind {

@@ -115,7 +115,7 @@ pub(crate) struct Imported {
     pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
     pub(crate) new_bytes: u64,
-    /// What was in a directory.
+    /// The import of a directory.
     #[serde(flatten)]
     pub(crate) folder: Option<ImportedFolder>,
     /// Further branches that got something, for a file that holds several histories.
@@ -157,24 +157,24 @@ pub(crate) struct Moved {
     /// The pin on it, where one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pin: Option<String>,
-    /// What was captured of a workspace.
+    /// The capture of a workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<Workspace>,
-    /// Whether it was due, where that was asked by usage.
+    /// The check of usage, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watched>,
 }
 
-/// Whether a snapshot was due.
+/// The check of usage against thresholds.
 #[derive(Serialize, JsonSchema, Clone)]
 pub(crate) struct Watched {
-    /// Whether it was taken.
+    /// True when the snapshot was taken.
     pub(crate) made: bool,
     /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
     pub(crate) reason: &'static str,
     /// Share of the context that is used.
     pub(crate) usage: f64,
-    /// What was crossed: `auto`, `before-overflow` or `emergency`.
+    /// The threshold that was crossed: `auto`, `before-overflow` or `emergency`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) level: Option<&'static str>,
     /// The share where it begins.
@@ -198,11 +198,11 @@ pub(crate) struct Workspace {
     pub(crate) changed: u64,
     pub(crate) removed: u64,
     pub(crate) skipped: Vec<Skipped>,
-    /// Whether the time was up before everything was looked at.
+    /// True when the time was up before everything was looked at.
     pub(crate) unfinished: bool,
 }
 
-/// What was left out of a capture.
+/// A path that a capture left out.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// Below the directory.
@@ -225,7 +225,7 @@ impl Moved {
     }
 }
 
-/// Who made a snapshot.
+/// The author of a snapshot.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Author {
     pub(crate) agent: String,
@@ -290,7 +290,7 @@ pub(crate) struct Entry {
     /// Format of the record, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<String>,
-    /// Where a merge took a message from.
+    /// The branch from which a merge took a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<String>,
     /// The content, or for messages what is said; `null` when it is not text.
@@ -338,7 +338,7 @@ pub(crate) struct SectionDiff {
     pub(crate) changed: Vec<Changed>,
 }
 
-/// What changed: an entry by its key, an item of a list by index and blob.
+/// A change of an entry by its key, or of an item of a list by index and blob.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Changed {

@@ -1,4 +1,4 @@
-//! What people and programs see of a run: text, records, errors, and the values that they write.
+//! The view of people and programs: text, records, errors, and the values that they write.
 
 pub(crate) mod advice;
 pub(crate) mod clock;

@@ -1,4 +1,4 @@
-//! Where text goes: data to stdout or a pager, everything else to stderr, colour where it is wanted.
+//! Output: data to stdout or a pager, everything else to stderr, colour where it is wanted.
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -17,9 +17,9 @@ pub(crate) const NAME: Style = AnsiColor::Cyan.on_default();
 pub(crate) const ADDED: Style = AnsiColor::Green.on_default();
 /// Colour of what was removed.
 pub(crate) const REMOVED: Style = AnsiColor::Red.on_default();
-/// What matters.
+/// Style of important text.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// What matters less.
+/// Style of less important text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
 /// When to use colour.

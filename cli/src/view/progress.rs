@@ -1,4 +1,4 @@
-//! How far a long work has come: a bar on stderr, on a terminal and after half a second only.
+//! Progress of long work: a bar on stderr, on a terminal and after half a second only.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// A command that ends before this says nothing of its progress.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often a spinner turns.
+/// The time between two frames of a spinner.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// A reader that shows how much of `total` bytes has passed.
@@ -43,7 +43,7 @@ impl<R> Progress<R> {
     }
 }
 
-/// How much of some bytes is done, for work that is no reading.
+/// Shows how many of some bytes are done, for work that is no reading.
 #[derive(Debug)]
 pub(crate) struct Meter {
     name: &'static str,

@@ -29,7 +29,7 @@ use crate::view::{clock, json};
 /// Characters of a message on a line.
 const MESSAGE_WIDTH: usize = 76;
 
-/// What a command ends with when it cannot say.
+/// The exit code of a command that cannot decide.
 const SKIP_CODE: i32 = 125;
 
 /// From here on, how a command ended is no answer.
@@ -39,15 +39,16 @@ const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
 
 /// Find the first bad turn by binary search
 ///
-/// The turns between a good and a bad one on the line of the bad one are asked about, until one is known
-/// to be the first bad one. What is known is kept in refs/bisect of the session: every answer is an
-/// operation, and 'turntree undo' takes it back. Without a verb it says how far the search is.
+/// Searches the turns between a good and a bad one for the first bad one. The answers are kept in
+/// refs/bisect of the session: each is an operation, and 'turntree undo' takes it back. Without a
+/// command it shows the state of the search.
 ///
-/// 'run' does it alone: it lays out the files of a turn in a directory of its own and runs CMD there,
-/// with TURNTREE_REV and TURNTREE_TURN of the turn and TURNTREE_STORE in its environment. 0 says good,
-/// 125 that nobody can say, 1 to 127 bad, and anything else stops the run, which goes on when it is
-/// started again. Turns with the same files are tested once; turns without files by their whole context.
-/// When all that is left cannot be tested it ends with 1.
+/// 'run' lets a command answer: it writes the files of a turn to a directory of its own and runs
+/// CMD there, with TURNTREE_REV and TURNTREE_TURN of the turn and TURNTREE_STORE in its
+/// environment. Exit code 0 means good, 125 that the turn cannot be tested, other codes up to 127
+/// bad; any other code stops the run, which continues when it is started again. Turns with the same
+/// files are tested once; turns without files by their whole context. When all that is left cannot
+/// be tested it ends with 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bisect start HEAD turn:12
@@ -57,7 +58,7 @@ const NOT_STARTED: &str = "'turntree bisect start BAD GOOD' begins one";
   turntree bisect log
   turntree bisect reset")]
 pub(crate) struct Bisect {
-    /// The session that is searched; HEAD's by default
+    /// Search this session; HEAD's by default
     #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
     #[command(subcommand)]
@@ -75,7 +76,7 @@ enum Action {
     Reset(Reset),
 }
 
-/// Begin a search, or begin it anew
+/// Start a search, or start it again
 #[derive(Debug, Args)]
 struct Start {
     /// A bad turn
@@ -86,7 +87,7 @@ struct Start {
     good: Vec<String>,
 }
 
-/// Say what a turn is
+/// Mark a turn as good, bad, or impossible to test
 #[derive(Debug, Args)]
 struct Mark {
     /// The turn; the one that is to be tested next by default
@@ -94,10 +95,10 @@ struct Mark {
     revision: Option<String>,
 }
 
-/// Let a command answer
+/// Test turns with a command
 #[derive(Debug, Args)]
 struct Run {
-    /// Turns are the same only if their whole contexts are, not just their files
+    /// Treat turns as equal only if their whole contexts are equal, not just their files
     #[arg(long)]
     whole: bool,
     /// The command
@@ -110,7 +111,7 @@ struct Run {
     command: Vec<OsString>,
 }
 
-/// Show what was answered, in order
+/// List the answers, in order
 #[derive(Debug, Args)]
 struct Log {}
 
@@ -209,7 +210,7 @@ impl Run {
         let signal = interrupts.caught();
         drop(interrupts);
         if let Some(signal) = signal {
-            warn("interrupted: 'turntree bisect run' goes on from here");
+            warn("interrupted: 'turntree bisect run' continues from here");
             run.out.flush()?;
             end_by(signal).map_err(|error| Error::io("end", error))?;
         }
@@ -217,7 +218,7 @@ impl Run {
         tell(run, repo, &search, answers)
     }
 
-    /// What is known of trees from the turns that are known.
+    /// The verdicts on trees, from the turns that are known.
     fn known(&self, repo: &Repository, search: &Search) -> Result<Vec<(ObjectId, BisectVerdict)>> {
         let tree =
             |id: ObjectId, verdict| repo.tested_tree(&id, self.whole).map(|tree| (tree, verdict));
@@ -254,7 +255,7 @@ struct Trial<'a> {
     run: &'a Run,
     scratch: Scratch,
     store: std::path::PathBuf,
-    /// What is said of trees by the turns that were known before.
+    /// Collects the verdicts on trees of the turns that were known before.
     known: Vec<(ObjectId, BisectVerdict)>,
     answers: Vec<json::BisectAnswer>,
 }
@@ -324,7 +325,7 @@ impl Trial<'_> {
             _ if interrupts.caught().is_some() => Ok(BisectVerdict::Skip),
             _ => {
                 let message = format!("the command gave no answer for turn {number}: {ended}");
-                let hint = "what is known is kept: 'turntree bisect run' goes on from here";
+                let hint = "the answers are kept: 'turntree bisect run' continues from here";
                 Err(Failure::hinted(Error::invalid(message), hint))
             }
         }
@@ -438,7 +439,7 @@ fn why(turn: &Candidate) -> &'static str {
     }
 }
 
-/// What a turn changed, in short.
+/// Sums up the changes of a turn.
 fn write_changes(out: &mut Output, repo: &Repository, turn: &Candidate) -> Result<()> {
     let author = one_line(&turn.commit.author.agent, MESSAGE_WIDTH);
     let time = clock::relative(turn.commit.time, clock::now()?);

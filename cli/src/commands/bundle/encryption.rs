@@ -24,7 +24,7 @@ use crate::view::error::{Failure, Result};
 /// The passphrase, for those who have no terminal.
 const PASSPHRASE: &str = "TURNTREE_PASSPHRASE";
 
-/// What an encrypted file begins with.
+/// The first bytes of an encrypted file.
 const MAGIC: &[u8] = b"age-encryption.org/";
 
 /// The most work that a passphrase may be made to take: a minute or so, and 4 GiB are too much.
@@ -44,7 +44,7 @@ pub(crate) struct Sealing {
     passphrase_file: Option<PathBuf>,
 }
 
-/// How an encrypted file is opened.
+/// Keys that open an encrypted file.
 #[derive(Debug, Args)]
 pub(crate) struct Opening {
     /// Decrypt with the keys in this file (AGE-SECRET-KEY-1...)
@@ -56,12 +56,12 @@ pub(crate) struct Opening {
 }
 
 impl Sealing {
-    /// Whether anything is encrypted.
+    /// Returns whether anything is encrypted.
     pub(crate) fn is_asked_for(&self) -> bool {
         !self.encrypt_to.is_empty() || self.passphrase || self.passphrase_file.is_some()
     }
 
-    /// What encrypts; asks for a passphrase now, before any work is done.
+    /// Returns the encryptor; asks for a passphrase now, before any work is done.
     pub(crate) fn encryptor(&self) -> Result<Encryptor> {
         if self.encrypt_to.is_empty() {
             let phrase = match &self.passphrase_file {
@@ -161,7 +161,7 @@ fn recipients_in(path: &Path) -> Result<Vec<x25519::Recipient>> {
     });
     let keys: Vec<_> = keys.collect::<Result<_>>()?;
     match keys.is_empty() {
-        true => Err(Error::invalid(format!("{shown}: expected public keys, found none")).into()),
+        true => Err(Error::invalid(format!("{shown} holds no public keys")).into()),
         false => Ok(keys),
     }
 }
@@ -177,7 +177,7 @@ fn passphrase_in(path: &Path) -> Result<SecretString> {
     match text.lines().next().filter(|line| !line.is_empty()) {
         Some(line) => Ok(SecretString::from(line.to_owned())),
         None => {
-            let message = format!("{}: expected a passphrase, found nothing", path.display());
+            let message = format!("{} is empty: it must hold a passphrase", path.display());
             Err(Error::invalid(message).into())
         }
     }

@@ -36,10 +36,10 @@ const NAME_CHARS: usize = 100;
 
 /// Create, verify and import single-file bundles
 ///
-/// A bundle holds the branches of a session, with the tags and pins on them, every turn behind them,
-/// and the operations that made them so; its first lines are text. With --not it leaves out what
-/// other turns lead to, and then a store must have these to take it in. It can be encrypted, in the
-/// format of age.
+/// A bundle holds the branches of a session, with the tags and pins on them, every turn behind
+/// them, and the operations that made them; its first lines are text. With --not it leaves out what
+/// other turns reach, and only a store that has those turns can import it. It can be encrypted, in
+/// the format of age.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree bundle create nightly -o nightly.bundle
@@ -69,25 +69,25 @@ struct Create {
     /// Sessions, branches or other revisions
     #[arg(required = true, value_name = "SESSION|REV", add = ArgValueCandidates::new(revisions))]
     names: Vec<String>,
-    /// The file, which must not be there, or - for standard output
+    /// The new file, or - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     output: PathBuf,
-    /// Leave out what this revision leads to; whoever takes the bundle in must have it
+    /// Leave out what this revision reaches; the importing store must have it
     #[arg(long, visible_alias = "since", value_name = "REV", add = ArgValueCandidates::new(revisions))]
     not: Vec<String>,
-    /// How hard to compress
+    /// Level of compression
     #[arg(long, value_enum, default_value_t = Level::Archive)]
     tier: Level,
     #[command(flatten)]
     sealing: Sealing,
 }
 
-/// Print what a bundle says of itself
+/// Print the header of a bundle
 #[derive(Debug, Args)]
 struct Show {
     #[command(flatten)]
     input: Input,
-    /// List what was done to its refs instead, newest first; verifies all of the bundle
+    /// List the operations on its refs instead, newest first; verifies the whole bundle
     #[arg(long)]
     operations: bool,
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
@@ -95,7 +95,7 @@ struct Show {
     max_bytes: Option<u64>,
 }
 
-/// Check every byte of a bundle, and whether the store has what it builds on
+/// Verify every byte of a bundle, and check that the store has its prerequisites
 #[derive(Debug, Args)]
 struct Verify {
     #[command(flatten)]
@@ -105,7 +105,7 @@ struct Verify {
     max_bytes: Option<u64>,
 }
 
-/// Take a bundle into the store
+/// Import a bundle into the store
 ///
 /// A branch that the store has with another history gets a new name, and one that goes on moves. It
 /// is one operation, which 'undo' takes back; the operations in the bundle stay there.
@@ -116,7 +116,7 @@ struct Unbundle {
     /// Make its branches part of this session instead of their own
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
-    /// Only show what would happen
+    /// Print the outcome without changing anything
     #[arg(long)]
     dry_run: bool,
     /// Accept so many bytes of content, such as 20GB: without it 1 GiB, or a thousand times the file
@@ -133,14 +133,14 @@ struct Input {
     opening: Opening,
 }
 
-/// How hard a bundle is compressed.
+/// The level of compression of a bundle.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Level {
-    /// Quickly
+    /// Fastest
     Hot,
     /// As 'gc' does
     Compacted,
-    /// As small as it gets
+    /// Smallest
     Archive,
 }
 
@@ -372,7 +372,7 @@ impl Level {
     }
 }
 
-/// What a name on the command line means: a session before anything else.
+/// Resolves a name on the command line: a session before anything else.
 fn wanted(repo: &Repository, name: &str) -> Result<Wanted> {
     if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
         return Ok(Wanted::Session(name.to_owned()));

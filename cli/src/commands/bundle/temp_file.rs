@@ -13,7 +13,7 @@ use turntree::workspace::save;
 
 use crate::view::error::Result;
 
-/// What what was read back is compared by.
+/// The hash by which the file is compared after it was read back.
 const CONTEXT: &str = "turntree v1 sealed bundle";
 
 /// A file without a name, which goes with the process.
@@ -35,7 +35,7 @@ impl Spool {
         &self.0
     }
 
-    /// What is in it, front to back.
+    /// Returns a reader of its content, front to back.
     pub(crate) fn reader(&self) -> impl Read {
         Reader { file: &*self.0, at: 0 }
     }

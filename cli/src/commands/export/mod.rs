@@ -63,10 +63,10 @@ pub(crate) struct Export {
     /// A session or any other revision; several for html and codesign
     #[arg(value_name = "REV", required = true, add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
-    /// What to write
+    /// Format to write
     #[arg(long, value_enum)]
     format: Format,
-    /// Whose messages, for jsonl, openai, anthropic and atif
+    /// Agent whose messages are written, for jsonl, openai, anthropic and atif
     #[arg(long, value_name = "NAME", default_value = MAIN_AGENT)]
     agent: String,
     /// Only messages of this role, or !ROLE for those of the others, for jsonl: system, user,
@@ -88,7 +88,7 @@ pub(crate) struct Export {
     /// Ids and sizes instead of contents and records, for json
     #[arg(long)]
     no_content: bool,
-    /// Which intent, for ollm-intent; the newest by default
+    /// Intent to write, for ollm-intent; the newest by default
     #[arg(long, value_name = "ID")]
     intent: Option<String>,
     /// Write to this file instead of standard output
@@ -99,7 +99,7 @@ pub(crate) struct Export {
     force: bool,
 }
 
-/// What an export writes.
+/// The format of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// The imported transcript, byte for byte
@@ -136,7 +136,7 @@ enum Format {
     Atif,
 }
 
-/// What is exported.
+/// The exported session or snapshot.
 struct Subject<'r> {
     repo: &'r Repository,
     id: ObjectId,

@@ -10,7 +10,7 @@ use super::super::compare::{Line, compared, lines_of};
 use crate::view::clock;
 use crate::view::error::Result;
 
-/// What the foot of a page says.
+/// The text at the foot of a page.
 const MADE_BY: &str = concat!("turntree ", env!("CARGO_PKG_VERSION"));
 
 /// A page that can be written.

@@ -14,7 +14,7 @@ use crate::view::error::{Answer, Result};
 use crate::view::json;
 use crate::view::output::NAME;
 
-/// Tell which clients have the hooks, and when each has last called
+/// Show which clients have the hooks, and the time of the last call of each
 ///
 /// Looks into the settings of the project in the working directory and those of the user. A client that
 /// has the hooks and never called does not run them: it may want them trusted first.

@@ -23,9 +23,9 @@ use crate::view::output::{FAINT, NAME};
 
 /// Take a snapshot at every step of Claude Code, Codex or Gemini CLI
 ///
-/// Without a command it reads one event from standard input, as these clients give it: new turns of the
-/// transcript go in, with the files that tools changed. It never fails and never makes an agent wait for
-/// long; what goes wrong is in 'turntree hook log'.
+/// Without a command it reads one event of a client from standard input and stores the new turns of
+/// the transcript, with the files that tools changed. It never fails and never makes an agent wait
+/// for long; 'turntree hook log' shows its errors.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree hook install claude-code --dry-run
@@ -37,7 +37,7 @@ use crate::view::output::{FAINT, NAME};
 pub(crate) struct Hook {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Whose events they are; found by what is in them by default
+    /// Client that sends the events; recognised by their content by default
     #[arg(long, value_enum, value_name = "CLIENT")]
     dialect: Option<Client>,
     #[command(flatten)]
@@ -49,16 +49,16 @@ pub(crate) struct Hook {
 
 #[derive(Debug, Args)]
 struct Flags {
-    /// Put away what a tool says with more characters than this (Claude Code)
+    /// Offload outputs of tools with more characters than this (Claude Code)
     #[arg(long, value_name = "N")]
     offload: Option<u64>,
-    /// Tell the agent when it goes in circles
+    /// Warn the agent when it is in a loop
     #[arg(long)]
     spiral: bool,
-    /// Tell the agent the lessons of its session
+    /// Give the agent the lessons of its session
     #[arg(long)]
     lessons: bool,
-    /// Whether files go along: auto, or off for those alone that tools name
+    /// Files to store with an event: auto, or off for only those that tools name
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     workspace: Workspace,
 }
@@ -92,10 +92,10 @@ enum Action {
     Check(Check),
 }
 
-/// Put the hooks into the settings of a client
+/// Add the hooks to the settings of a client
 ///
-/// Everything else in the settings stays as it is, byte for byte. Again with other options, it replaces
-/// what it put in before.
+/// Everything else in the settings stays as it is, byte for byte. Run again with other options, it
+/// replaces what it put in before.
 #[derive(Debug, Args)]
 struct Install {
     #[command(flatten)]
@@ -104,14 +104,14 @@ struct Install {
     flags: Flags,
 }
 
-/// Take the hooks out of the settings of a client
+/// Remove the hooks from the settings of a client
 #[derive(Debug, Args)]
 struct Uninstall {
     #[command(flatten)]
     place: Place,
 }
 
-/// Show what went wrong in hooks
+/// Show the errors of hooks
 #[derive(Debug, Args)]
 struct Log {}
 
@@ -120,10 +120,10 @@ struct Place {
     /// The client
     #[arg(value_enum, value_name = "CLIENT")]
     client: Client,
-    /// The settings of the project in the working directory, which is what is meant by default
+    /// Use the settings of the project in the working directory (default)
     #[arg(long, conflicts_with = "user")]
     project: bool,
-    /// The settings of the user
+    /// Use the settings of the user
     #[arg(long)]
     user: bool,
     /// Only print the difference
@@ -135,7 +135,7 @@ impl Verb for Hook {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let is_for_events = self.dialect.is_some() || self.background || self.flags.is_any();
         if self.action.is_some() && is_for_events {
-            let message = "these options say what is done with an event";
+            let message = "these options apply to an event";
             return Err(Error::invalid(message))
                 .hint(ErrorKind::InvalidInput, "those of an installation stand behind 'install'");
         }
@@ -161,7 +161,7 @@ impl Verb for Hook {
 }
 
 impl Hook {
-    /// Whether these arguments are an event, of which nothing may fail: not even its arguments.
+    /// Returns whether these arguments are an event, which never fails: not even on its arguments.
     pub(crate) fn is_event(arguments: &[std::ffi::OsString]) -> bool {
         let mut words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
         let mut verb = words.next();
@@ -219,7 +219,7 @@ impl Uninstall {
 }
 
 impl Place {
-    /// What is left to do in the client.
+    /// Returns the steps that are left to do in the client.
     fn steps(&self) -> &'static [&'static str] {
         Dialect::from(self.client).steps_to_trust(!self.user)
     }

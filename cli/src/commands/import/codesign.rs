@@ -1,4 +1,4 @@
-//! What `import` takes of open-codesign that is more than one file: its directory, a database and its log.
+//! Files of open-codesign that belong together: its directory, a database and its log.
 
 use std::fs;
 use std::io::Read;
@@ -54,7 +54,7 @@ pub(super) fn full(path: &Path) -> Result<PathBuf> {
     Ok(path.canonicalize().map_err(failed)?)
 }
 
-/// Whether a file begins as a database does.
+/// Returns whether a file begins as a database does.
 fn is_database(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = fs::File::open(path).and_then(|file| file.take(16).read_to_end(&mut head));

@@ -15,7 +15,7 @@ use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
 use crate::view::render::count;
 
-/// Where systems keep what they store, with the formats of it.
+/// Folders in which systems keep their files, with the formats of these.
 const SYSTEMS: [(System, &[&str], FoldersOf); 2] = [
     (System::ContextChef, &["context-chef"], context_chef::folders_of),
     (System::Ollm, &["ollm-context", "ollm-mode", "ollm-intent"], ollm::folders_of),

@@ -25,8 +25,8 @@ const FORMATS_HINT: &str = "'turntree import --help' lists the formats; --format
 /// Import a recorded session, one snapshot a turn
 ///
 /// The format is detected from the content. Importing a longer version of a transcript again adds
-/// only its new turns; a rewritten one becomes a new branch from the last common turn. What is not
-/// understood is kept, and reported on stderr. The first import moves HEAD to the session.
+/// only its new turns; a rewritten one becomes a new branch from the last common turn. Records that
+/// are not understood are kept, and reported on stderr. The first import moves HEAD to the session.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree import ~/.claude/projects/-work/3f2a91c0.jsonl

@@ -31,11 +31,11 @@ pub(super) struct Export {
     force: bool,
 }
 
-/// Read LESSONS.md back: what was edited in it since it was written
+/// Import the edits of LESSONS.md
 ///
-/// A lesson that is gone from the file is deprecated; one under the heading '## new' is added. What was
-/// learned meanwhile stays. Of a file with a mistake nothing is taken. To go on with the same file
-/// afterwards, have it written again.
+/// A lesson that was removed from the file is deprecated; one under the heading '## new' is added.
+/// Lessons added since the export stay. A file with a mistake is refused as a whole. To edit the
+/// same file further, write it again with --rewrite.
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// The file, or - for standard input
@@ -58,7 +58,7 @@ impl Export {
             return Ok(Answer::Yes);
         };
         let write = |out: &mut dyn Write| write_text(out, path, &text);
-        let hint = "--force replaces it; what was edited in it is lost unless it is imported first";
+        let hint = "--force replaces it; import it first to keep its edits";
         let bytes = save(path, self.force, write).hint(ErrorKind::InvalidInput, hint)?;
         let (file, commit) = (path.display().to_string(), resolve(&repo, &self.from)?.commit);
         if run.out.json {
@@ -75,7 +75,7 @@ impl Import {
     pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (bytes, name) = (read_input(&self.file)?, input_name(&self.file));
         let text = std::str::from_utf8(&bytes)
-            .map_err(|_| Error::invalid(format!("{name}: expected text in UTF-8")))?;
+            .map_err(|_| Error::invalid(format!("{name} is not UTF-8")))?;
         let document = Document::parse(text).map_err(|error| error.at(&name))?;
         let answer = self.target.change(run, "import", |change| {
             let source = change.repo.store();

@@ -21,12 +21,12 @@ use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
 use crate::view::render::lessons::write_list;
 
-/// Record lessons, and show the best before the next call
+/// Record lessons, and print those that fit the next call
 ///
-/// A lesson belongs to its session: branches that are forked off take it along, 'turntree merge BRANCH
-/// --only lessons' carries it on, and no other session sees it. None is ever deleted, only deprecated.
-/// Each command that changes lessons is one operation, which 'turntree undo' takes back, and no turn
-/// for 'turntree rollback'.
+/// A lesson belongs to its session: forked branches have it, 'turntree merge BRANCH --only lessons'
+/// merges it, and no other session sees it. Lessons are never deleted, only deprecated. Each
+/// command that changes lessons is one operation, which 'turntree undo' takes back; 'turntree
+/// rollback' does not count it as a turn.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree lesson add --tool fs.replace --mistake 'matched on white space' --correct 'take blocks'
@@ -59,12 +59,12 @@ struct List {
     /// The snapshot
     #[arg(value_name = "REV", default_value = "HEAD", add = ArgValueCandidates::new(revisions))]
     revision: String,
-    /// Those that count no more, too
+    /// List deprecated and expired lessons, too
     #[arg(short, long)]
     all: bool,
 }
 
-/// Change what a lesson says; an empty text takes a field away
+/// Change fields of a lesson; an empty text removes a field
 #[derive(Debug, Args)]
 struct Edit {
     /// The lesson, or the beginning of its id
@@ -86,14 +86,14 @@ struct Chosen {
     target: Target,
 }
 
-/// Deprecate lessons: they count no more
+/// Deprecate lessons: they are no longer used
 #[derive(Debug, Args)]
 struct Rm {
     #[command(flatten)]
     chosen: Chosen,
 }
 
-/// Pin lessons: they never expire, and every prompt tells them
+/// Pin lessons: they never expire, and every prompt has them
 #[derive(Debug, Args)]
 struct Pin {
     #[command(flatten)]
@@ -107,7 +107,7 @@ struct Unpin {
     chosen: Chosen,
 }
 
-/// Print the lessons for a coming call, as text to stand before the prompt
+/// Print the lessons for the next call, as text to put before the prompt
 ///
 /// All pinned ones, newest first, and the five others that fit best: what is about the tool, what
 /// happened often, what worked, what is new. At most 8192 bytes; nothing without lessons.

@@ -8,25 +8,25 @@ use turntree_exchange::context_tokens;
 
 use crate::view::clock;
 
-/// What a snapshot must be; all that is given holds.
+/// Conditions for a snapshot; all that are given hold.
 #[derive(Debug, Args)]
 pub(crate) struct Filter {
-    /// Only what was taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
+    /// Only snapshots taken later than TIME, such as 2026-01-21T12:00:00Z or 3.hours.ago
     #[arg(long, value_name = "TIME", alias = "after", value_parser = moment)]
     since: Option<i64>,
-    /// Only what was taken earlier than TIME
+    /// Only snapshots taken earlier than TIME
     #[arg(long, value_name = "TIME", alias = "before", value_parser = moment)]
     until: Option<i64>,
-    /// Only what was taken for this reason, as 'snapshot --trigger' names it
+    /// Only snapshots taken for this reason, one of those of 'snapshot --trigger'
     #[arg(long, value_name = "TRIGGER", value_parser = trigger)]
     trigger: Option<Trigger>,
-    /// Only snapshots whose message has TEXT in it
+    /// Only snapshots whose message contains TEXT
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
-    /// Only contexts of more than N tokens, of those that say how many they have
+    /// Only contexts of more than N tokens; those of unknown size are left out
     #[arg(long, value_name = "N")]
     tokens_above: Option<u64>,
-    /// Only contexts of fewer than N tokens, of those that say how many they have
+    /// Only contexts of fewer than N tokens; those of unknown size are left out
     #[arg(long, value_name = "N")]
     tokens_below: Option<u64>,
     /// Only snapshots with this fact in their metadata, such as ollm/id=ID; may be given several times
@@ -35,7 +35,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether it leaves anything out.
+    /// Returns whether any condition is set.
     pub(super) fn is_any(&self) -> bool {
         let Self { since, until, trigger, message, tokens_above, tokens_below, meta } = self;
         since.or(*until).is_some()
@@ -66,14 +66,14 @@ impl Filter {
     }
 }
 
-/// What is shown: by what commits say, then by what turns changed, which costs more to know.
+/// The snapshots to show: by their commits, then by the changes of their turns, which costs more.
 pub(crate) struct Wanted<'w, 'r> {
     pub(crate) filter: &'w Filter,
     pub(crate) touches: Option<Pickaxe<'r>>,
 }
 
 impl Wanted<'_, '_> {
-    /// Whether a snapshot is shown.
+    /// Returns whether a snapshot is shown.
     pub(super) fn shows(&mut self, entry: &LogEntry) -> crate::view::error::Result<bool> {
         match &mut self.touches {
             _ if !self.filter.admits(entry) => Ok(false),
@@ -82,7 +82,7 @@ impl Wanted<'_, '_> {
         }
     }
 
-    /// Whether anything is left out.
+    /// Returns whether anything is left out.
     pub(super) fn is_any(&self) -> bool {
         self.touches.is_some() || self.filter.is_any()
     }

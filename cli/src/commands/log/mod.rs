@@ -35,9 +35,9 @@ const MIN_WIDTH: usize = 30;
 
 /// Show snapshots, newest first
 ///
-/// --path and -S choose turns by what they changed; a merge changed what differs from all it joins. -S
-/// counts TEXT in each changed entry and each changed conversation, whose messages are read as people
-/// see them.
+/// --path and -S select turns by their changes; the changes of a merge are those that differ from
+/// all its parents. -S counts TEXT in each changed entry and in each changed conversation, whose
+/// messages are read as people see them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree log -n 5
@@ -49,26 +49,26 @@ const MIN_WIDTH: usize = 30;
   turntree log --all --tokens-above 100000 --reverse -n 5
   turntree log nightly --json | jq -r .message")]
 pub(crate) struct Log {
-    /// Begin here, or A..B for what B has and A has not; HEAD by default
+    /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: Option<String>,
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
     max_count: Option<usize>,
-    /// Draw which snapshot continues which
+    /// Draw the graph of snapshots and their parents
     #[arg(long)]
     graph: bool,
-    /// One line each
+    /// Show one line per snapshot
     #[arg(long)]
     oneline: bool,
     /// Begin at every branch
     #[arg(long, conflicts_with = "revision")]
     all: bool,
-    /// Begin at every branch of this session
+    /// Start at every branch of this session
     #[arg(long, value_name = "NAME", conflicts_with_all = ["revision", "all"],
         add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
-    /// Oldest first; -n counts from there
+    /// Show the oldest first; -n counts from there
     #[arg(long, conflicts_with = "graph")]
     reverse: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct Log {
     occurring: Option<String>,
 }
 
-/// How snapshots look.
+/// The form in which snapshots are shown.
 pub(crate) struct Style {
     pub(crate) paint: Palette,
     pub(crate) now: Time,

@@ -16,8 +16,8 @@ pub(crate) use self::transition::{ModeSnapshot, Modes, snapshot_of_modes};
 
 /// Take snapshots as OLLM CLI does
 ///
-/// Its sessions are imported with 'turntree import', and 'turntree export --format ollm-snapshot' and
-/// '--format ollm-context' write its files.
+/// 'turntree import' reads its sessions, and 'turntree export' writes its files with --format
+/// ollm-context, ollm-mode, ollm-intent or ollm-state.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree ollm snapshot 7000/8192 --state state.json

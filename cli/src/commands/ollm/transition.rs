@@ -18,7 +18,7 @@ use crate::view::json;
 use crate::view::output::{ID, NAME};
 use crate::view::render::ID_DIGITS;
 
-/// How long transitions are kept, unless a policy of their session says otherwise.
+/// The time for which transitions are kept, unless a policy of their session says otherwise.
 const KEPT_MICROS: i64 = 60 * 60 * 1_000_000;
 
 /// The modes that an agent changes from and to.
@@ -28,7 +28,7 @@ pub(crate) struct Modes {
     to: String,
 }
 
-/// What a snapshot of a change of modes holds besides the conversation.
+/// The content of a snapshot of a change of modes, besides the conversation.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ModeSnapshot {
     /// A skill in use; those of the context by default; may be given several times
@@ -37,7 +37,7 @@ pub(crate) struct ModeSnapshot {
     /// A tool in use; those of the context by default; may be given several times
     #[arg(long, value_name = "NAME", requires = "transition")]
     active_tool: Vec<String>,
-    /// What the agent works on; that of the context by default
+    /// The task of the agent; that of the context by default
     #[arg(long, value_name = "TEXT", requires = "transition")]
     task: Option<String>,
 }
@@ -100,7 +100,7 @@ pub(crate) fn snapshot_of_modes(
     let turn = change.commit(&id)?.turn;
     change
         .finish(&stamp, "transition")
-        .hint(ErrorKind::Conflict, "another process put a transition there meanwhile: try again")?;
+        .hint(ErrorKind::Conflict, "another process has added a transition: try again")?;
     if run.out.json {
         run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;
         return Ok(Answer::Yes);

@@ -71,7 +71,7 @@ impl Events {
 
 fn moment(text: &str, now: Time) -> Result<Time> {
     let micros = clock::parse_moment(text, now).ok_or_else(|| {
-        Error::invalid(format!("'{text}' is no time: expected one as 2026-03-02T09:00:06Z"))
+        Error::invalid(format!("'{text}': expected a time such as 2026-03-02T09:00:06Z"))
     })?;
     Ok(Time { micros, offset_minutes: 0 })
 }

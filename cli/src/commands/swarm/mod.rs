@@ -20,8 +20,8 @@ use crate::view::error::{Answer, Result};
 
 /// Check reads, rebuild states and restore snapshots of SwarmSDK
 ///
-/// Its snapshots and event logs are imported with 'turntree import', and 'turntree export --format
-/// swarm-snapshot' writes them.
+/// 'turntree import' reads its snapshots and event logs, and 'turntree export --format
+/// swarm-snapshot' writes snapshots.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   turntree swarm reads HEAD --workspace .

@@ -18,7 +18,7 @@ use crate::view::render::harmless;
 const CONVERT: &str =
     "'turntree export REV --format swarm-snapshot --snapshot-version 2.1.0' converts it";
 
-/// How a snapshot is restored into the configuration of a swarm.
+/// Options of a restore into the configuration of a swarm.
 #[derive(Debug, Args)]
 pub(crate) struct IntoConfiguration {
     /// Use the recorded system prompts instead of those of the configuration
@@ -71,10 +71,10 @@ fn print(out: &mut Output, result: &RestoreResult) -> Result<()> {
     }
     writeln!(out, "{}", result.summary)?;
     if result.configuration_differs {
-        writeln!(out, "the configuration is another one than that of the snapshot")?;
+        writeln!(out, "the configuration differs from that of the snapshot")?;
     }
     for agent in &result.changed_prompts {
-        writeln!(out, "  another system prompt: {}", harmless(agent))?;
+        writeln!(out, "  changed system prompt: {}", harmless(agent))?;
     }
     Ok(())
 }

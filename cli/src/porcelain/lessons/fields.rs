@@ -1,24 +1,24 @@
-//! What a lesson says, as options of `lesson add` and `lesson edit`.
+//! Fields of a lesson, as options of `lesson add` and `lesson edit`.
 
 use clap::Args;
 use turntree_exchange::lessons::{FailedWith, Lesson, LessonKind};
 
-/// What it says.
+/// Fields of a lesson.
 #[derive(Debug, Default, Args)]
 pub(crate) struct LessonFields {
-    /// What it is about: semantic, spiral, infrastructure or budget
+    /// Kind of lesson: semantic, spiral, infrastructure or budget
     #[arg(long = "type", value_name = "KIND", value_parser = kind)]
     pub(crate) kind: Option<LessonKind>,
     /// The tool that it is about
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// What went wrong
+    /// The mistake
     #[arg(long, value_name = "TEXT")]
     pub(crate) mistake: Option<String>,
-    /// What to do instead
+    /// The correct way
     #[arg(long, value_name = "TEXT")]
     pub(crate) correct: Option<String>,
-    /// The kind of thing that the tool works on
+    /// Kind of artifact that the tool works on
     #[arg(long, value_name = "NAME")]
     pub(crate) artifact_type: Option<String>,
     /// The model that failed
@@ -27,22 +27,22 @@ pub(crate) struct LessonFields {
     /// The model that took over
     #[arg(long, value_name = "NAME")]
     pub(crate) to_model: Option<String>,
-    /// How the first one failed: a code, or words
+    /// The failure of the first model: a code, or words
     #[arg(long, value_name = "CODE")]
     pub(crate) failed_with: Option<String>,
-    /// Whether what came instead worked
+    /// The second model succeeded: true or false
     #[arg(long, value_name = "BOOL")]
     pub(crate) succeeded: Option<bool>,
     /// The kind of task
     #[arg(long, value_name = "NAME")]
     pub(crate) task_category: Option<String>,
-    /// How many tokens were left, by an estimate
+    /// Tokens that were left, by an estimate
     #[arg(long, value_name = "N")]
     pub(crate) tokens_left: Option<i64>,
-    /// For how many turns it counts; for ever by default
+    /// Number of turns for which it is used; for ever by default
     #[arg(long, value_name = "N")]
     pub(crate) expires_after: Option<u64>,
-    /// A word of yours
+    /// Note of the user
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 }

@@ -20,22 +20,23 @@ use crate::view::{clock, json};
 
 /// Add a lesson
 ///
-/// One that says the same as one that is there renews it; those about infrastructure fold by the models
-/// that they go from and to, and are counted.
+/// A lesson that repeats an existing one renews it; those about infrastructure are folded by their
+/// two models, and counted.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Add {
     #[command(flatten)]
     pub(crate) fields: LessonFields,
-    /// Take it from the circle that 'turntree spiral' finds; without one nothing is added, exit code 1
+    /// Learn it from the loop that 'turntree spiral' finds; without one nothing is added, exit code
+    /// 1
     #[arg(long)]
     pub(crate) spiral: bool,
     /// The turn in which it was learned; that of the newest snapshot by default
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
-    /// Link it to the branch, or snapshot, that was given up
+    /// Link it to the branch or snapshot that was given up
     #[arg(long, value_name = "REV", add = ArgValueCandidates::new(revisions))]
     pub(crate) branch: Option<String>,
-    /// Pin it: it never expires, and every prompt tells it
+    /// Pin it: it never expires, and every prompt has it
     #[arg(long)]
     pub(crate) pin: bool,
     #[command(flatten)]
@@ -71,7 +72,7 @@ impl Add {
         Ok(Some(changed))
     }
 
-    /// What there is to learn from the last turns of the branch, or of the one that was given up.
+    /// Learns a lesson from the last turns of the branch, or of the one that was given up.
     fn learn(&self, repo: &Repository) -> Result<Option<Lesson>> {
         let branch = self.target.branch(repo)?;
         let revision = self.branch.clone().unwrap_or_else(|| branch.to_string());

@@ -16,18 +16,18 @@ use crate::view::error::{Answer, Failure, Hint, Result};
 use crate::view::json;
 use crate::view::render::lessons::write_changes;
 
-/// Where the lessons are.
+/// The branch of the lessons.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Target {
-    /// Of this session's main branch
+    /// Use the main branch of this session
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     pub(crate) session: Option<String>,
-    /// Of this branch; HEAD's by default
+    /// Use this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH")]
     pub(crate) on: Option<String>,
 }
 
-/// What came of a change, for people and for programs.
+/// The outcome of a change, for people and for programs.
 pub(crate) struct Changed {
     branch: BranchName,
     changes: Merged,
@@ -111,9 +111,7 @@ impl Target {
             made = Some((id, transaction.commit(&id)?.turn));
             transaction.finish(&stamp, &format!("lesson {verb} {branch}")).hint(
                 ErrorKind::Conflict,
-                Advice::anyone(
-                    "another process put a snapshot on this branch meanwhile: try again",
-                ),
+                Advice::anyone("another process has added a snapshot to this branch: try again"),
             )?;
         }
         Ok(Changed { branch, changes, lessons, made })

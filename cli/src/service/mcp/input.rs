@@ -39,7 +39,7 @@ impl Input {
     }
 }
 
-/// What the SDK is given for a line.
+/// A line, as the SDK is given it.
 fn message(line: Line) -> Vec<u8> {
     match line {
         Line::Whole(line) => line,

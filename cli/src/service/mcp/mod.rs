@@ -32,7 +32,7 @@ const INSTRUCTIONS: &str = "\
 turntree keeps what an agent knows, turn by turn: conversation, notes, memory and files. \
 Take a snapshot before anything risky and at the end of each turn. \
 When something went wrong, find the turn with log, diff and search, and go back with restore: its first \
-call only says what would be done. fork a branch to try another way, and merge what it found. \
+call only returns a plan. Fork a branch to try another way, and merge its results. \
 Long outputs are cited as context://vfs/...: read_vfs reads them in parts. \
 An error is a JSON object with its kind and a message.";
 
@@ -159,7 +159,7 @@ impl ServerHandler for Server {
         Ok(ReadResourceResult::new(contents.collect()).into())
     }
 
-    /// What the SDK knows by no method, or not with these parameters.
+    /// Describes a request of an unknown method, or with other parameters.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -218,7 +218,7 @@ fn success(answer: Value) -> CallToolResult {
 /// Why parameters are not what a method takes.
 fn problem<T: DeserializeOwned>(params: Option<Value>) -> String {
     let error = serde_json::from_value::<T>(params.unwrap_or_default()).err();
-    error.map_or_else(|| "not what it takes".to_owned(), |error| error.to_string())
+    error.map_or_else(|| "invalid parameters".to_owned(), |error| error.to_string())
 }
 
 /// A failure to read a resource, as the protocol says it.

@@ -12,9 +12,9 @@ pub(crate) struct Bisect {
     pub(crate) has_good: bool,
     /// The turn to test next, or the first bad one.
     pub(crate) turn: Option<BisectTurn>,
-    /// How many may be the first bad one, while it is not known.
+    /// The number of turns that may be the first bad one, while it is not known.
     pub(crate) left: Option<u64>,
-    /// How many more answers it takes at most.
+    /// The most answers that are still needed.
     pub(crate) steps: Option<u32>,
     /// The turns of which one is the first bad one, when `state` is `stuck`.
     pub(crate) among: Vec<BisectTurn>,
@@ -49,14 +49,14 @@ pub(crate) struct BisectTurn {
     pub(crate) untestable: Option<&'static str>,
 }
 
-/// What a run said of a turn.
+/// The verdict of a run on a turn.
 #[derive(Serialize)]
 pub(crate) struct BisectAnswer {
     pub(crate) turn: u64,
     pub(crate) id: String,
     /// `good`, `bad` or `skip`.
     pub(crate) verdict: &'static str,
-    /// Whether the command ran; else a turn with the same files was known.
+    /// True when the command ran; else a turn with the same files was known.
     pub(crate) tested: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Branch {
     pub(crate) turn: u64,
     pub(crate) time: String,
     pub(crate) message: String,
-    /// Whether HEAD is on it.
+    /// True for the branch of HEAD.
     pub(crate) head: bool,
     /// The turn at which it left the main branch of its session.
     pub(crate) fork_turn: Option<u64>,

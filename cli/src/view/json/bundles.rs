@@ -51,21 +51,21 @@ pub(crate) struct BundledOperation {
 pub(crate) struct BundleVerified<'a> {
     #[serde(flatten)]
     pub(crate) shown: BundleShown<'a>,
-    /// What the store has not and would need; `null` when no store was asked.
+    /// Commits that the store lacks and would need; `null` when no store was asked.
     pub(crate) missing: Option<&'a [Prerequisite]>,
 }
 
 /// `bundle unbundle`.
 #[derive(Serialize)]
 pub(crate) struct UnbundlePlan<'a> {
-    /// Whether nothing was done.
+    /// True for a dry run.
     pub(crate) dry_run: bool,
     pub(crate) refs: Vec<BundleRef>,
     /// Objects that the store did not have.
     pub(crate) new_objects: u64,
     /// Objects that it had.
     pub(crate) known_objects: u64,
-    /// What it has not and would need.
+    /// Commits that the store lacks and would need.
     pub(crate) missing: &'a [Prerequisite],
     /// The number of the operation; `null` when there was none.
     pub(crate) operation: Option<u64>,
@@ -73,7 +73,7 @@ pub(crate) struct UnbundlePlan<'a> {
     pub(crate) new_bytes: u64,
 }
 
-/// What becomes of a ref of a bundle.
+/// The fate of a ref of a bundle.
 #[derive(Serialize)]
 pub(crate) struct BundleRef {
     /// Its full name in the bundle.

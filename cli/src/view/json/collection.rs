@@ -19,26 +19,26 @@ pub(crate) struct Collection {
     pub(crate) tier: Option<&'static str>,
     /// Bytes of disk the step needs besides, at most.
     pub(crate) needed_bytes: u64,
-    /// Whether more steps follow the first one.
+    /// True when more steps follow the first one.
     pub(crate) partial: bool,
     /// Each session with a policy.
     pub(crate) sessions: Vec<SessionPlan>,
-    /// What people should know: budgets that cannot be met.
+    /// Warnings for people: budgets that cannot be met.
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
-    /// What is reached; `null` when there was nothing to do.
+    /// Reachable objects; `null` when there was nothing to do.
     pub(crate) live: Option<Amount>,
-    /// What is not.
+    /// Unreachable objects.
     pub(crate) garbage: Option<Amount>,
     /// Objects that are lost, as was accepted.
     pub(crate) lost: Option<u64>,
-    /// What of `live` nothing reaches, and stays because it may belong to these.
+    /// Unreachable objects in `live`, which stay because they may belong to these.
     pub(crate) kept_for_lost: Option<Amount>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
 }
 
-/// What a collection did.
+/// The outcome of a collection.
 #[derive(Serialize)]
 pub(crate) struct CollectionDone {
     /// Packs written.
@@ -53,7 +53,7 @@ pub(crate) struct CollectionDone {
     pub(crate) bytes_after: u64,
 }
 
-/// What happens to a file.
+/// The fate of a file.
 #[derive(Serialize)]
 pub(crate) struct CollectedFile {
     pub(crate) name: String,
@@ -80,7 +80,7 @@ impl From<maintenance::Amount> for Amount {
 }
 
 impl Collection {
-    /// What `plan` says, if there was anything to do, and what was done, unless this is a dry run.
+    /// Describes `plan`, if there was anything to do, and the outcome, unless this is a dry run.
     pub(crate) fn new(plan: Option<&CollectionPlan>, done: Option<&Done>) -> Self {
         let sessions = plan.into_iter().flat_map(|plan| &plan.retention.sessions);
         let files = plan.into_iter().flat_map(|plan| &plan.files);
@@ -143,11 +143,11 @@ pub(crate) struct Stats {
     pub(crate) sessions: Vec<SessionStats>,
     /// The log of operations.
     pub(crate) operations: Usage,
-    /// What no session has: tags, pins, policies, objects of open changes.
+    /// Objects of no session: tags, pins, policies, objects of open changes.
     pub(crate) other: Usage,
-    /// What only turns have that expire with the next `gc`.
+    /// Objects only of turns that expire with the next `gc`.
     pub(crate) expiring: Amount,
-    /// What nothing leads to.
+    /// Unreachable objects.
     pub(crate) garbage: Amount,
     pub(crate) files: Vec<CollectedFile>,
     /// Largest first.
@@ -174,7 +174,7 @@ pub(crate) struct SessionStats {
     /// Nodes that hold contexts together.
     pub(crate) contexts: Usage,
     pub(crate) sections: BTreeMap<String, Usage>,
-    /// What of it other sessions have too.
+    /// The share of it that other sessions have too.
     pub(crate) shared: Usage,
     /// Bytes of a full copy of the context of every turn.
     pub(crate) full_bytes: u64,

@@ -12,17 +12,17 @@ pub(crate) struct Comparison {
     pub(crate) strategies: Vec<Strategy>,
 }
 
-/// Where strategies parted.
+/// The commit where strategies parted.
 #[derive(Debug, Serialize)]
 pub(crate) struct Fork {
     pub(crate) id: String,
     pub(crate) turn: u64,
 }
 
-/// What one of them did since then.
+/// The work of one strategy since then.
 #[derive(Debug, Serialize)]
 pub(crate) struct Strategy {
-    /// What it was called in the arguments; the branch, without arguments.
+    /// Its name in the arguments; the branch, without arguments.
     pub(crate) name: String,
     /// `null` when it is not a branch.
     pub(crate) session: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Strategy {
     pub(crate) lines_added: u64,
     pub(crate) lines_removed: u64,
     pub(crate) elapsed_ms: i64,
-    /// Whether each check passed.
+    /// The result of each check: true when it passed.
     pub(crate) checks: BTreeMap<String, bool>,
     /// Own snapshots whose messages are not kept and not counted.
     pub(crate) expired_turns: u64,

@@ -7,7 +7,7 @@ use super::Change;
 /// `fsck`.
 #[derive(Serialize)]
 pub(crate) struct Fsck {
-    /// Whether nothing is damaged or lost.
+    /// True when nothing is damaged or lost.
     pub(crate) ok: bool,
     pub(crate) objects: u64,
     pub(crate) commits: u64,
@@ -35,24 +35,24 @@ pub(crate) struct FsckFinding {
 /// `repair`.
 #[derive(Serialize)]
 pub(crate) struct Repair {
-    /// Whether nothing is damaged or lost afterwards.
+    /// True when nothing is damaged or lost afterwards.
     pub(crate) ok: bool,
     pub(crate) dry_run: bool,
     pub(crate) files: Vec<RepairedFile>,
     /// Packs that no manifest listed and that are in use again.
     pub(crate) listed: Vec<String>,
-    /// Whether the refs of the manifest lacked operations in files that it lists.
+    /// True when the refs of the manifest lacked operations in files that it lists.
     pub(crate) refs_behind: bool,
     /// Operations that the newest one did not follow.
     pub(crate) rejoined: Vec<String>,
     /// Refs that get back what these gave them.
     pub(crate) rejoined_refs: Vec<Change>,
     pub(crate) refs: Vec<RepairedRef>,
-    /// Whether the refs were moved.
+    /// True when the refs were moved.
     pub(crate) refs_moved: bool,
     /// Objects that are written down as lost from now on, where that changed.
     pub(crate) given_up: Option<u64>,
-    /// What `fsck` finds afterwards; in a plan, what will be lost.
+    /// The findings of `fsck` afterwards; in a plan, the coming losses.
     pub(crate) findings: Vec<FsckFinding>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct RepairedFile {
     pub(crate) action: &'static str,
     /// Objects in it that verify.
     pub(crate) saved: u64,
-    /// What is wrong with it, where nothing but its frames tells what it holds.
+    /// The damage, where nothing but its frames tells the content.
     pub(crate) problems: Vec<String>,
 }
 

@@ -54,11 +54,11 @@ pub(crate) struct GitImported {
 pub(crate) struct GitBranch {
     /// Branch in the session.
     pub(crate) branch: String,
-    /// What it is in the repository: the full name of a ref, or the id of a commit.
+    /// Its name in the repository: the full name of a ref, or the id of a commit.
     pub(crate) git_name: String,
     /// The snapshot it is at.
     pub(crate) head: String,
-    /// Whether it moved.
+    /// True when it moved.
     pub(crate) moved: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct GitTag {
     pub(crate) git_name: String,
     /// The snapshot it is on.
     pub(crate) id: String,
-    /// Whether it is new.
+    /// True when it is new.
     pub(crate) made: bool,
 }
 

@@ -8,10 +8,10 @@ pub(crate) struct HookSettings<'a> {
     pub(crate) client: &'static str,
     /// The file of settings, behind all links.
     pub(crate) path: String,
-    /// Whether it is another one than before, or would be.
+    /// True when it changed, or would change.
     pub(crate) changed: bool,
     pub(crate) dry_run: bool,
-    /// What is still to be done in the client before it runs them.
+    /// The steps left to do in the client before it runs them.
     pub(crate) then: &'a [&'static str],
 }
 
@@ -33,8 +33,8 @@ pub(crate) struct HookLog<'a> {
     pub(crate) time: &'a str,
     pub(crate) dialect: &'a str,
     pub(crate) event: &'a str,
-    /// What was being done.
+    /// The work at hand.
     pub(crate) doing: &'a str,
-    /// What came of it.
+    /// The error.
     pub(crate) what: &'a str,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Lessons {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ListedLesson {
     pub(crate) id: String,
-    /// Whether it counts in that turn.
+    /// True when it counts in that turn.
     pub(crate) live: bool,
     #[serde(flatten)]
     #[schemars(with = "Map<String, Value>")]

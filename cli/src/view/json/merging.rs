@@ -17,17 +17,17 @@ pub(crate) struct Merged {
     /// Its newest commit; `null` on a dry run.
     pub(crate) id: Option<String>,
     pub(crate) turn: Option<u64>,
-    /// What both were compared with; `null` when they share nothing.
+    /// The base of the comparison; `null` when both share nothing.
     pub(crate) base: Option<String>,
-    /// Where the branch was.
+    /// The tip of the branch before.
     pub(crate) ours: String,
     pub(crate) theirs: String,
-    /// What changed in ours.
+    /// The changes in ours.
     pub(crate) sections: BTreeMap<String, MergedSection>,
     pub(crate) conflicts: Vec<MergeConflict>,
 }
 
-/// What changed in a section.
+/// The changes in a section.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergedSection {
     /// Entries that are as in theirs now; of lists, items that came in.
@@ -37,14 +37,14 @@ pub(crate) struct MergedSection {
     pub(crate) conflicts: u64,
 }
 
-/// What both changed to something else.
+/// A conflict: both sides changed it to something else.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MergeConflict {
     pub(crate) path: String,
     pub(crate) kind: &'static str,
     /// Fields that both changed, when all others came together.
     pub(crate) fields: Vec<String>,
-    /// Whether both versions stand between markers in the entry.
+    /// True when both versions stand between markers in the entry.
     pub(crate) markers: bool,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Parsed {
 pub(crate) struct ParsedRevision {
     pub(crate) revision: String,
     pub(crate) id: String,
-    /// Whether it is the left side of a range.
+    /// True for the left side of a range.
     pub(crate) exclude: bool,
 }
 

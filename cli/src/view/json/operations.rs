@@ -18,12 +18,12 @@ pub(crate) struct Operation {
     pub(crate) reason: String,
     /// The id of the operation that it takes back.
     pub(crate) undoes: Option<String>,
-    /// Whether no other one takes it back.
+    /// True when no other operation takes it back.
     pub(crate) in_force: bool,
     pub(crate) changes: Vec<Change>,
 }
 
-/// How a ref changes. A value is an id, `ref:` and the name of a ref, or `null` for none.
+/// The change of a ref. A value is an id, `ref:` and the name of a ref, or `null` for none.
 #[derive(Debug, Serialize)]
 pub(crate) struct Change {
     #[serde(rename = "ref")]
@@ -42,7 +42,7 @@ pub(crate) struct Undo {
     pub(crate) changes: Vec<Change>,
     /// The number of the operation that this is; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
-    /// What becomes of the workspace whose files the operation had moved, if it had.
+    /// The changes in the workspace whose files the operation had moved, if it had.
     pub(crate) workspace: Option<WorkspaceChanges>,
 }
 

@@ -6,11 +6,11 @@ use serde_json::value::RawValue;
 /// `offload`.
 #[derive(Serialize)]
 pub(crate) struct Offloaded {
-    /// Whether it was long enough.
+    /// True when it was long enough.
     pub(crate) offloaded: bool,
-    /// What stands for it; itself, when it was not. May hold half of a character as an escape.
+    /// The text in its place; itself, when it was not. May hold half of a character as an escape.
     pub(crate) content: Box<RawValue>,
-    /// Where the whole is.
+    /// The URI of the whole text.
     pub(crate) uri: Option<String>,
     /// Its blob.
     pub(crate) id: Option<String>,
@@ -24,7 +24,7 @@ pub(crate) struct StoredPayload {
     pub(crate) uri: String,
     pub(crate) id: String,
     pub(crate) size: u64,
-    /// Whether it was not there before.
+    /// True when it was new to the store.
     pub(crate) new: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Payload {
     /// `null` for one that only the snapshot carries.
     pub(crate) created: Option<String>,
     pub(crate) accessed: Option<String>,
-    /// Whether the snapshot carries it that was looked at.
+    /// True when the snapshot that was looked at carries it.
     pub(crate) carried: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Eviction {
     pub(crate) evicted_by_age: u64,
     pub(crate) evicted_by_count: u64,
     pub(crate) evicted_by_bytes: u64,
-    /// What a limit asked for and a kept snapshot cites.
+    /// Payloads over a limit that a kept snapshot cites.
     pub(crate) cited: Vec<EvictedPayload>,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// `redact`.
 #[derive(Serialize)]
 pub(crate) struct Redaction {
-    /// Whether nothing was done.
+    /// True for a dry run.
     pub(crate) dry_run: bool,
     /// Matches, each object counted once.
     pub(crate) matches: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Redaction {
     pub(crate) redacted_ids: Option<u64>,
 }
 
-/// Where `redact` found something. What does not apply is left out.
+/// A place where `redact` found something. Fields that do not apply are left out.
 #[derive(Serialize, Default)]
 pub(crate) struct RedactionPlace {
     /// `entry`, `commit`, `tag`, `ref`, `operation`, `unreached`.
@@ -54,7 +54,7 @@ pub(crate) struct RedactionPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     pub(crate) matches: u64,
-    /// Where the first of them begin.
+    /// The offsets of the first of them.
     pub(crate) at: Vec<Position>,
 }
 

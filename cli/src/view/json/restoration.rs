@@ -35,7 +35,7 @@ pub(crate) enum Intent {
     TurnId { turn_id: u64 },
 }
 
-/// What becomes of a workspace.
+/// The changes of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceChanges {
     pub(crate) dir: String,
@@ -61,14 +61,14 @@ pub(crate) struct WorkspaceFile {
     pub(crate) action: &'static str,
     /// Why.
     pub(crate) reason: String,
-    /// Whether what was there was in no snapshot.
+    /// True when its content was in no snapshot.
     pub(crate) unsaved: bool,
     /// Why it was not done; `null` when it was, or was not tried.
     pub(crate) error: Option<String>,
 }
 
 impl WorkspaceChanges {
-    /// What is planned for the files that are to be as in `state`, and what became of it.
+    /// Describes the plan for the files that are to be as in `state`, and its outcome.
     pub(crate) fn new(
         files: &FileChanges,
         state: &str,
@@ -112,10 +112,10 @@ impl WorkspaceChanges {
     }
 }
 
-/// What is done to a file that stays as it is.
+/// The word for a file that stays as it is.
 pub(crate) const LEAVE: &str = "leave";
 
-/// What is done to a file.
+/// Returns the word for the change of a file.
 pub(crate) fn action(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Create => "create",

@@ -18,7 +18,7 @@ pub(crate) struct Pin {
     pub(crate) actor: String,
     pub(crate) time: String,
     pub(crate) expires: Option<String>,
-    /// Whether it protects nothing any more.
+    /// True when it protects nothing any more.
     pub(crate) expired: bool,
 }
 
@@ -59,14 +59,14 @@ pub(crate) struct RetentionSet {
     pub(crate) session: Option<String>,
     pub(crate) policy: Policy,
     pub(crate) dry_run: bool,
-    /// What would expire, with `--dry-run`.
+    /// Turns that would expire, with `--dry-run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sessions: Option<Vec<SessionPlan>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) notes: Option<Vec<String>>,
 }
 
-/// What a policy does to a session.
+/// The effect of a policy on a session.
 #[derive(Serialize)]
 pub(crate) struct SessionPlan {
     pub(crate) session: String,
@@ -79,7 +79,7 @@ pub(crate) struct SessionPlan {
     /// The oldest and the newest turn that expire.
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
-    /// How many stay between these, by reason.
+    /// The number of turns between these that stay, by reason.
     pub(crate) spared: BTreeMap<&'static str, u64>,
     /// Stored bytes of what stays, where they were measured.
     pub(crate) bytes: Option<u64>,
@@ -96,7 +96,7 @@ pub(crate) struct RetentionShow {
 #[derive(Serialize)]
 pub(crate) struct SessionPolicy {
     pub(crate) session: String,
-    /// Whether it is its own and not the default.
+    /// True when it is its own and not the default.
     pub(crate) own: bool,
     pub(crate) policy: Option<Policy>,
 }

@@ -17,13 +17,13 @@ pub(crate) struct GrepPlace {
     pub(crate) last_turn: Option<u64>,
     pub(crate) last_id: Option<String>,
     pub(crate) path: String,
-    /// Who speaks, for messages.
+    /// The role, for messages.
     pub(crate) role: Option<&'static str>,
     /// Blob with the content.
     pub(crate) blob: String,
     /// Lines that match.
     pub(crate) count: u64,
-    /// Whether it is no text; not with `--count` and `--list`.
+    /// True when it is no text; not with `--count` and `--list`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) binary: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,13 +35,13 @@ pub(crate) struct GrepPlace {
 pub(crate) struct GrepLine {
     /// From 1.
     pub(crate) line: u64,
-    /// Whether it matches, or stands beside one that does.
+    /// True for a match; false for a line beside one.
     #[serde(rename = "match")]
     pub(crate) is_match: bool,
-    /// Where the first match begins, in bytes from 0.
+    /// The offset of the first match, in bytes from 0.
     pub(crate) column: u64,
     pub(crate) text: String,
-    /// Whether `text` is only a part of the line, around the match.
+    /// True when `text` is only a part of the line, around the match.
     pub(crate) cut: bool,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct BlamedPart {
     pub(crate) id: String,
     pub(crate) time: String,
     pub(crate) author: super::Author,
-    /// Whether a turn before it may have written it, since turns are gone there.
+    /// True when a turn before it may have written it, since turns are gone there.
     pub(crate) before: bool,
-    /// Who speaks, for messages.
+    /// The role, for messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) role: Option<&'static str>,
     /// Blob of an entry or message.

@@ -10,7 +10,7 @@ pub(crate) struct Spiral {
     pub(crate) verdict: &'static str,
     /// The newest equal calls in a row.
     pub(crate) streak: Option<Streak>,
-    /// What the files say.
+    /// Signs in the content of files.
     pub(crate) signs: Vec<SpiralSign>,
     /// The turn before all of that.
     pub(crate) rollback_to: Option<u64>,

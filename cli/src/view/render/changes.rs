@@ -24,7 +24,7 @@ const BAR_WIDTH: usize = 40;
 
 /// Writes changes of one section.
 pub(crate) struct Changes<'a> {
-    /// Where contents are read.
+    /// The source of contents.
     pub(crate) source: &'a dyn ObjectSource,
     /// Colours.
     pub(crate) paint: Palette,
@@ -33,7 +33,7 @@ pub(crate) struct Changes<'a> {
 /// One line of a summary.
 #[derive(Debug)]
 pub(crate) struct Stat {
-    /// What changed.
+    /// The changes.
     pub(crate) path: String,
     /// Lines or entries added.
     pub(crate) added: usize,

@@ -13,10 +13,10 @@ use crate::view::output::{ADDED, FAINT, Output, REMOVED, STRONG};
 /// Digits of a file's name that people see.
 const FILE_DIGITS: usize = 8;
 
-/// What a collection did.
+/// The outcome of a collection.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// What the library says.
+    /// The report of the library.
     pub(crate) collected: Collected,
     /// Bytes of all files before.
     pub(crate) bytes_before: u64,
@@ -41,7 +41,7 @@ pub(crate) fn write_plan(out: &mut Output, plan: &CollectionPlan, purpose: Purpo
     let needed = size(plan.needed_bytes());
     writeln!(
         out,
-        "would rewrite {replaced} of {files}, {tier}, with up to {needed} of disk meanwhile; nothing was done"
+        "would rewrite {replaced} of {files}, {tier}, with up to {needed} of disk while it runs; nothing was done"
     )?;
     if plan.partial {
         writeln!(out, "further steps follow, with as much disk each")?;
@@ -124,7 +124,7 @@ fn write_file(
     Ok(())
 }
 
-/// What happens to a file in one word, and why.
+/// Describes the fate of a file in one word, and its reason.
 fn fate_of(file: &PlannedFile, plan: &CollectionPlan, purpose: Purpose) -> (&'static str, String) {
     let garbage = match file.garbage.objects {
         0 => "all of it is reached".to_owned(),
@@ -135,7 +135,7 @@ fn fate_of(file: &PlannedFile, plan: &CollectionPlan, purpose: Purpose) -> (&'st
             ("remove", "nothing in it is reached".into())
         }
         (Fate::Replaced, _) => ("rewrite", garbage),
-        (Fate::InUse, _) => ("in use", "somebody writes to it or relies on it".into()),
+        (Fate::InUse, _) => ("in use", "a process writes to it or relies on it".into()),
         (Fate::Kept, _) if plan.partial => ("keep", format!("for a later step; {garbage}")),
         (Fate::Kept, Purpose::Repack(_)) => ("keep", "is stored like this already".into()),
         (Fate::Kept, _) => ("keep", garbage),

@@ -10,7 +10,7 @@ pub(crate) struct Graph<T> {
     columns: Vec<Option<T>>,
 }
 
-/// What stands left of a commit's text, line by line.
+/// The lines left of a commit's text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     /// The line above the commit, where columns end in its own.
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) rest: String,
 }
 
-/// How a column meets the line that a commit draws to it.
+/// The way a column meets the line that a commit draws to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meeting {
     /// It ends there.

@@ -78,7 +78,7 @@ fn write_line(
     )
 }
 
-/// What a lesson says, on a line.
+/// Formats a lesson on a line.
 fn text(lesson: &Lesson) -> String {
     let models = lesson.from_model.as_ref().zip(lesson.to_model.as_ref());
     let models = models.map(|(from, to)| match lesson.count {

@@ -7,7 +7,7 @@ use turntree::context::{Conflict, ConflictKind, ContextMerge, SectionMerge};
 use super::{count, entries_of, harmless};
 use crate::view::output::{FAINT, NAME, Output, REMOVED};
 
-/// What the sides did.
+/// Describes the changes of both sides.
 pub(crate) const fn words(kind: ConflictKind) -> &'static str {
     match kind {
         ConflictKind::BothChanged => "changed in both",

@@ -11,10 +11,10 @@ use super::one_line;
 /// Characters of a message's line.
 const WIDTH: usize = 72;
 
-/// What a message says, whatever its format.
+/// Returns the text of a message, whatever its format.
 ///
 /// # Errors
-/// What reading its blob reports.
+/// As for reading its blob.
 pub(crate) fn read(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<MessageView> {
     Ok(view(&entry.media, &source.read_as(Kind::Blob, &entry.blob)?))
 }
@@ -22,7 +22,7 @@ pub(crate) fn read(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<Me
 /// A message in one line.
 ///
 /// # Errors
-/// What reading its blob reports.
+/// As for reading its blob.
 pub(crate) fn summary(source: &dyn ObjectSource, entry: &MessageEntry) -> Result<String> {
     Ok(one_line(&read(source, entry)?.summary(), WIDTH))
 }

@@ -46,7 +46,7 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
     }
 }
 
-/// What the entries of a section are called.
+/// Returns the noun for the entries of a section.
 pub(crate) fn entries_of(section: &str) -> &'static str {
     match section.rsplit('/').next().unwrap_or(section) {
         "messages" => "message",

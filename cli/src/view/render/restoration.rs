@@ -1,4 +1,4 @@
-//! What becomes of a workspace, for people: every file that is written, deleted or left, and why.
+//! Changes of a workspace, for people: every file that is written, deleted or left, and why.
 
 use std::io::{self, Write};
 

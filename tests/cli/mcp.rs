@@ -138,7 +138,7 @@ fn what_a_failure_advises_is_a_call_and_no_command() {
         (&server, "restore", json!({"revision": "HEAD~1", "dry_run": false}), "dry_run first"),
         (&alone, "restore", json!({"revision": "HEAD~1"}), "only = [\"conversation\"]"),
         (&alone, "snapshot", json!({"message": "m", "files": true}), "without files = true"),
-        (&looking, "merge", json!({"revision": "plan-b"}), "to look only"),
+        (&looking, "merge", json!({"revision": "plan-b"}), "read-only"),
         (&empty, "status", json!({}), "the first snapshot makes it"),
     ] {
         let error = server.borrow_mut().tool(name, &arguments).unwrap_err();

@@ -298,7 +298,7 @@ impl<'s> Call<'s> {
             false => Ok(()),
             true => {
                 let message =
-                    "this server is read-only: start it without --read-only to change something";
+                    "this server is read-only: it was started to change nothing";
                 Err(Error::new(ErrorKind::Unsupported, message).into())
             }
         }

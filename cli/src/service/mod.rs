@@ -297,8 +297,7 @@ impl<'s> Call<'s> {
         match self.service.read_only {
             false => Ok(()),
             true => {
-                let message =
-                    "this server is read-only: it was started to change nothing";
+                let message = "this server is read-only: it was started to change nothing";
                 Err(Error::new(ErrorKind::Unsupported, message).into())
             }
         }

@@ -11,7 +11,7 @@ use turntree::workspace::AdoptionCache;
 use turntree_benches::run::{is_test, recorded_sessions};
 use turntree_benches::store::{TempStore, stamp};
 use turntree_benches::transcript::claude_code;
-use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
+use turntree_exchange::agents::{AdoptOptions, Outcome, SessionPlace, adopt, find};
 
 /// The file system of the target directory: a disk, unlike many a `/tmp`.
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
@@ -20,7 +20,7 @@ const SESSIONS: usize = 10;
 const MESSAGES: usize = 1_200;
 
 /// Finds and adopts what is in `place`, and keeps what was seen; the number of new turns.
-fn adopt_all(store: &TempStore, place: &Place) -> u64 {
+fn adopt_all(store: &TempStore, place: &SessionPlace) -> u64 {
     let repo = store.open(Durability::Full).expect("the store opens");
     let found = find(std::slice::from_ref(place));
     let options = AdoptOptions { stamp: stamp(0), passed: &|_| {} };
@@ -36,7 +36,7 @@ fn adopt_all(store: &TempStore, place: &Place) -> u64 {
     turns.expect("every session is adopted")
 }
 
-fn bytes_of(place: &Place) -> u64 {
+fn bytes_of(place: &SessionPlace) -> u64 {
     find(std::slice::from_ref(place)).sessions.iter().map(|found| found.bytes).sum()
 }
 
@@ -47,7 +47,7 @@ fn adoptions(criterion: &mut Criterion) {
         let own = String::from_utf8_lossy(&text).replace("the ", &format!("the {session} "));
         fs::write(folder.path().join(format!("session-{session}.jsonl")), own).expect("a session");
     }
-    let place = |path: &Path| Place { agent: String::new(), path: path.to_owned() };
+    let place = |path: &Path| SessionPlace { agent: String::new(), path: path.to_owned() };
     let mut places = vec![("ten sessions", place(folder.path()))];
     let recorded = recorded_sessions();
     if recorded.is_dir() {

@@ -1,5 +1,4 @@
-//! What agents write and what people read: transcripts, documents of frameworks, git and pages, in and
-//! out of a [`turntree`] store.
+//! Transcripts, documents of frameworks, git and pages, in and out of a [`turntree`] store.
 //!
 //! ```text
 //! file -> split into pieces -> parsed into events -> turns -> commits
@@ -35,7 +34,7 @@ mod text;
 pub use formats::MESSAGE_FORMATS;
 pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
-pub use formats::gather::{FoldersOf, Gathered, gather_files, gather_store};
+pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
 pub use formats::state::apply_state;
 pub use import::follow::{
     FollowOptions, Followed, TurnFiles, followed_branch, followed_bytes, holds_call,
@@ -44,22 +43,23 @@ pub use import::gap_limit::{MAX_GAP_BYTES, MAX_GAP_PIECES};
 pub use insight::compare::{CHECK_PREFIX, Comparison, FAILED, PASSED, Strategy, compare};
 pub use insight::intent::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 pub use insight::lessons;
-pub use insight::offload::{OffloadOptions, Replacement, Tail, offload};
+pub use insight::offload::{OffloadOptions, Placeholder, Tail, offload};
 pub use insight::reads::{Reads, Stale, StaleReason, check_reads};
 pub use insight::search::MessageText;
 pub use insight::spiral::{
-    SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, Spiral, Step, Streak, Verdict, find_spiral, steps,
+    SPIRAL_TURNS, SPIRAL_WINDOW, Sign, SignKind, SpiralReport, SpiralStep, SpiralVerdict, Streak,
+    find_spiral, steps,
 };
-pub use insight::usage::{TOKENS, Usage, context_tokens, usage};
+pub use insight::usage::{TOKENS, TokenUsage, context_tokens, usage};
 pub use model::event::{Content, Event, MessageEvent, Parser};
 pub use model::format::{
-    ArchiveImporter, DocumentFacts, DocumentReader, Format, ImportOptions, Lineage, Reader,
+    ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions, Lineage,
     RecordOrigin, Records, Splitter,
 };
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};
 pub use text::piece::{Piece, PieceKind, Pieces};
-pub use text::shape::Shape;
+pub use text::shape::JsonShape;
 pub use text::unpack::{HEAD_BYTES, read_head};
 pub use text::{document, lines};

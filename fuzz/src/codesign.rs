@@ -9,7 +9,7 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions};
 use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree_exchange::formats::{StoredFile, named};
+use turntree_exchange::formats::{FolderFile, named};
 use turntree_exchange::{ImportOptions, ImportReport, import};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
@@ -112,7 +112,7 @@ pub fn codesign_database(bytes: &[u8]) {
     let repo = repository();
     import_store(&repo, "first", &file);
     let (database, log) = file.split_at(file.len() / 2);
-    let stored = |path: &str, bytes: &[u8]| StoredFile {
+    let stored = |path: &str, bytes: &[u8]| FolderFile {
         path: path.to_owned(),
         bytes: bytes.to_vec().into(),
     };
@@ -142,7 +142,7 @@ pub fn codesign_session(bytes: &[u8]) {
         return;
     }
     let alone = taken(&repo, || import(&repo, bytes, &options));
-    let stored = |path: &str, bytes: &[u8]| StoredFile {
+    let stored = |path: &str, bytes: &[u8]| FolderFile {
         path: path.to_owned(),
         bytes: bytes.to_vec().into(),
     };

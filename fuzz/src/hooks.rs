@@ -1,7 +1,7 @@
 //! Events that clients give to a hook.
 
 use turntree::ErrorKind;
-use turntree_exchange::agents::hook::{Dialect, Event, is_destructive};
+use turntree_exchange::agents::hook::{Dialect, HookEvent, is_destructive};
 
 /// Takes `bytes` for an event of each client.
 ///
@@ -9,19 +9,19 @@ use turntree_exchange::agents::hook::{Dialect, Event, is_destructive};
 /// When an event that is accepted is another one in short, or an answer to it is no JSON.
 pub fn hook_events(bytes: &[u8]) {
     for dialect in Dialect::ALL.into_iter().map(Some).chain([None]) {
-        match Event::parse(bytes, dialect) {
+        match HookEvent::parse(bytes, dialect) {
             Ok(event) => event_of(&event),
             Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}"),
         }
     }
 }
 
-fn event_of(event: &Event) {
-    let brief = Event::parse(&event.brief(), Some(event.dialect)).unwrap();
+fn event_of(event: &HookEvent) {
+    let brief = HookEvent::parse(&event.brief(), Some(event.dialect)).unwrap();
     assert_eq!((brief.name, brief.moment), (event.name, event.moment));
     assert_eq!((&brief.session, &brief.cwd), (&event.session, &event.cwd));
     assert_eq!(brief.transcript, event.transcript);
-    let effect = |event: &Event| event.tool.as_ref().map(|tool| tool.effect);
+    let effect = |event: &HookEvent| event.tool.as_ref().map(|tool| tool.effect);
     assert_eq!(effect(&brief), effect(event));
     if let Some(command) = event.tool.as_ref().and_then(|tool| tool.command.as_deref()) {
         let _ = is_destructive(command);

@@ -2,7 +2,7 @@
 
 use turntree::ErrorKind;
 use turntree_exchange::lessons::{
-    Call, Document, Lessons, MAX_SELECTED, Merged, PROMPT_BYTES, prompt, select,
+    Call, Lessons, LessonsDocument, MAX_SELECTED, MergedLessons, PROMPT_BYTES, prompt, select,
 };
 use turntree_exchange::{MAX_ROLLBACK_STEPS, RollbackIntent, rollback_intent};
 
@@ -18,7 +18,7 @@ pub fn lessons(bytes: &[u8]) {
         Some(RollbackIntent::Turn(turn)) => assert!(turn > 0),
         None => {}
     }
-    let document = match Document::parse(text) {
+    let document = match LessonsDocument::parse(text) {
         Ok(document) => document,
         Err(error) => {
             let kinds = [ErrorKind::InvalidInput, ErrorKind::LimitExceeded];
@@ -26,7 +26,7 @@ pub fn lessons(bytes: &[u8]) {
         }
     };
     let written = document.to_text().unwrap();
-    let again = Document::parse(&written).unwrap();
+    let again = LessonsDocument::parse(&written).unwrap();
     assert_eq!(again.to_text().unwrap(), written, "a file that was read is written as another one");
 
     let (mut found, nothing) = (Lessons::default(), Lessons::default());
@@ -41,9 +41,9 @@ pub fn lessons(bytes: &[u8]) {
     assert!(block.text.len() <= PROMPT_BYTES, "{} bytes", block.text.len());
     assert_eq!(block.told.len() + block.left_out.len(), selected.len());
 
-    let document = Document::of(&found);
-    let read = Document::parse(&document.to_text().unwrap()).unwrap();
+    let document = LessonsDocument::of(&found);
+    let read = LessonsDocument::parse(&document.to_text().unwrap()).unwrap();
     let mut same = found.clone();
     let merged = read.merge_into(&mut same, &found, 8, 2_000).unwrap();
-    assert_eq!((merged, same), (Merged::default(), found), "it changes something again");
+    assert_eq!((merged, same), (MergedLessons::default(), found), "it changes something again");
 }

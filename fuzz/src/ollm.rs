@@ -7,10 +7,10 @@ use turntree::object::{Author, Commit, Memory, ObjectId, Time, Trigger};
 use turntree::repo::watch::WatchState;
 use turntree_exchange::formats::named;
 use turntree_exchange::formats::ollm::{
-    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+    OllmCompat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
     read_state_snapshot, state_snapshot,
 };
-use turntree_exchange::{DocumentFacts, Reader};
+use turntree_exchange::{DocumentFacts, FormatReader};
 
 use crate::exchange::read_back;
 
@@ -44,7 +44,7 @@ pub fn ollm(bytes: &[u8]) {
 
 /// The document in `bytes` as it is exported, unless it is refused.
 fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
-    let Reader::Document(read) = named(format).unwrap().reader else {
+    let FormatReader::Document(read) = named(format).unwrap().reader else {
         unreachable!("it is a format of documents")
     };
     let (mut objects, mut builder) = (Memory::new(), Builder::new());
@@ -73,7 +73,7 @@ fn exported(format: &str, bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
     match format {
         "ollm-context" => {
             let facts = SnapshotFacts::of(&id, &commit);
-            export_context(&objects, &context, &facts, Compat::Sound, &mut out).unwrap();
+            export_context(&objects, &context, &facts, OllmCompat::Sound, &mut out).unwrap();
             let state = state_snapshot(&objects, &context).unwrap();
             assert!(read_state_snapshot(&state.to_xml()).is_some());
         }

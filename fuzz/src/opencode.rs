@@ -19,7 +19,9 @@ use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions, Thoroughness};
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, Place, adopt, find};
+use turntree_exchange::agents::{
+    AdoptOptions, Adopted, FoundSessions, Outcome, SessionPlace, adopt, find,
+};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
@@ -107,8 +109,8 @@ fn adopt_from(folder: &Path) {
 }
 
 /// What is in the folder, as its place and as a file that somebody named.
-fn look(folder: &Path) -> Found {
-    let place = |path: &Path| Place { agent: "opencode".to_owned(), path: path.to_owned() };
+fn look(folder: &Path) -> FoundSessions {
+    let place = |path: &Path| SessionPlace { agent: "opencode".to_owned(), path: path.to_owned() };
     let found = find(&[place(folder)]);
     let named = find(&[place(&folder.join(NAME))]);
     assert_eq!(found.sessions.len(), named.sessions.len(), "only one way finds it");
@@ -123,7 +125,7 @@ fn expect_designed(error: &turntree::Error) {
     assert!(kinds.contains(&error.kind()), "{:?}: {error}", error.kind());
 }
 
-fn adopt_all(repo: &Repository, found: &Found) -> Vec<Adopted> {
+fn adopt_all(repo: &Repository, found: &FoundSessions) -> Vec<Adopted> {
     let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
     adopt(repo, found.sessions.clone(), &options, &mut AdoptionCache::peek(repo.store())).unwrap()
 }

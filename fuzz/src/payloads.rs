@@ -12,7 +12,7 @@ use turntree::repo::vfs::{NameCheck, VfsUri};
 use turntree::store::{Durability, OpenOptions};
 use turntree_exchange::formats::context_chef::{ChefOptions, expired, export_chef};
 use turntree_exchange::formats::named;
-use turntree_exchange::{DocumentFacts, OffloadOptions, Reader, Tail, offload as replace};
+use turntree_exchange::{DocumentFacts, FormatReader, OffloadOptions, Tail, offload as replace};
 use turntree_tests::oracle::{DIR, options as open_options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
@@ -36,7 +36,7 @@ pub fn context_chef(bytes: &[u8]) {
 
 /// The snapshot in `bytes` as it is exported, unless it is refused.
 fn exported(bytes: &[u8]) -> Option<(Vec<u8>, DocumentFacts)> {
-    let Reader::Document(read) = named("context-chef").unwrap().reader else {
+    let FormatReader::Document(read) = named("context-chef").unwrap().reader else {
         unreachable!("it is a format of documents")
     };
     let (mut objects, mut builder) = (Memory::new(), Builder::new());

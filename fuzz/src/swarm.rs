@@ -11,8 +11,8 @@ use turntree::repo::Repository;
 use turntree::store::{Durability, OpenOptions};
 use turntree_exchange::formats::named;
 use turntree_exchange::formats::swarm::{
-    Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
-    export_snapshot, reconstruct, restore_swarm,
+    Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
+    SwarmCompat, export_snapshot, reconstruct, restore_swarm,
 };
 use turntree_exchange::{ImportOptions, ImportReport, import};
 use turntree_tests::oracle::{DIR, options};
@@ -74,7 +74,7 @@ pub fn swarm_snapshot(bytes: &[u8]) {
     assert!(source == bytes, "another file comes out");
     let configured = br#"{"agents": {"lead": {"system_prompt": "x"}}}"#;
     let configured = Configuration::parse(configured).unwrap();
-    let _ = restore_swarm(repo.store(), &context, &configured, false, Compat::Sound);
+    let _ = restore_swarm(repo.store(), &context, &configured, false, SwarmCompat::Sound);
     let versions = [
         ("as-it-is", None),
         ("old", Some(SnapshotVersion::V1_0)),
@@ -100,12 +100,12 @@ pub fn swarm_events(bytes: &[u8]) {
         state.write(true, &mut out).unwrap();
         out
     };
-    for compat in [Compat::Upstream, Compat::StringKeys] {
+    for compat in [SwarmCompat::Upstream, SwarmCompat::StringKeys] {
         if let Ok(state) = reconstruct(bytes, &options(compat)) {
             written(&state);
         }
     }
-    let state = reconstruct(bytes, &options(Compat::Sound)).unwrap();
+    let state = reconstruct(bytes, &options(SwarmCompat::Sound)).unwrap();
     let document = written(&state);
     let repo = repository();
     let base = import_as(&repo, "base", "swarm-snapshot", &document);
@@ -121,7 +121,8 @@ pub fn swarm_events(bytes: &[u8]) {
             return;
         }
         let further = import_as(&repo, "base", "swarm-events", bytes).unwrap();
-        let options = ReconstructionOptions { base: Some(&document), ..options(Compat::Sound) };
+        let options =
+            ReconstructionOptions { base: Some(&document), ..options(SwarmCompat::Sound) };
         let told = written(&reconstruct(bytes, &options).unwrap());
         let stored = value(&exported(&repo, &further.head, None));
         assert_eq!(stored, value(&told), "the log does not go on from its base");

@@ -9,7 +9,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::codesign::{design_path, export_designs, import_designs};
-use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::formats::{FolderFile, view};
 use turntree_exchange::{ImportOptions, ImportReport, apply_state};
 use turntree_tests::{Sandbox, stamp};
 
@@ -561,8 +561,8 @@ fn options() -> ImportOptions {
     ImportOptions { format: None, session: "work".to_owned(), stamp: stamp(1), switch: false }
 }
 
-fn stored(path: &str, bytes: &[u8]) -> StoredFile {
-    StoredFile { path: path.to_owned(), bytes: bytes.to_vec().into() }
+fn stored(path: &str, bytes: &[u8]) -> FolderFile {
+    FolderFile { path: path.to_owned(), bytes: bytes.to_vec().into() }
 }
 
 #[test]

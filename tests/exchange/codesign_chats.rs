@@ -8,7 +8,7 @@ use turntree::context::{Builder, Context, MessageEntry};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::formats::{FolderFile, view};
 use turntree_exchange::{ImportOptions, MessageView, apply_state};
 use turntree_tests::{Sandbox, stamp};
 
@@ -42,11 +42,11 @@ fn values(lines: &str) -> Vec<Value> {
 
 /// Imports files as those of a directory; returns the sessions that are there then.
 fn import_files(sandbox: &Sandbox, files: &[(String, &str)]) -> Vec<String> {
-    let stored = |(path, text): &(String, &str)| StoredFile {
+    let stored = |(path, text): &(String, &str)| FolderFile {
         path: path.clone(),
         bytes: text.as_bytes().to_vec().into(),
     };
-    let files: Vec<StoredFile> = files.iter().map(stored).collect();
+    let files: Vec<FolderFile> = files.iter().map(stored).collect();
     let options =
         ImportOptions { format: None, session: "work".to_owned(), stamp: stamp(1), switch: false };
     import_designs(&sandbox.repo, &files, &options).unwrap();

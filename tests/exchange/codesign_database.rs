@@ -10,7 +10,7 @@ use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
-use turntree_exchange::formats::{StoredFile, view};
+use turntree_exchange::formats::{FolderFile, view};
 use turntree_exchange::{ImportOptions, ImportReport};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, stamp};
@@ -134,11 +134,11 @@ fn options() -> ImportOptions {
 }
 
 fn import_files(sandbox: &Sandbox, files: &[(&str, &[u8])]) -> turntree::Result<ImportReport> {
-    let stored = |(path, bytes): &(&str, &[u8])| StoredFile {
+    let stored = |(path, bytes): &(&str, &[u8])| FolderFile {
         path: (*path).to_owned(),
         bytes: bytes.to_vec().into(),
     };
-    let files: Vec<StoredFile> = files.iter().map(stored).collect();
+    let files: Vec<FolderFile> = files.iter().map(stored).collect();
     import_designs(&sandbox.repo, &files, &options())
 }
 

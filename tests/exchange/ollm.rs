@@ -7,7 +7,7 @@ use turntree::context::{Builder, Context};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::formats::ollm::{Compat, SnapshotFacts, export_context};
+use turntree_exchange::formats::ollm::{OllmCompat, SnapshotFacts, export_context};
 use turntree_exchange::{apply_state, context_tokens, detect};
 use turntree_tests::ollm::{
     exported, files, one_snapshot, restored, restored_upstream, vector, vectors,
@@ -328,7 +328,7 @@ fn an_edited_snapshot_has_the_documented_shape() {
     assert_eq!(value(&exported(&other.repo, &again)), out);
 }
 
-fn exported_for(repo: &Repository, commit: &ObjectId, compat: Compat) -> String {
+fn exported_for(repo: &Repository, commit: &ObjectId, compat: OllmCompat) -> String {
     let facts = SnapshotFacts::of(commit, &repo.commit(commit).unwrap());
     let mut out = Vec::new();
     export_context(repo.store(), &repo.context(commit).unwrap(), &facts, compat, &mut out).unwrap();
@@ -373,8 +373,8 @@ fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
     let known = ["id", "role", "content", "timestamp", "tokenCount"];
     let said = |m: &Value| json!([m["id"], m["role"], m["content"]]);
     for (sandbox, head) in conversations() {
-        let sound = value(&exported_for(&sandbox.repo, &head, Compat::Sound));
-        let text = exported_for(&sandbox.repo, &head, Compat::Upstream);
+        let sound = value(&exported_for(&sandbox.repo, &head, OllmCompat::Sound));
+        let text = exported_for(&sandbox.repo, &head, OllmCompat::Upstream);
         let out = value(&text);
         assert_eq!(keys(&out), FIELDS);
         for (list, more) in [("userMessages", "taskId"), ("messages", "metadata")] {
@@ -404,7 +404,7 @@ fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
         let report = other.import("work", text.as_bytes()).unwrap();
         assert_eq!(report.notes, []);
         assert_eq!(restored(&other, &report.head), restored_alone);
-        assert_eq!(exported_for(&other.repo, &report.head, Compat::Upstream), text);
+        assert_eq!(exported_for(&other.repo, &report.head, OllmCompat::Upstream), text);
     }
 }
 
@@ -412,7 +412,7 @@ fn the_upstream_of_today_restores_a_file_that_is_made_for_it() {
 fn a_session_of_another_system_can_be_exported() {
     let sandbox = Sandbox::new();
     let head = sandbox.import("work", claude_code(12).as_bytes()).unwrap().head;
-    let out = exported_for(&sandbox.repo, &head, Compat::Sound);
+    let out = exported_for(&sandbox.repo, &head, OllmCompat::Sound);
     let other = Sandbox::new();
     let report = other.import("work", out.as_bytes()).unwrap();
     assert_eq!(report.notes, []);

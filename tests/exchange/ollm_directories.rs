@@ -9,12 +9,12 @@ use turntree::context::Builder;
 use turntree::object::ObjectId;
 use turntree::repo::Snapshot;
 use turntree_exchange::ImportOptions;
-use turntree_exchange::formats::StoredFile;
+use turntree_exchange::formats::FolderFile;
 use turntree_exchange::formats::ollm::{
     OllmReport, Transition, TransitionFacts, export_intent, export_mode, folders_of, import_folder,
     latest, read_state_snapshot, state_snapshot,
 };
-use turntree_exchange::gather_store;
+use turntree_exchange::read_tree;
 use turntree_tests::ollm::{exported, files, one_snapshot, restored, vector, vectors};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
@@ -31,14 +31,14 @@ fn import_dir(
     dir: &Path,
     session: Option<&str>,
 ) -> turntree::Result<OllmReport> {
-    let found = gather_store(dir, folders_of).unwrap();
+    let found = read_tree(dir, folders_of).unwrap();
     import_files(sandbox, &found.name, &found.files, session)
 }
 
 fn import_files(
     sandbox: &Sandbox,
     name: &str,
-    files: &[StoredFile],
+    files: &[FolderFile],
     session: Option<&str>,
 ) -> turntree::Result<OllmReport> {
     let options =
@@ -80,8 +80,8 @@ fn a_directory_becomes_sessions_in_the_order_of_time() {
 #[test]
 fn damaged_directories_are_read_as_far_as_they_can_be() {
     let root = vectors().join("context-snapshots");
-    let mut found = gather_store(&root, folders_of).unwrap();
-    let place = |name: &str, files: &[StoredFile]| {
+    let mut found = read_tree(&root, folders_of).unwrap();
+    let place = |name: &str, files: &[FolderFile]| {
         files.iter().position(|file| file.path.contains(name)).unwrap()
     };
     let at = place("snapshots-index", &found.files);
@@ -121,7 +121,7 @@ fn damaged_directories_are_read_as_far_as_they_can_be() {
 #[test]
 fn a_directory_of_which_nothing_can_be_read_is_refused() {
     let sandbox = Sandbox::new();
-    let file = |path: &str| StoredFile { path: path.to_owned(), bytes: "{\"torn\":".into() };
+    let file = |path: &str| FolderFile { path: path.to_owned(), bytes: "{\"torn\":".into() };
     let files = ["snapshots/session-a/transition-1.json", "snapshots/session-a/transition-2.json"];
     let error = import_files(&sandbox, ".ollm", &files.map(file), None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);

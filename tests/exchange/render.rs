@@ -10,7 +10,7 @@ use turntree::repo::Repository;
 use turntree_exchange::MessageView;
 use turntree_exchange::formats::view;
 use turntree_exchange::render::{
-    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
+    ContentDetail, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
     export_openai,
 };
 use turntree_tests::random_history::{RandomHistory, steps};
@@ -31,7 +31,7 @@ fn exported(repo: &Repository, id: &ObjectId, form: &str) -> Vec<u8> {
         "anthropic" => export_anthropic(source, &context, MAIN_AGENT, &mut out).unwrap(),
         "json" => {
             let snapshot = (id, &commit);
-            export_document(source, snapshot, &context, Contents::Whole, &show_time, &mut out)
+            export_document(source, snapshot, &context, ContentDetail::Whole, &show_time, &mut out)
                 .unwrap();
         }
         "markdown" => export_markdown(repo, id, &show_time, &mut out).unwrap(),

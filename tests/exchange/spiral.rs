@@ -1,7 +1,7 @@
 //! Spirals: the verdicts that others give on the same turns, in `vectors/open-codesign`.
 
 use serde_json::Value;
-use turntree_exchange::{SPIRAL_WINDOW, Step, find_spiral};
+use turntree_exchange::{SPIRAL_WINDOW, SpiralStep, find_spiral};
 
 const CASES: &str = include_str!("../vectors/open-codesign/spiral-cases.json");
 
@@ -14,14 +14,14 @@ fn streaks_are_judged_as_the_reference_does() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     assert!(cases.len() >= 7);
     for case in cases {
-        let step = |turn: &Value| Step {
+        let step = |turn: &Value| SpiralStep {
             turn: turn["turnId"].as_u64().unwrap(),
             tool: text(&turn["toolName"]),
             arguments: text(&turn["argsHash"]),
             artifact: text(&turn["artifactSha256"]),
-            ..Step::default()
+            ..SpiralStep::default()
         };
-        let steps: Vec<Step> = case["turns"].as_array().unwrap().iter().map(step).collect();
+        let steps: Vec<SpiralStep> = case["turns"].as_array().unwrap().iter().map(step).collect();
         let window = case["windowSize"].as_u64().map_or(SPIRAL_WINDOW, |size| size as usize);
         let found = find_spiral(&steps, window);
         let (name, finding) = (&case["name"], &case["finding"]);

@@ -6,8 +6,8 @@ use turntree::ErrorKind;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, Repository};
 use turntree_exchange::formats::swarm::{
-    Compat, Configuration, ReconstructionOptions, SnapshotOptions, export_snapshot, reconstruct,
-    restore_swarm,
+    Configuration, ReconstructionOptions, SnapshotOptions, SwarmCompat, export_snapshot,
+    reconstruct, restore_swarm,
 };
 use turntree_tests::Sandbox;
 
@@ -184,7 +184,7 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You lead."}, "writer": {}}}"#;
     let configuration = Configuration::parse(configuration).unwrap();
     let restored =
-        restore_swarm(repo.store(), &context, &configuration, false, Compat::Sound).unwrap();
+        restore_swarm(repo.store(), &context, &configuration, false, SwarmCompat::Sound).unwrap();
     let result = &restored.result;
     assert!(result.partial_restore && !result.success && result.configuration_differs);
     assert_eq!(
@@ -208,11 +208,13 @@ fn a_swarm_goes_on_in_a_new_process_and_says_what_it_could_not_take_along() {
     // With all of it configured as it was, nothing is left out and nothing differs.
     let configuration = br#"{"agents": {"lead": {"system_prompt": "You coordinate reviews."}}}"#;
     let mut same = Configuration::parse(configuration).unwrap();
-    let result = restore_swarm(repo.store(), &context, &same, false, Compat::Sound).unwrap().result;
+    let result =
+        restore_swarm(repo.store(), &context, &same, false, SwarmCompat::Sound).unwrap().result;
     assert!(!result.configuration_differs, "the prompts are the same");
     let tester = br#"{"agents": {"tester": {"system_prompt": "You verify claims."}}}"#;
     same.agents.extend(Configuration::parse(tester).unwrap().agents);
-    let result = restore_swarm(repo.store(), &context, &same, false, Compat::Sound).unwrap().result;
+    let result =
+        restore_swarm(repo.store(), &context, &same, false, SwarmCompat::Sound).unwrap().result;
     assert_eq!((result.success, result.warnings.len()), (true, 0));
     assert_eq!(result.summary, "Snapshot restored successfully. All agents restored.");
 }

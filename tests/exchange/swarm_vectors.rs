@@ -7,8 +7,8 @@ use serde_json::Value;
 use turntree::ErrorKind;
 use turntree::object::ObjectId;
 use turntree_exchange::formats::swarm::{
-    Compat, Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
-    export_snapshot, reconstruct, restore_swarm,
+    Configuration, Reconstruction, ReconstructionOptions, SnapshotOptions, SnapshotVersion,
+    SwarmCompat, export_snapshot, reconstruct, restore_swarm,
 };
 use turntree_tests::Sandbox;
 
@@ -34,7 +34,7 @@ fn log_of(events: &[Value]) -> String {
     events.iter().map(|event| format!("{event}\n")).collect()
 }
 
-fn reconstructed(log: &[u8], compat: Compat) -> Reconstruction {
+fn reconstructed(log: &[u8], compat: SwarmCompat) -> Reconstruction {
     let options = ReconstructionOptions { now: NOW.into(), compat, ..Default::default() };
     reconstruct(log, &options).unwrap()
 }
@@ -65,7 +65,7 @@ fn exported_as(sandbox: &Sandbox, id: &ObjectId, options: &SnapshotOptions) -> V
 fn a_log_becomes_the_document_that_upstream_makes_of_it() {
     let log = read("event-log.jsonl");
     let expected = json(&read("event-log.reconstructed.json"));
-    for compat in [Compat::Sound, Compat::Upstream] {
+    for compat in [SwarmCompat::Sound, SwarmCompat::Upstream] {
         let state = reconstructed(&log, compat);
         assert_eq!(document(&state), expected);
         assert_eq!((state.events, state.notes.len()), (22, 0));
@@ -74,7 +74,7 @@ fn a_log_becomes_the_document_that_upstream_makes_of_it() {
     let events: Vec<Value> =
         log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(json).collect();
     let array = serde_json::to_vec_pretty(&events).unwrap();
-    assert_eq!(document(&reconstructed(&array, Compat::Sound)), expected);
+    assert_eq!(document(&reconstructed(&array, SwarmCompat::Sound)), expected);
 }
 
 #[test]
@@ -87,12 +87,12 @@ fn every_edge_case_of_reconstruction_is_as_recorded() {
         }
         let log = log_of(events);
         let compat = match case["string_keys"].as_bool().unwrap() {
-            true => Compat::StringKeys,
-            false => Compat::Upstream,
+            true => SwarmCompat::StringKeys,
+            false => SwarmCompat::Upstream,
         };
         assert_eq!(document(&reconstructed(log.as_bytes(), compat)), expected, "{name}");
         // What upstream gets wrong in these cases is the look of a hash, and names of the other kind.
-        let sound = document(&reconstructed(log.as_bytes(), Compat::Sound));
+        let sound = document(&reconstructed(log.as_bytes(), SwarmCompat::Sound));
         match name {
             "string keys" => assert_eq!(sound["agents"]["a"]["conversation"][0]["content"], "x"),
             "metadata nil" => {
@@ -233,14 +233,14 @@ fn every_restore_case_is_as_recorded() {
         let restored =
             |compat| restore_swarm(sandbox.repo.store(), &context, &configured, preserve, compat);
         if let Some(message) = case["raises"]["message"].as_str() {
-            let error = restored(Compat::Sound).unwrap_err();
+            let error = restored(SwarmCompat::Sound).unwrap_err();
             assert_eq!(
                 (error.kind(), error.to_string().as_str()),
                 (ErrorKind::InvalidInput, message)
             );
             continue;
         }
-        let sound = restored(Compat::Sound).unwrap();
+        let sound = restored(SwarmCompat::Sound).unwrap();
         assert!(sound.result.success, "{name}: {:?}", sound.result);
         let said = |compat| -> Vec<Value> {
             let agents = restored(compat).unwrap().agents;
@@ -248,18 +248,18 @@ fn every_restore_case_is_as_recorded() {
             messages.map(|m| serde_json::json!([m["role"], m["content"]])).collect()
         };
         if let Some(expected) = case["messages_after"].as_array() {
-            assert_eq!(&said(Compat::Upstream), expected, "{name}");
+            assert_eq!(&said(SwarmCompat::Upstream), expected, "{name}");
             let without_stale: Vec<Value> = expected
                 .iter()
                 .enumerate()
                 .filter(|(at, _)| *at != 1)
                 .map(|(_, m)| m.clone())
                 .collect();
-            assert_eq!(said(Compat::Sound), without_stale, "{name}");
+            assert_eq!(said(SwarmCompat::Sound), without_stale, "{name}");
         }
         if let Some(correct) = case["correct"].as_u64() {
             assert_eq!(sound.scratchpad_bytes(), correct);
-            let again = restored(Compat::Sound).unwrap();
+            let again = restored(SwarmCompat::Sound).unwrap();
             assert_eq!(again.scratchpad_bytes(), correct, "however often it is restored");
         }
     }

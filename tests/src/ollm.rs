@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree_exchange::formats::ollm::{
-    Compat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
+    OllmCompat, SnapshotFacts, TransitionFacts, export_context, export_intent, export_mode,
 };
 
 use crate::Sandbox;
@@ -79,7 +79,7 @@ pub fn exported(repo: &Repository, commit: &ObjectId) -> String {
         "ollm-intent" => export_intent(repo.store(), &context, None, &mut out).unwrap(),
         _ => {
             let facts = SnapshotFacts::of(commit, &told);
-            export_context(repo.store(), &context, &facts, Compat::Sound, &mut out).unwrap();
+            export_context(repo.store(), &context, &facts, OllmCompat::Sound, &mut out).unwrap();
         }
     }
     String::from_utf8(out).unwrap()

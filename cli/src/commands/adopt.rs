@@ -11,7 +11,8 @@ use turntree::Error;
 use turntree::maintenance::auto;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
-    AdoptOptions, Adopted, Found, FoundSession, Odd, Outcome, Place, adopt, batches, find, places,
+    AdoptOptions, Adopted, FoundSession, FoundSessions, Odd, Outcome, SessionPlace, adopt, batches,
+    find, places,
 };
 
 use super::Verb;
@@ -65,7 +66,7 @@ struct Row {
 impl Verb for Adopt {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let places = self.places()?;
-        let Found { sessions, others, odd } = find(&places);
+        let FoundSessions { sessions, others, odd } = find(&places);
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
@@ -114,7 +115,7 @@ impl Verb for Adopt {
 
 impl Adopt {
     /// Returns the places to look at. A path that is named must exist.
-    fn places(&self) -> Result<Vec<Place>> {
+    fn places(&self) -> Result<Vec<SessionPlace>> {
         if self.paths.is_empty() {
             let known = places(&|name| std::env::var_os(name));
             if known.is_empty() {
@@ -123,7 +124,7 @@ impl Adopt {
             }
             return Ok(known);
         }
-        let named = |path| Ok(Place { agent: String::new(), path: whole_path(path)? });
+        let named = |path| Ok(SessionPlace { agent: String::new(), path: whole_path(path)? });
         self.paths.iter().map(|path| named(path)).collect()
     }
 
@@ -133,7 +134,7 @@ impl Adopt {
         store: &str,
         rows: &BTreeMap<String, Row>,
         others: u64,
-        places: &[Place],
+        places: &[SessionPlace],
     ) -> Result<()> {
         if rows.is_empty() {
             let places = count(places.len() as u64, "place");

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use turntree::Error;
 use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::workspace::save;
-use turntree_exchange::{OffloadOptions, Replacement, Tail, offload};
+use turntree_exchange::{OffloadOptions, Placeholder, Tail, offload};
 
 use super::Verb;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
@@ -91,7 +91,7 @@ impl Verb for Offload {
 }
 
 impl Offload {
-    fn replacement(&self, text: &str, uri: &VfsUri) -> Option<Replacement> {
+    fn replacement(&self, text: &str, uri: &VfsUri) -> Option<Placeholder> {
         let default = OffloadOptions::default();
         let tail = match (self.tail_lines, self.tail_chars) {
             (Some(lines), _) => Tail::Lines(lines),

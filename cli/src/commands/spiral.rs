@@ -7,7 +7,9 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use serde::Deserialize;
 use turntree::Error;
-use turntree_exchange::{SPIRAL_WINDOW, SignKind, Spiral as Found, Step, Verdict};
+use turntree_exchange::{
+    SPIRAL_WINDOW, SignKind, SpiralReport as Found, SpiralStep, SpiralVerdict,
+};
 use turntree_exchange::{find_spiral, steps};
 
 use super::Verb;
@@ -75,11 +77,11 @@ impl Verb for Spiral {
         } else {
             write_text(run, &found)?;
         }
-        Ok(if found.verdict >= Verdict::Suspected { Answer::No } else { Answer::Yes })
+        Ok(if found.verdict >= SpiralVerdict::Suspected { Answer::No } else { Answer::Yes })
     }
 }
 
-fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
+fn read_turns(path: &std::path::Path) -> Result<Vec<SpiralStep>> {
     let bytes = read_input(path)?;
     let turns: Vec<Turn> = serde_json::from_slice(&bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -87,12 +89,12 @@ fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
         let expected = "expected an array of turns, each with turnId, toolName and argsHash";
         Error::invalid(format!("{place}: {expected}"))
     })?;
-    let step = |turn: Turn| Step {
+    let step = |turn: Turn| SpiralStep {
         turn: turn.turn_id,
         tool: turn.tool_name,
         arguments: turn.args_hash,
         artifact: turn.artifact_sha256,
-        ..Step::default()
+        ..SpiralStep::default()
     };
     Ok(turns.into_iter().map(step).collect())
 }
@@ -100,12 +102,14 @@ fn read_turns(path: &std::path::Path) -> Result<Vec<Step>> {
 fn write_text(run: &mut Invocation, found: &Found) -> Result<()> {
     let paint = run.out.paint;
     let verdict = match found.verdict {
-        Verdict::None => "no sign of a spiral",
-        Verdict::Progress => "no spiral: the same call again and again, and each changed something",
-        Verdict::Suspected => "a spiral is suspected",
-        Verdict::Confirmed => "a spiral",
+        SpiralVerdict::None => "no sign of a spiral",
+        SpiralVerdict::Progress => {
+            "no spiral: the same call again and again, and each changed something"
+        }
+        SpiralVerdict::Suspected => "a spiral is suspected",
+        SpiralVerdict::Confirmed => "a spiral",
     };
-    let style = if found.verdict >= Verdict::Suspected { REMOVED } else { STRONG };
+    let style = if found.verdict >= SpiralVerdict::Suspected { REMOVED } else { STRONG };
     writeln!(run.out, "{}", paint.paint(style, verdict))?;
     if let Some(streak) = &found.streak {
         let tool = paint.paint(NAME, harmless(&streak.tool));

@@ -8,9 +8,10 @@ use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::repo::{Repository, Stamp};
-use turntree_exchange::agents::hook::{Dialect, Event, Moment};
+use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
-    Followed, OffloadOptions, SPIRAL_WINDOW, Spiral, Tail, Verdict, find_spiral, offload, steps,
+    Followed, OffloadOptions, SPIRAL_WINDOW, SpiralReport, SpiralVerdict, Tail, find_spiral,
+    offload, steps,
 };
 
 use crate::porcelain::lessons::inject;
@@ -19,7 +20,7 @@ use crate::view::error::Failure;
 /// Stores what a tool said at length, and returns what stands for it.
 pub(super) fn shorten(
     repo: &Repository,
-    event: &Event,
+    event: &HookEvent,
     threshold: u64,
     stamp: &Stamp,
 ) -> Result<Option<Value>> {
@@ -51,7 +52,7 @@ pub(super) const READ_BACK: &str =
     "turntree put the whole of a long output away: 'turntree vfs get URI' prints it.";
 
 /// Warns the user when the client continues with what was taken back, since it does not know.
-pub(super) fn told_beside(event: &Event, followed: &Followed) -> Option<String> {
+pub(super) fn told_beside(event: &HookEvent, followed: &Followed) -> Option<String> {
     let (beside, branch) = (followed.beside.as_ref()?, &followed.branch);
     let how = match (event.dialect, event.transcript.as_deref().and_then(Path::parent)) {
         (Dialect::ClaudeCode, Some(folder)) => format!(
@@ -69,10 +70,10 @@ pub(super) fn told_beside(event: &Event, followed: &Followed) -> Option<String> 
 /// Returns the lessons of the session, when it begins or continues.
 pub(super) fn learned(
     repo: &Repository,
-    event: &Event,
+    event: &HookEvent,
     tip: &ObjectId,
 ) -> Result<Option<String>, Failure> {
-    if !matches!(event.moment, Moment::Start | Moment::Prompt) {
+    if !matches!(event.moment, EventKind::Start | EventKind::Prompt) {
         return Ok(None);
     }
     let told = inject(repo, &tip.to_string(), None, None)?.prompt;
@@ -80,8 +81,8 @@ pub(super) fn learned(
 }
 
 /// Warns of a loop, when the newest turn is in one.
-pub(super) fn circle(repo: &Repository, event: &Event, tip: &ObjectId) -> Result<Option<String>> {
-    if !matches!(event.moment, Moment::AfterTool | Moment::Prompt) {
+pub(super) fn circle(repo: &Repository, event: &HookEvent, tip: &ObjectId) -> Result<Option<String>> {
+    if !matches!(event.moment, EventKind::AfterTool | EventKind::Prompt) {
         return Ok(None);
     }
     let found = find_spiral(&steps(repo, tip)?, SPIRAL_WINDOW);
@@ -89,8 +90,8 @@ pub(super) fn circle(repo: &Repository, event: &Event, tip: &ObjectId) -> Result
     Ok(warning(&found, newest))
 }
 
-fn warning(found: &Spiral, newest: u64) -> Option<String> {
-    if found.verdict < Verdict::Confirmed {
+fn warning(found: &SpiralReport, newest: u64) -> Option<String> {
+    if found.verdict < SpiralVerdict::Confirmed {
         return None;
     }
     let streak = found.streak.iter().flat_map(|streak| &streak.turns);

@@ -2,13 +2,13 @@
 
 use turntree::store::Store;
 use turntree::workspace::{read_note, write_note};
-use turntree_exchange::agents::hook::Event;
+use turntree_exchange::agents::hook::HookEvent;
 
 use crate::view::clock;
 use crate::view::error::Result;
 
 /// Notes that a client has run a hook. Nothing depends on it.
-pub(super) fn note(store: &Store, event: &Event) -> Result<()> {
+pub(super) fn note(store: &Store, event: &HookEvent) -> Result<()> {
     let line = format!("{} {}", clock::rfc3339(clock::now()?), event.name);
     let _ = write_note(store, &name(event.dialect.name()), line.as_bytes());
     Ok(())

@@ -10,7 +10,7 @@ use turntree::context::{MAIN_AGENT, MessageEntry, Role};
 use turntree::object::ObjectId;
 use turntree::repo::Repository;
 use turntree::workspace::Claim;
-use turntree_exchange::agents::hook::Moment;
+use turntree_exchange::agents::hook::EventKind;
 
 use super::wait;
 use super::watch::Watch;
@@ -23,8 +23,8 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Returns whether the transcript still grows after an event of this moment, with no later event to
 /// take that in.
-pub(super) const fn is_end(moment: Moment) -> bool {
-    matches!(moment, Moment::Stop | Moment::AgentEnd | Moment::End)
+pub(super) const fn is_end(moment: EventKind) -> bool {
+    matches!(moment, EventKind::Stop | EventKind::AgentEnd | EventKind::End)
 }
 
 /// Waits until the client has written what it had to write; one process at a time of a transcript.

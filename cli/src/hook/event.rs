@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use turntree::repo::Stamp;
 use turntree::workspace::Claim;
-use turntree_exchange::agents::hook::{Dialect, Event, MAX_EVENT_BYTES, Moment};
+use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_BYTES};
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
 use super::files::Files;
@@ -77,9 +77,9 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     let mut bytes = Vec::new();
     let read = io::stdin().take(MAX_EVENT_BYTES as u64 + 1).read_to_end(&mut bytes);
     read.map_err(|error| turntree::Error::io("read the event", error))?;
-    let event = Event::parse(&bytes, behaviour.dialect)?;
+    let event = HookEvent::parse(&bytes, behaviour.dialect)?;
     drop(bytes);
-    if event.moment == Moment::Other {
+    if event.moment == EventKind::Other {
         return Ok(None);
     }
     let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
@@ -110,7 +110,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         watch.note("the client continues with turns that were taken back: they become a branch");
     }
     if behaviour.background {
-        if let Some(tip) = tip.filter(|_| event.moment == Moment::End) {
+        if let Some(tip) = tip.filter(|_| event.moment == EventKind::End) {
             ending::check(&repo, &tip, watch)?;
         }
         return Ok(None);
@@ -137,16 +137,16 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
 }
 
 /// Returns the longest time that an agent waits for an event.
-fn time_for(moment: Moment) -> Duration {
+fn time_for(moment: EventKind) -> Duration {
     match moment {
-        Moment::Start | Moment::BeforeCompaction | Moment::End => Duration::from_secs(5),
-        Moment::BeforeTool | Moment::Stop | Moment::AgentEnd => Duration::from_secs(3),
-        Moment::Prompt | Moment::AfterTool | Moment::Other => READING,
+        EventKind::Start | EventKind::BeforeCompaction | EventKind::End => Duration::from_secs(5),
+        EventKind::BeforeTool | EventKind::Stop | EventKind::AgentEnd => Duration::from_secs(3),
+        EventKind::Prompt | EventKind::AfterTool | EventKind::Other => READING,
     }
 }
 
 /// Returns the work that a process without an agent behind it could do once more.
-fn rest(event: &Event, behaviour: Behaviour) -> Option<Rest> {
+fn rest(event: &HookEvent, behaviour: Behaviour) -> Option<Rest> {
     if behaviour.background {
         return None;
     }
@@ -161,7 +161,7 @@ fn rest(event: &Event, behaviour: Behaviour) -> Option<Rest> {
 #[expect(clippy::option_option, reason = "whether, and then what is held meanwhile")]
 fn claim(
     run: &Invocation,
-    event: &Event,
+    event: &HookEvent,
     behaviour: Behaviour,
     watch: &Watch,
 ) -> Result<Option<Option<Claim>>> {

@@ -14,7 +14,7 @@ use turntree::context::{Builder, Context, FileMode};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{Repository, Transaction};
 use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
-use turntree_exchange::agents::hook::{Effect, Event, Moment, TouchedFile};
+use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent, TouchedFile};
 
 use crate::porcelain::capture::Limits;
 
@@ -35,7 +35,7 @@ const NO_HURRY: Duration = Duration::from_secs(60);
 
 /// The files of a workspace that go along with an event.
 pub(super) struct Files<'e> {
-    event: &'e Event,
+    event: &'e HookEvent,
     /// Set when the workspace is looked at at all.
     looks: bool,
     /// Nobody waits.
@@ -52,7 +52,7 @@ struct Seen {
 }
 
 impl<'e> Files<'e> {
-    pub(super) fn new(event: &'e Event, looks: bool, has_time: bool) -> Self {
+    pub(super) fn new(event: &'e HookEvent, looks: bool, has_time: bool) -> Self {
         Self { event, looks, has_time, seen: RefCell::default() }
     }
 
@@ -105,9 +105,9 @@ impl<'e> Files<'e> {
     pub(super) fn is_capture(&self) -> bool {
         let effect = self.event.tool.as_ref().map(|tool| tool.effect);
         let may_have_changed = match self.event.moment {
-            Moment::Start | Moment::BeforeCompaction | Moment::Stop => true,
-            Moment::BeforeTool | Moment::AfterTool => effect == Some(Effect::Anything),
-            Moment::Prompt | Moment::AgentEnd | Moment::End | Moment::Other => false,
+            EventKind::Start | EventKind::BeforeCompaction | EventKind::Stop => true,
+            EventKind::BeforeTool | EventKind::AfterTool => effect == Some(Effect::Anything),
+            EventKind::Prompt | EventKind::AgentEnd | EventKind::End | EventKind::Other => false,
         };
         self.looks && may_have_changed
     }
@@ -136,7 +136,7 @@ impl<'e> Files<'e> {
     ) -> Result<bool> {
         let patience = match self.event.moment {
             _ if self.has_time => NO_HURRY,
-            Moment::Start | Moment::BeforeTool | Moment::BeforeCompaction => MORE_PATIENCE,
+            EventKind::Start | EventKind::BeforeTool | EventKind::BeforeCompaction => MORE_PATIENCE,
             _ => PATIENCE,
         };
         let mut seen = self.seen.borrow_mut();

@@ -5,7 +5,7 @@ use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
 use turntree::{ErrorKind, Result};
-use turntree_exchange::agents::hook::{Dialect, Moment, is_destructive};
+use turntree_exchange::agents::hook::{Dialect, EventKind, is_destructive};
 
 use super::turn::Turn;
 use crate::program::live::HOOK;
@@ -30,8 +30,10 @@ pub(super) fn pin(turn: &Turn<'_>, branch: &BranchName) -> Result<()> {
     let event = turn.event;
     let command = event.tool.as_ref().and_then(|tool| tool.command.as_deref());
     match event.moment {
-        Moment::BeforeCompaction => turn.again(|| before(turn, branch, Trigger::BeforeCompaction)),
-        Moment::BeforeTool if command.is_some_and(is_destructive) => {
+        EventKind::BeforeCompaction => {
+            turn.again(|| before(turn, branch, Trigger::BeforeCompaction))
+        }
+        EventKind::BeforeTool if command.is_some_and(is_destructive) => {
             turn.again(|| before(turn, branch, Trigger::BeforeTool))
         }
         _ => Ok(()),

@@ -8,7 +8,7 @@ use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, Snapshot};
 use turntree_exchange::Followed;
-use turntree_exchange::agents::hook::{Moment, ToolEvent};
+use turntree_exchange::agents::hook::{EventKind, ToolEvent};
 use turntree_exchange::agents::session_name;
 
 use super::turn::Turn;
@@ -38,7 +38,7 @@ impl Turn<'_> {
         let of_agent = event.main.as_deref();
         self.watch.doing("look at the workspace");
         // Files that no turn of the transcript has yet.
-        if of_agent.is_none() && (followed.is_none() || event.moment == Moment::Start) {
+        if of_agent.is_none() && (followed.is_none() || event.moment == EventKind::Start) {
             self.again(|| self.snapshot(&branch))?;
         }
         self.watch.doing("pin a snapshot");
@@ -51,7 +51,7 @@ impl Turn<'_> {
             agents::catch_up(self, path)?;
         }
         self.watch.doing("go to the live session");
-        if of_agent.is_none() && matches!(event.moment, Moment::Start | Moment::Prompt) {
+        if of_agent.is_none() && matches!(event.moment, EventKind::Start | EventKind::Prompt) {
             self.again(|| self.switch(&branch))?;
         }
         Ok(Some(Taken { tip: self.repo.tip(&branch), followed }))
@@ -60,14 +60,14 @@ impl Turn<'_> {
     /// The session: what an import of its transcript makes of it.
     fn session(&self) -> Option<String> {
         let event = self.event;
-        let named = event.session.as_deref().filter(|_| event.moment != Moment::AgentEnd);
+        let named = event.session.as_deref().filter(|_| event.moment != EventKind::AgentEnd);
         let path = event.transcript.clone().or_else(|| Some(PathBuf::from(named?)))?;
         Some(session_name(&path))
     }
 
     /// The call after which files may go along.
     fn call(&self) -> Option<&str> {
-        let tool = self.event.tool.as_ref().filter(|_| self.event.moment == Moment::AfterTool);
+        let tool = self.event.tool.as_ref().filter(|_| self.event.moment == EventKind::AfterTool);
         let tool = tool.filter(|tool| self.files.is_capture() || !tool.files.is_empty());
         tool.and_then(|tool| tool.call.as_deref())
     }
@@ -75,8 +75,8 @@ impl Turn<'_> {
     /// Returns whether a sub-agent may have ended just before.
     fn may_end_agents(&self) -> bool {
         match self.event.moment {
-            Moment::Stop | Moment::End => true,
-            Moment::AfterTool => {
+            EventKind::Stop | EventKind::End => true,
+            EventKind::AfterTool => {
                 let is_agent = self.event.tool.as_ref().is_some_and(ToolEvent::runs_agent);
                 is_agent && self.event.main.is_none()
             }
@@ -105,7 +105,7 @@ impl Turn<'_> {
         let takes_files = self.settled.is_none()
             && matches!(
                 self.event.moment,
-                Moment::AfterTool | Moment::BeforeCompaction | Moment::Stop
+                EventKind::AfterTool | EventKind::BeforeCompaction | EventKind::Stop
             );
         self.follow(path, session, self.call(), &mut |change, context, builder| match takes_files {
             true => self.files.put(repo, change, context, builder),
@@ -127,7 +127,7 @@ impl Turn<'_> {
         };
         if !is_known {
             let (message, trigger) = match self.event.moment {
-                Moment::Start => ("files when the session began", Trigger::Manual),
+                EventKind::Start => ("files when the session began", Trigger::Manual),
                 _ => ("files", Trigger::Turn),
             };
             let mut draft = Snapshot::new(tree, message, &self.stamp);

@@ -8,7 +8,7 @@ use turntree::object::{ObjectId, Time};
 use turntree::repo::{BranchName, Repository, Stamp};
 use turntree::workspace::{read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
-use turntree_exchange::agents::hook::Event;
+use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
 
 use super::files::Files;
@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 8;
 /// An event on its way into the store.
 pub(super) struct Turn<'e> {
     pub(super) repo: &'e Repository,
-    pub(super) event: &'e Event,
+    pub(super) event: &'e HookEvent,
     pub(super) files: &'e Files<'e>,
     pub(super) stamp: Stamp,
     pub(super) watch: &'e Watch,

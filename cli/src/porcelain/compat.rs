@@ -14,19 +14,19 @@ pub(crate) enum Compat {
 
 impl Compat {
     /// As the library has it for OLLM CLI.
-    pub(crate) fn ollm(named: Option<Self>) -> ollm::Compat {
+    pub(crate) fn ollm(named: Option<Self>) -> ollm::OllmCompat {
         match named {
-            Some(Self::Upstream) => ollm::Compat::Upstream,
-            Some(Self::StringKeys) | None => ollm::Compat::Sound,
+            Some(Self::Upstream) => ollm::OllmCompat::Upstream,
+            Some(Self::StringKeys) | None => ollm::OllmCompat::Sound,
         }
     }
 
     /// As the library has it for SwarmSDK.
-    pub(crate) fn of(named: Option<Self>) -> swarm::Compat {
+    pub(crate) fn of(named: Option<Self>) -> swarm::SwarmCompat {
         match named {
-            None => swarm::Compat::Sound,
-            Some(Self::Upstream) => swarm::Compat::Upstream,
-            Some(Self::StringKeys) => swarm::Compat::StringKeys,
+            None => swarm::SwarmCompat::Sound,
+            Some(Self::Upstream) => swarm::SwarmCompat::Upstream,
+            Some(Self::StringKeys) => swarm::SwarmCompat::StringKeys,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::opencode::{self, Databases, Failure};
 use crate::formats::any::import_from;
 use crate::{HEAD_BYTES, ImportOptions, ImportReport};
 
-/// How often a session is tried when other processes are faster.
+/// Attempts for a session when other processes are faster.
 const ATTEMPTS: usize = 5;
 
 /// Most sessions that are imported at once. Each takes some MiB, and more do not go faster when the
@@ -30,24 +30,24 @@ const MAX_THREADS: usize = 8;
 /// Most bytes of sessions in a batch, unless one session has more.
 const BATCH_BYTES: u64 = 256 << 20;
 
-/// Who adopts, and who is told how far it has come.
+/// The settings of an adoption, and a callback for its progress.
 pub struct AdoptOptions<'a> {
-    /// Who adopts, and when.
+    /// The author and time of the adoption.
     pub stamp: Stamp,
     /// Is told how many bytes were read since the last time, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }
 
-/// What became of a session.
+/// The outcome of a session.
 #[derive(Debug)]
 pub struct Adopted {
     /// The session.
     pub found: FoundSession,
-    /// What was done with it.
+    /// The action that was taken.
     pub outcome: Outcome,
 }
 
-/// What was done with a session.
+/// The action taken for a session.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was compared with what is stored, and what was new was imported.
@@ -67,7 +67,7 @@ pub enum Outcome {
 /// that is adopted. [`batches`] and a [step](turntree::maintenance::auto::step) between them bound that.
 ///
 /// # Errors
-/// What reading the refs reports. What is wrong with a session is its outcome.
+/// As for reading the refs. What is wrong with a session is its outcome.
 pub fn adopt(
     repo: &Repository,
     sessions: Vec<FoundSession>,
@@ -157,7 +157,7 @@ pub fn batches(sessions: Vec<FoundSession>) -> Vec<Vec<FoundSession>> {
 /// A session, and what its file was when it was read.
 type Marked = (Adopted, Option<FileMark>);
 
-/// What sessions are read with.
+/// The context in which sessions are read.
 struct Source<'a> {
     options: &'a AdoptOptions<'a>,
     seen: &'a AdoptionCache,
@@ -188,7 +188,7 @@ fn adopt_group(
         .collect()
 }
 
-/// Whether the file is as it was, and the branch that has it is still there.
+/// Returns true if the file is as it was, and the branch that has it is still there.
 fn is_known(repo: &Repository, found: &FoundSession, seen: &AdoptionCache) -> bool {
     let branch = seen.unchanged(&found.path, found.entry.as_deref());
     let branch = branch.and_then(|name| name.parse::<BranchName>().ok());

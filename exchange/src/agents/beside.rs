@@ -1,4 +1,4 @@
-//! Where a session worked, said in a file beside its transcript.
+//! Reads the working directory of a session from a file beside its transcript.
 //!
 //! Cline 3 keeps a folder for each session: `<session>.messages.json` and those of its sub-agents are
 //! transcripts, and `<session>.json` has the facts, with the working directory among them.
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// What is read of the facts.
+/// The facts that are read.
 #[derive(Deserialize)]
 struct Facts {
     cwd: Option<String>,

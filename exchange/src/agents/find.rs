@@ -14,9 +14,9 @@ use turntree::error::{Error, ErrorKind, Result};
 use super::found::{FoundSession, modified};
 use super::name::session_name;
 use super::opencode;
-use super::places::Place;
+use super::places::SessionPlace;
 use crate::formats::detect::detect;
-use crate::model::format::Reader;
+use crate::model::format::FormatReader;
 use crate::{HEAD_BYTES, read_head};
 
 /// Most folders in folders.
@@ -25,35 +25,35 @@ const MAX_DEPTH: usize = 16;
 /// Folders that are never looked into: they are large, and no agent keeps sessions there.
 const PASSED_OVER: [&str; 4] = [".git", "node_modules", ".turntree", "target"];
 
-/// How files end that may be transcripts.
+/// File name extensions of possible transcripts.
 const EXTENSIONS: [&str; 3] = ["jsonl", "json", "traj"];
 
-/// How compressed transcripts end, after what they are called otherwise.
+/// The suffixes of compressed transcripts.
 const COMPRESSED: (&str, &str) = (".jsonl", ".zst");
 
-/// What is in some places.
+/// The sessions found in some places.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundSessions {
     /// The sessions, in order of agents, names and paths.
     pub sessions: Vec<FoundSession>,
     /// Files that may be transcripts by their name and are not.
     pub others: u64,
-    /// What could not be looked at.
+    /// Files and directories that could not be read.
     pub odd: Vec<Odd>,
 }
 
 /// A file or directory that could not be looked at.
 #[derive(Debug)]
 pub struct Odd {
-    /// Which.
+    /// The path.
     pub path: PathBuf,
     /// Why.
     pub error: Error,
 }
 
-/// What a place holds, before anything is opened.
+/// The listing of a place, before anything is opened.
 #[derive(Debug, Default)]
-struct Seen {
+struct Listing {
     /// Files by name, with what the system says of them.
     files: Vec<(PathBuf, Metadata)>,
     /// Stores of opencode.
@@ -69,8 +69,8 @@ struct Seen {
 /// Cost: one look at every file, a read of 64 KiB at most of each that may be a transcript, and of a
 /// database one of all its rows, without long texts.
 #[must_use]
-pub fn find(places: &[Place]) -> Found {
-    let mut found = Found::default();
+pub fn find(places: &[SessionPlace]) -> FoundSessions {
+    let mut found = FoundSessions::default();
     for place in places {
         match fs::metadata(&place.path) {
             Ok(is) if is.is_dir() => found.look_into(place),
@@ -96,7 +96,7 @@ pub fn find(places: &[Place]) -> Found {
     found
 }
 
-impl Found {
+impl FoundSessions {
     /// Looks at a file that is a place of its own.
     fn look_at(&mut self, path: &Path, is: &Metadata) {
         if opencode::is_database(path) && self.database(path) {
@@ -141,8 +141,8 @@ impl Found {
         });
     }
 
-    fn look_into(&mut self, place: &Place) {
-        let mut seen = Seen::default();
+    fn look_into(&mut self, place: &SessionPlace) {
+        let mut seen = Listing::default();
         if place.agent == opencode::AGENT {
             seen.data_of_opencode(&place.path);
         } else {
@@ -177,8 +177,8 @@ impl Found {
     }
 }
 
-impl Seen {
-    /// What opencode keeps in its folder, where nothing else is looked at: it has secrets beside it.
+impl Listing {
+    /// Lists the folder of opencode, and nothing beside it: it has secrets there.
     fn data_of_opencode(&mut self, folder: &Path) {
         self.databases = opencode::databases_in(folder);
         let store = folder.join(opencode::STORAGE);
@@ -220,8 +220,8 @@ impl Seen {
     }
 }
 
-/// Whether a file is called as transcripts are. One that is compressed and lies beside itself as it was
-/// before, as while Codex compresses it, is none.
+/// Returns true if a file is called as transcripts are. One that is compressed and lies beside
+/// itself as it was before, as while Codex compresses it, is none.
 fn may_be_transcript(path: &Path) -> bool {
     let (end, compressed) = COMPRESSED;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -243,7 +243,7 @@ fn session(path: &Path, is: &Metadata, agent: Option<&str>) -> Result<FoundSessi
         _ => error,
     })?;
     let format = detect(&head)?;
-    if matches!(format.reader, Reader::Document(_)) {
+    if matches!(format.reader, FormatReader::Document(_)) {
         let what = format!("it is a state of {} and no session: import it", format.name);
         return Err(Error::invalid(what));
     }

@@ -13,11 +13,11 @@ pub struct FoundSession {
     pub agent: String,
     /// The file: of the files of opencode, the one that says what the session is.
     pub path: PathBuf,
-    /// Which of the sessions in the file, when it is a database: its id there.
+    /// The id of the session in the file, when that is a database.
     pub entry: Option<String>,
-    /// What it is.
+    /// The format.
     pub format: &'static Format,
-    /// What it is called.
+    /// The name.
     pub session: String,
     /// Its bytes, in all its files, or in its rows.
     pub bytes: u64,

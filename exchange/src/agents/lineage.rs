@@ -46,7 +46,8 @@ pub(super) fn generations(
     generations
 }
 
-/// How many forks lead to a group. Groups that are forked from each other end somewhere.
+/// Returns the number of forks that lead to a group. Groups that are forked from each other end
+/// somewhere.
 fn depth(bases: &HashMap<usize, usize>, at: usize) -> usize {
     let (mut depth, mut at) = (0, at);
     while let Some(base) = bases.get(&at).filter(|_| depth < bases.len()) {

@@ -15,7 +15,7 @@
 //! | pi | `$PI_CODING_AGENT_DIR/sessions`, else `~/.pi/agent/sessions` |
 //! | Cline | `saoudrizwan.claude-dev/tasks` in the global storage of an editor; `tasks` and `sessions` in `$CLINE_DATA_DIR`, else in `~/.cline/data` |
 //!
-//! What a file is follows from its content, as in an import, so a place may hold anything.
+//! The format of a file follows from its content, as in an import, so a place may hold anything.
 
 mod adopt;
 mod beside;
@@ -29,7 +29,7 @@ mod places;
 
 pub use adopt::{AdoptOptions, Adopted, Outcome, adopt, batches};
 pub use beside::working_directory;
-pub use find::{Found, Odd, find};
+pub use find::{FoundSessions, Odd, find};
 pub use found::FoundSession;
 pub use name::session_name;
-pub use places::{Place, places};
+pub use places::{SessionPlace, places};

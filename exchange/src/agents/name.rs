@@ -1,4 +1,4 @@
-//! What the session in a file is called: by the file, or by the folder that is named after it.
+//! Names the session in a file: after the file, or after its folder.
 
 use std::ffi::OsStr;
 use std::path::Path;

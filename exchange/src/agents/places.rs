@@ -1,4 +1,4 @@
-//! Where each agent keeps its sessions, by what the environment says.
+//! The places where each agent keeps its sessions, as the environment says.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// Editors whose extensions keep what they store in a folder of this name.
 const EDITORS: [&str; 5] = ["Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"];
 
-/// Where an agent keeps its sessions.
+/// A place where an agent keeps its sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SessionPlace {
     /// The agent, called as its format is.
     pub agent: String,
     /// The directory, or a file that somebody named. It need not be there.
@@ -20,7 +20,7 @@ pub struct Place {
 /// `variable` reads the environment: `HOME` and `XDG_DATA_HOME`, and what moves the place of an agent.
 /// Nothing is known without a `HOME`.
 #[must_use]
-pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
+pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SessionPlace> {
     let directory =
         |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let Some(home) = directory("HOME") else { return Vec::new() };
@@ -50,7 +50,7 @@ pub fn places(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
     // A relative one lies in the folder of opencode, where it is called as all are.
     let database = directory("OPENCODE_DB").filter(|path| path.is_absolute());
     found.extend(database.map(|path| ("opencode", path)));
-    let place = |(agent, path): (&str, PathBuf)| Place { agent: agent.to_owned(), path };
+    let place = |(agent, path): (&str, PathBuf)| SessionPlace { agent: agent.to_owned(), path };
     found.into_iter().map(place).collect()
 }
 

@@ -9,7 +9,7 @@ use super::detect::detect;
 use crate::import::document_import::{import_document, read_all};
 use crate::import::follow::{self, FollowOptions, Followed};
 use crate::import::transcript::import_transcript;
-use crate::model::format::{ImportOptions, Reader, RecordFormat};
+use crate::model::format::{FormatReader, ImportOptions, RecordFormat};
 use crate::model::report::ImportReport;
 use crate::text::unpack::unpacked;
 
@@ -50,9 +50,9 @@ pub fn import_from(
     };
     let input = Box::new(Cursor::new(head).chain(input));
     match format.reader {
-        Reader::Archive(import) => import(repo, read_all(input)?, options),
-        Reader::Document(_) => import_document(repo, format, input, options),
-        Reader::Records(_) => {
+        FormatReader::Archive(import) => import(repo, read_all(input)?, options),
+        FormatReader::Document(_) => import_document(repo, format, input, options),
+        FormatReader::Records(_) => {
             import_transcript(repo, RecordFormat::of(format)?, input, options, directory)
         }
     }

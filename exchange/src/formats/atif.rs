@@ -12,20 +12,20 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read them.
+/// The format.
 pub(super) const FORMAT: Format = Format {
     name: "atif",
     title: "ATIF trajectory",
     recognise,
     view,
-    reader: Reader::Records(Records::new(split, || Box::new(Atif::default()))),
+    reader: FormatReader::Records(Records::new(split, || Box::new(Atif::default()))),
 };
 
 static RULES: Rules = Rules {
@@ -41,7 +41,7 @@ static RULES: Rules = Rules {
     ],
 };
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     shape.text("schema_version").is_some_and(|version| version.starts_with("ATIF"))
         || !shape.is_array && shape.has("steps") && shape.has("agent")
 }

@@ -14,12 +14,12 @@ use turntree::context::Role;
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::session::Session;
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
 /// Messages of the Anthropic interface.
@@ -28,7 +28,7 @@ pub(super) const ANTHROPIC: Format = Format {
     title: "chat of the Anthropic interface",
     recognise: |shape| is_chat(shape) && has_blocks(shape),
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         side_paths: &["system"],
         ..Records::new(split, || Box::new(Chat::default()))
     }),
@@ -40,7 +40,7 @@ pub(super) const OPENAI: Format = Format {
     title: "chat of the OpenAI interface",
     recognise: is_chat,
     view,
-    reader: Reader::Records(Records::new(split, || Box::new(Chat::default()))),
+    reader: FormatReader::Records(Records::new(split, || Box::new(Chat::default()))),
 };
 
 /// Results of tau2-bench.
@@ -51,7 +51,7 @@ pub(super) const TAU2: Format = Format {
         !shape.is_array && shape.has("info") && (shape.has("tasks") || shape.has("simulations"))
     },
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         side_paths: &["info.environment_info.policy", "tasks[*]"],
         ..Records::new(
             |input| Box::new(Document::new(input, &TAU2_RULES)),
@@ -82,13 +82,13 @@ static TAU2_RULES: Rules = Rules {
     ],
 };
 
-fn is_chat(shape: &Shape<'_>) -> bool {
+fn is_chat(shape: &JsonShape<'_>) -> bool {
     let is_message = shape.has("role") && (shape.has("content") || shape.has("tool_calls"));
     is_message || !shape.is_array && shape.has("messages")
 }
 
-/// Whether the text has blocks that only the Anthropic interface has.
-fn has_blocks(shape: &Shape<'_>) -> bool {
+/// Returns true if the text has blocks that only the Anthropic interface has.
+fn has_blocks(shape: &JsonShape<'_>) -> bool {
     shape.has("system")
         || ["\"tool_use\"", "\"tool_result\""].iter().any(|t| shape.head.contains(t))
 }
@@ -97,8 +97,8 @@ fn split<'r>(mut input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     // A buffer is enough to see whether a line is a message or a document that holds messages.
     let head = input.fill_buf().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let head = head.trim_start_matches('\u{feff}').trim_start();
-    let is_message = |shape: Shape<'_>| shape.has("role") || shape.has("content");
-    let is_lines = Shape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
+    let is_message = |shape: JsonShape<'_>| shape.has("role") || shape.has("content");
+    let is_lines = JsonShape::of(head).is_some_and(|shape| !shape.is_array && is_message(shape));
     if is_lines { lines::split(input) } else { Box::new(Document::new(input, &RULES)) }
 }
 
@@ -170,7 +170,7 @@ impl Chat {
         }
     }
 
-    /// What identifies the current conversation, as far as it is known.
+    /// The identity of the current conversation, as far as it is known.
     fn name(&self) -> Option<String> {
         let Some(task) = &self.task else { return self.id.clone() };
         let trial = self.trial.as_ref().map(|trial| format!("-trial-{trial}"));

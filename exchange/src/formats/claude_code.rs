@@ -21,15 +21,15 @@ use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::ObjectId;
 
 use super::claude_code_tools::{change, is, sub_agent_todos, todos_key};
-use super::files::Files;
+use super::files::FileContents;
 use super::links::Links;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
 /// Claude Code.
@@ -38,7 +38,7 @@ pub(super) const FORMAT: Format = Format {
     title: "Claude Code session log",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: |line| text_at(line, "/uuid"), origin }),
         ..Records::new(lines::split, || Box::<ClaudeCode>::default())
     }),
@@ -103,13 +103,14 @@ const CONTINUATIONS: &[&str] = &[
 /// Beginning of the line before a command typed at the terminal.
 const CAVEAT: &str = "<local-command-caveat>";
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     let ids = ["uuid", "sessionId", "leafUuid", "messageId", "parentLastUuid"];
     let identified = ids.iter().any(|id| shape.has(id));
     !shape.is_array && shape.has("type") && identified
 }
 
-/// What session a line was copied from: answers keep the session in which they were asked for.
+/// Returns the session that a line was copied from: answers keep the session in which they were
+/// asked for.
 fn origin(line: &Value) -> RecordOrigin {
     if text_at(line, "/type") == Some(CALLER) {
         let named = text_at(line, "/parentSessionId").zip(text_at(line, "/parentLastUuid"));
@@ -163,7 +164,7 @@ fn sub_agent(id: Option<&str>) -> String {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ClaudeCode {
     session: Session,
-    files: Files,
+    files: FileContents,
     /// The reply that the current turn belongs to.
     reply: Option<String>,
     links: Links,
@@ -324,7 +325,7 @@ impl ClaudeCode {
         !std::mem::take(&mut self.after_caveat)
     }
 
-    /// What a tool did, as its result tells.
+    /// Returns the effect of a tool, from its result.
     fn result(&mut self, agent: &str, result: &Value, events: &mut Vec<Event>) {
         if let Some(todos) = result.get("newTodos") {
             events.push(Event::Scratchpad {
@@ -366,7 +367,7 @@ fn reply_of(line: &Value) -> String {
     [id.unwrap_or_default(), request.unwrap_or_default()].join(" ")
 }
 
-/// Whose line it is.
+/// Returns the agent of a line.
 fn agent_of(line: &Value) -> String {
     if is(line, "isSidechain") {
         sub_agent(text_at(line, "/agentId"))
@@ -382,7 +383,7 @@ fn kept_after(boundary: &Value) -> Vec<String> {
     kept.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What the program adds to the conversation by itself. Returns whether it is a message.
+/// Reads content that the program adds to the conversation. Returns true if it is a message.
 fn attachment(agent: &str, line: &Value, events: &mut Vec<Event>) -> bool {
     if let Some(parts) = line.pointer("/attachment/systemPrompt").and_then(Value::as_array) {
         let parts: Vec<_> = parts.iter().filter_map(Value::as_str).collect();

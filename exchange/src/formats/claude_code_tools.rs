@@ -1,9 +1,9 @@
-//! What the tools of Claude Code did to files and todo lists, as their calls and results tell.
+//! The effects of the tools of Claude Code on files and todo lists, from their calls and results.
 
 use serde_json::Value;
 use turntree::context::MAIN_AGENT;
 
-use super::files::Change;
+use super::files::FileChange;
 use crate::model::event::{Content, Event};
 use crate::text::json::text_at;
 
@@ -28,7 +28,7 @@ pub(super) fn todos_key(agent: &str) -> String {
 /// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
 /// rule, so what came of it is known whatever happened to the file in between; an edit that does not
 /// fit even that leaves a file of which nothing is known.
-pub(super) fn change(result: &Value) -> Option<Change> {
+pub(super) fn change(result: &Value) -> Option<FileChange> {
     if let Some(file) = result.get("file") {
         let lines = |name| file.get(name).and_then(Value::as_u64);
         let is_whole = text_at(result, "/type") == Some("text")
@@ -37,18 +37,18 @@ pub(super) fn change(result: &Value) -> Option<Change> {
             && lines("numLines") == lines("totalLines");
         return text_at(file, "/content")
             .filter(|_| is_whole)
-            .map(|text| Change::Write(text.into()));
+            .map(|text| FileChange::Write(text.into()));
     }
     let Some(old) = text_at(result, "/oldString") else {
         let is_write = matches!(text_at(result, "/type"), Some("create" | "update"));
         return text_at(result, "/content")
             .filter(|_| is_write)
-            .map(|text| Change::Write(text.into()));
+            .map(|text| FileChange::Write(text.into()));
     };
     let new = text_at(result, "/newString")?.to_owned();
-    let edit = Change::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
+    let edit = FileChange::Replace { old: old.to_owned(), new, all: is(result, "replaceAll") };
     match text_at(result, "/originalFile") {
-        Some(before) => Some(edit.applied_to(before).map_or(Change::Remove, Change::Write)),
+        Some(before) => Some(edit.applied_to(before).map_or(FileChange::Remove, FileChange::Write)),
         None => Some(edit),
     }
 }

@@ -14,39 +14,39 @@ use super::chat;
 use super::conversation::{Conversations, MessageFacts, own_text, plain, record};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read `api_conversation_history.json`.
+/// The format of `api_conversation_history.json`.
 pub(super) const FORMAT: Format = Format {
     name: "cline",
     title: "Cline conversation",
     recognise,
     view,
-    reader: Reader::Records(Records::new(split, || Box::new(Cline::default()))),
+    reader: FormatReader::Records(Records::new(split, || Box::new(Cline::default()))),
 };
 
-/// How to read `ui_messages.json`.
+/// The format of `ui_messages.json`.
 pub(super) const WINDOW: Format = Format {
     name: "cline-ui",
     title: "Cline messages of the window",
     recognise: |shape| shape.is_array && shape.has("ts") && (shape.has("say") || shape.has("ask")),
     view: window_view,
-    reader: Reader::Records(Records::new(split, || Box::new(Window::default()))),
+    reader: FormatReader::Records(Records::new(split, || Box::new(Window::default()))),
 };
 
 static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };
 
-/// What stands around the working directory in the details that follow a prompt.
+/// The text around the working directory in the details that follow a prompt.
 const DIRECTORY_MARKS: [&str; 2] =
     ["# Current Working Directory (", "# Current Workspace Directory ("];
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     let marks = ["<environment_details>", "<task>", "\"modelInfo\""];
     shape.is_array && shape.has("role") && marks.iter().any(|mark| shape.head.contains(mark))
 }
@@ -105,7 +105,7 @@ fn working_directory(text: &str) -> Option<&str> {
     rest.split_once(')').map(|(directory, _)| directory)
 }
 
-/// Whether `text` is the result of a tool.
+/// Returns true if `text` is the result of a tool.
 fn is_result(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     first.starts_with('[') && first.contains("] Result:")
@@ -159,7 +159,7 @@ fn kind(message: &Value) -> Option<&str> {
     text_at(message, "/say").or_else(|| text_at(message, "/ask"))
 }
 
-/// Whether a message of `kind` says nothing of the conversation.
+/// Returns true if a message of `kind` says nothing of the conversation.
 fn is_noise(kind: &str) -> bool {
     kind.starts_with("api_req") || kind.starts_with("resume_") || kind == "checkpoint_created"
 }

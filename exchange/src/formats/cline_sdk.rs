@@ -12,24 +12,24 @@ use serde_json::Value;
 use super::chat;
 use super::conversation::{Conversations, MessageFacts, fields, own_text, plain, record};
 use super::editor::Editor;
-use super::files::Change;
+use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read them.
+/// The format.
 pub(super) const FORMAT: Format = Format {
     name: "cline-sdk",
     title: "Cline SDK session",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         side_paths: &["system_prompt"],
         ..Records::new(split, || Box::new(ClineSdk::default()))
     }),
@@ -40,7 +40,7 @@ static RULES: Rules = Rules {
     fields: &["sessionId", "agent", "version", "updated_at"],
 };
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("sessionId") && shape.has("messages")
 }
 
@@ -53,7 +53,7 @@ struct ClineSdk {
     session: Session,
     conversations: Conversations,
     editor: Editor,
-    /// Where it worked, until that is told.
+    /// The working directory, if it is given before a record tells it.
     directory: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl ClineSdk {
         match text("/type") {
             Some("file") => {
                 if let Some((path, content)) = text("/path").zip(text("/content")) {
-                    let change = Change::Write(content.to_owned());
+                    let change = FileChange::Write(content.to_owned());
                     self.editor.apply(&self.session, path, &change, events);
                 }
             }
@@ -146,26 +146,26 @@ fn without_mode(text: &str) -> Option<&str> {
     rest.strip_suffix("</user_input>")
 }
 
-/// Whether a content is a list of what was asked for and what came of it.
+/// Returns true if a content is a list of what was asked for and what came of it.
 fn is_of_commands(content: &Value) -> bool {
     let is_one = |item: &Value| item.get("query").is_some() && item.get("type").is_none();
     content.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(is_one))
 }
 
 /// The change that a call of the `editor` tool asks for, and the file.
-fn change_of(input: &Value) -> Option<(String, Change)> {
+fn change_of(input: &Value) -> Option<(String, FileChange)> {
     let text = |path| text_at(input, path).map(str::to_owned);
     let (path, new) = (text("/path")?, text("/new_text")?);
     let change = match text("/old_text") {
-        Some(old) => Change::Replace { old, new, all: false },
-        None if input.get("insert_line").is_none() => Change::Write(new),
+        Some(old) => FileChange::Replace { old, new, all: false },
+        None if input.get("insert_line").is_none() => FileChange::Write(new),
         // Where the line counts from is not told: the file is not known any longer.
-        None => Change::Remove,
+        None => FileChange::Remove,
     };
     Some((path, change))
 }
 
-/// Whether a result, which is JSON in text, says that the tool succeeded.
+/// Returns true if a result, which is JSON in text, says that the tool succeeded.
 fn has_succeeded(result: &Value) -> bool {
     let content = text_at(result, "/content").and_then(|text| json::value(text.as_bytes()));
     content.and_then(|content| content.get("success")?.as_bool()).unwrap_or(false)

@@ -18,14 +18,14 @@ use serde_json::value::RawValue;
 use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::{ObjectId, Time};
 
-use super::files::{Change, Files};
+use super::files::{FileChange, FileContents};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
 /// Codex CLI.
@@ -34,7 +34,7 @@ pub(super) const FORMAT: Format = Format {
     title: "Codex CLI rollout",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: |_| None, origin }),
         ..Records::new(lines::split, || Box::<Codex>::default())
     }),
@@ -43,12 +43,13 @@ pub(super) const FORMAT: Format = Format {
 const LINE_TYPES: &[&str] =
     &["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_known = shape.text("type").is_some_and(|name| LINE_TYPES.contains(&name));
     !shape.is_array && is_known && shape.has("payload")
 }
 
-/// What a rollout goes on from: a fork names the other one, and how many of its lines come before.
+/// Returns the origin of a rollout: a fork names the other one, and the number of its lines that
+/// come before.
 fn origin(line: &Value) -> RecordOrigin {
     let base = line.pointer("/payload/history_base").unwrap_or(&Value::Null);
     let pieces = base.get("end_ordinal_exclusive").and_then(Value::as_u64);
@@ -90,7 +91,7 @@ fn view(value: &Value) -> MessageView {
     view
 }
 
-/// What a tool said: text, content blocks, `{content}`, or anything else as JSON.
+/// Returns the output of a tool: text, content blocks, `{content}`, or anything else as JSON.
 fn output_text(output: Option<&Value>) -> Value {
     match output {
         None => Value::Null,
@@ -121,21 +122,21 @@ fn role(item: &Value) -> Role {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Codex {
     session: Session,
-    state: State,
+    state: TurnState,
     /// Calls of this step that have no output yet.
     open_calls: HashSet<String>,
-    files: Files,
+    files: FileContents,
 }
 
-/// What the current turn is.
+/// The state of the current turn.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum State {
+enum TurnState {
     /// None: whatever comes begins one.
     #[default]
     Between,
-    /// What users and developers say.
+    /// Words of users and developers.
     Prompt,
-    /// What the model says.
+    /// Words of the model.
     Step,
     /// The same, with at least one output.
     Answered,
@@ -222,27 +223,27 @@ impl Codex {
         match view.role {
             Role::User | Role::System => {
                 self.open_calls.clear();
-                self.state = State::Prompt;
-                before != State::Prompt
+                self.state = TurnState::Prompt;
+                before != TurnState::Prompt
             }
             Role::Tool => {
                 for result in &view.tool_results {
                     self.open_calls.remove(&result.call_id);
                 }
-                self.state = State::Answered;
-                before == State::Between
+                self.state = TurnState::Answered;
+                before == TurnState::Between
             }
             Role::Assistant | Role::Other => {
                 let is_new = match before {
-                    State::Between | State::Prompt => true,
-                    State::Step => false,
-                    State::Answered => self.open_calls.is_empty(),
+                    TurnState::Between | TurnState::Prompt => true,
+                    TurnState::Step => false,
+                    TurnState::Answered => self.open_calls.is_empty(),
                 };
                 let calls = view.tool_calls.iter().map(|call| call.id.clone());
                 // The service answers a call without an id by itself.
                 self.open_calls.extend(calls.filter(|id| !id.is_empty()));
                 if is_new {
-                    self.state = State::Step;
+                    self.state = TurnState::Step;
                 }
                 is_new
             }
@@ -273,15 +274,15 @@ impl Codex {
             _ => path,
         };
         let change = match text_at(change, "/type") {
-            Some("add") => Change::Write(text("content")),
-            Some("delete") => Change::Remove,
-            _ => Change::Patch(text("unified_diff")),
+            Some("add") => FileChange::Write(text("content")),
+            Some("delete") => FileChange::Remove,
+            _ => FileChange::Patch(text("unified_diff")),
         };
         self.files.apply(&self.session, path, &change, events);
     }
 
     fn between_turns(&mut self) {
-        self.state = State::Between;
+        self.state = TurnState::Between;
         self.open_calls.clear();
     }
 

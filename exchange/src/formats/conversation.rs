@@ -20,19 +20,19 @@ use crate::text::piece::{Piece, PieceKind};
 /// Longest name of an agent, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Who speaks, and in which turn.
+/// The speaker, and the turn.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Conversations {
     /// The agent of the current conversation; empty until its first message.
     agent: String,
     /// Agents so far.
     agents: HashSet<String>,
-    turn: Turn,
+    turn: TurnState,
 }
 
-/// What the current turn of the current conversation holds.
+/// The content of the current turn of the current conversation.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Turn {
+enum TurnState {
     #[default]
     Nothing,
     /// Instructions only: the prompt after them joins in.
@@ -41,10 +41,10 @@ enum Turn {
 }
 
 impl Conversations {
-    /// What comes next is another conversation, if anything came at all.
+    /// Begins another conversation, if the current one has anything.
     pub(super) fn next(&mut self) {
         self.agent.clear();
-        self.turn = Turn::Nothing;
+        self.turn = TurnState::Nothing;
     }
 
     /// The agent of the current conversation; `name` is what identifies the conversation.
@@ -56,22 +56,22 @@ impl Conversations {
         &self.agent
     }
 
-    /// Whether the current conversation is the first.
+    /// Returns true if the current conversation is the first.
     pub(super) fn is_first(&self) -> bool {
         self.agents.is_empty() || self.agent == MAIN_AGENT
     }
 
-    /// Whether a message of `role` begins a turn: a prompt does, and a step of the model. Opening
-    /// instructions share the turn of what comes after them, results that of their step.
+    /// Returns true if a message of `role` begins a turn: a prompt does, and a step of the model.
+    /// Opening instructions share the turn of what comes after them, results that of their step.
     pub(super) fn begins_turn(&mut self, role: Role) -> bool {
         let before = self.turn;
         self.turn = match role {
-            Role::System | Role::Other if before != Turn::Speech => Turn::Opening,
-            _ => Turn::Speech,
+            Role::System | Role::Other if before != TurnState::Speech => TurnState::Opening,
+            _ => TurnState::Speech,
         };
         match role {
-            Role::User | Role::Assistant => before != Turn::Opening,
-            _ => before == Turn::Nothing,
+            Role::User | Role::Assistant => before != TurnState::Opening,
+            _ => before == TurnState::Nothing,
         }
     }
 
@@ -138,10 +138,10 @@ impl Conversations {
     }
 }
 
-/// What is said about a message beside what it says.
+/// Facts of a message beside its content.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct MessageFacts<'a> {
-    /// What identifies the conversation, for the name of its agent.
+    /// The identity of the conversation, for the name of its agent.
     pub(super) conversation: Option<&'a str>,
     /// The moment, in any way that [`json::time`] reads.
     pub(super) time: Option<&'a Value>,

@@ -11,14 +11,14 @@ use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
 use super::editor::Editor;
-use super::files::Change;
+use super::files::FileChange;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
 /// GitHub Copilot CLI.
@@ -27,7 +27,7 @@ pub(super) const FORMAT: Format = Format {
     title: "GitHub Copilot CLI event log",
     recognise,
     view,
-    reader: Reader::Records(Records::new(lines::split, || Box::<CopilotCli>::default())),
+    reader: FormatReader::Records(Records::new(lines::split, || Box::<CopilotCli>::default())),
 };
 
 /// Groups of events that are known; what is not used above says nothing about the conversation.
@@ -46,10 +46,10 @@ const GROUPS: &[&str] = &[
     "user",
 ];
 
-/// What tells of a compaction when it is done.
+/// The events that tell of a compaction when it is done.
 const COMPACTED: &str = "session.compaction_complete";
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     let is_event = shape.text("type").is_some_and(|name| name.contains('.'));
     !shape.is_array && is_event && shape.has("data")
 }
@@ -163,19 +163,19 @@ impl CopilotCli {
     }
 }
 
-/// Whose event it is.
+/// Returns the agent of an event.
 fn agent_of(line: &Value) -> String {
     let id = text_at(line, "/agentId").filter(|id| !id.is_empty());
     id.map_or_else(|| MAIN_AGENT.to_owned(), |id| format!("{}@{MAIN_AGENT}", id.replace('@', "_")))
 }
 
-/// What a file tool that starts will do, and to which file.
-fn file_change(data: &Value) -> Option<(String, Change)> {
+/// Returns the effect of a file tool that starts, and its file.
+fn file_change(data: &Value) -> Option<(String, FileChange)> {
     let argument = |name| data.get("arguments")?.get(name)?.as_str().map(str::to_owned);
     let change = match text_at(data, "/toolName")? {
-        "create" => Change::Write(argument("file_text")?),
+        "create" => FileChange::Write(argument("file_text")?),
         "edit" => {
-            Change::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
+            FileChange::Replace { old: argument("old_str")?, new: argument("new_str")?, all: false }
         }
         _ => return None,
     };

@@ -1,14 +1,17 @@
-//! Which format a transcript has, from how it begins.
+//! Detects the format of a transcript from its beginning.
 //!
-//! The first value of a file, and then every line of the head, is reduced to its [`Shape`], and each
+//! The first value of a file, and then every line of the head, is reduced to its [`JsonShape`], and each
 //! format says whether it is its own. File names play no part.
 
 use turntree::error::{Error, Result};
 
-use super::{FORMATS, codesign, named, names};
+use super::{FORMATS, names};
+#[cfg(feature = "codesign")]
+use super::{frameworks::codesign, named};
 use crate::model::format::Format;
 use crate::text::json;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
+#[cfg(feature = "codesign")]
 use crate::text::unpack::DATABASE_MAGIC;
 
 const MAX_LINES: usize = 64;
@@ -22,6 +25,7 @@ const MAX_SHOWN_FIELDS: usize = 8;
 /// # Errors
 /// `InvalidInput` when there is nothing to see, or nothing that a known format begins with.
 pub fn detect(head: &[u8]) -> Result<&'static Format> {
+    #[cfg(feature = "codesign")]
     if head.starts_with(DATABASE_MAGIC) {
         return named(codesign::NAME);
     }
@@ -31,7 +35,7 @@ pub fn detect(head: &[u8]) -> Result<&'static Format> {
         return Err(Error::invalid("the file is empty"));
     }
     let lines = text.lines().skip(1).take(MAX_LINES);
-    let shapes = std::iter::once(text).chain(lines).filter_map(Shape::of);
+    let shapes = std::iter::once(text).chain(lines).filter_map(JsonShape::of);
     let mut first = None;
     for shape in shapes {
         if let Some(format) = FORMATS.iter().find(|format| (format.recognise)(&shape)) {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::files::{Change, Files};
+use super::files::{FileChange, FileContents};
 use super::session::Session;
 use crate::model::event::Event;
 use crate::text::json::text_at;
@@ -18,14 +18,14 @@ const MAX_OPEN_CALLS: usize = 64;
 /// Files, and calls that would change them.
 #[derive(Debug, Default)]
 pub(super) struct Editor {
-    files: Files,
+    files: FileContents,
     /// By the id of the call: the path and what would become of it.
-    open: HashMap<String, (String, Change)>,
+    open: HashMap<String, (String, FileChange)>,
 }
 
 impl Editor {
     /// The call `id` asks for `change` of the file at `path`.
-    pub(super) fn call(&mut self, id: &str, (path, change): (String, Change)) {
+    pub(super) fn call(&mut self, id: &str, (path, change): (String, FileChange)) {
         if self.open.len() >= MAX_OPEN_CALLS {
             self.open.clear();
         }
@@ -50,7 +50,7 @@ impl Editor {
         &mut self,
         session: &Session,
         path: &str,
-        change: &Change,
+        change: &FileChange,
         events: &mut Vec<Event>,
     ) {
         self.files.apply(session, path, change, events);
@@ -63,11 +63,11 @@ impl Editor {
 }
 
 /// The change that a call of the editor tool with `arguments` asks for, and the file.
-pub(super) fn change_of(arguments: &Value) -> Option<(String, Change)> {
+pub(super) fn change_of(arguments: &Value) -> Option<(String, FileChange)> {
     let text = |path| text_at(arguments, path).map(str::to_owned);
     let change = match text_at(arguments, "/command")? {
-        "create" => Change::Write(text("/file_text")?),
-        "str_replace" => Change::Replace {
+        "create" => FileChange::Write(text("/file_text")?),
+        "str_replace" => FileChange::Replace {
             old: text("/old_str")?,
             new: text("/new_str").unwrap_or_default(),
             all: false,
@@ -75,10 +75,10 @@ pub(super) fn change_of(arguments: &Value) -> Option<(String, Change)> {
         "insert" => {
             let line = arguments.get("insert_line").and_then(Value::as_u64);
             let after = line.and_then(|line| usize::try_from(line).ok())?;
-            Change::Insert { after, text: text("/new_str")? }
+            FileChange::Insert { after, text: text("/new_str")? }
         }
         // What stood there before is not told: the file is not known any longer.
-        "undo_edit" => Change::Remove,
+        "undo_edit" => FileChange::Remove,
         _ => return None,
     };
     Some((text("/path")?, change))

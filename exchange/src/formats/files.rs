@@ -14,16 +14,16 @@ use crate::model::event::{Content, Event};
 /// Most bytes of contents that are kept, so that memory does not grow with the session.
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
-/// What a tool did to a file.
+/// The effect of a tool on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum FileChange {
     /// It has this content now.
     Write(String),
     /// A text in it was replaced, where it stands first or everywhere.
     Replace {
-        /// What stood there.
+        /// The old text.
         old: String,
-        /// What stands there now.
+        /// The new text.
         new: String,
         /// Everywhere.
         all: bool,
@@ -43,18 +43,18 @@ pub(super) enum Change {
 
 /// The files told so far.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Files {
-    contents: HashMap<String, Kept>,
+pub(super) struct FileContents {
+    contents: HashMap<String, KnownContent>,
     kept_bytes: usize,
     /// Contents that were asked for in vain: what was told without them is not all.
     #[serde(skip)]
     wanted: BTreeSet<ObjectId>,
 }
 
-/// What is known of a file's content.
+/// The knowledge of a file's content.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(from = "SavedContent", into = "SavedContent")]
-enum Kept {
+enum KnownContent {
     /// All of it.
     Text(String),
     /// The blob that it was told as, and its bytes.
@@ -63,29 +63,29 @@ enum Kept {
     TooMuch,
 }
 
-/// How [`Kept`] is saved: the blob and its bytes.
+/// The saved form of [`KnownContent`]: the blob and its bytes.
 type SavedContent = Option<(String, usize)>;
 
-impl From<Kept> for SavedContent {
-    fn from(kept: Kept) -> Self {
+impl From<KnownContent> for SavedContent {
+    fn from(kept: KnownContent) -> Self {
         match kept {
-            Kept::Text(text) => {
+            KnownContent::Text(text) => {
                 Some((ObjectId::of(Kind::Blob, text.as_bytes()).to_string(), text.len()))
             }
-            Kept::Blob(id, len) => Some((id.to_string(), len)),
-            Kept::TooMuch => None,
+            KnownContent::Blob(id, len) => Some((id.to_string(), len)),
+            KnownContent::TooMuch => None,
         }
     }
 }
 
-impl From<SavedContent> for Kept {
+impl From<SavedContent> for KnownContent {
     fn from(saved: SavedContent) -> Self {
         let blob = saved.and_then(|(id, len)| Some(Self::Blob(id.parse().ok()?, len)));
         blob.unwrap_or(Self::TooMuch)
     }
 }
 
-impl Kept {
+impl KnownContent {
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -95,15 +95,15 @@ impl Kept {
     }
 }
 
-/// What ends in logs by accident must not be what somebody wrote.
-impl fmt::Debug for Files {
+/// Content of files must not end in logs by accident.
+impl fmt::Debug for FileContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { contents, kept_bytes, .. } = self;
         write!(f, "Files({} with {kept_bytes} bytes)", contents.len())
     }
 }
 
-impl Files {
+impl FileContents {
     /// Tells what became of the file at `path` (as the transcript writes it).
     ///
     /// A change to a file that was never told in whole tells nothing. When a change does not fit what
@@ -113,15 +113,15 @@ impl Files {
         &mut self,
         session: &Session,
         path: &str,
-        change: &Change,
+        change: &FileChange,
         events: &mut Vec<Event>,
     ) {
         let path = session.relative(path);
         let before = self.contents.remove(&path);
-        self.kept_bytes -= before.as_ref().map_or(0, Kept::len);
+        self.kept_bytes -= before.as_ref().map_or(0, KnownContent::len);
         let after = match (change, &before) {
-            (Change::Write(content), _) => Some(content.clone()),
-            (Change::Remove, _) => None,
+            (FileChange::Write(content), _) => Some(content.clone()),
+            (FileChange::Remove, _) => None,
             (_, None) => return,
             (_, Some(before)) => {
                 let after = self.text(before).and_then(|before| change.applied_to(&before));
@@ -137,31 +137,31 @@ impl Files {
         if let Some(after) = after {
             let fits = self.kept_bytes + after.len() <= MAX_KEPT_BYTES;
             self.kept_bytes += if fits { after.len() } else { 0 };
-            let kept = if fits { Kept::Text(after) } else { Kept::TooMuch };
+            let kept = if fits { KnownContent::Text(after) } else { KnownContent::TooMuch };
             self.contents.insert(path.clone(), kept);
         }
         events.push(Event::File { path, content });
     }
 
     /// A content as text, when it is there.
-    fn text(&mut self, kept: &Kept) -> Option<String> {
+    fn text(&mut self, kept: &KnownContent) -> Option<String> {
         match kept {
-            Kept::Text(text) => Some(text.clone()),
-            Kept::Blob(id, _) => {
+            KnownContent::Text(text) => Some(text.clone()),
+            KnownContent::Blob(id, _) => {
                 self.wanted.insert(*id);
                 None
             }
-            Kept::TooMuch => None,
+            KnownContent::TooMuch => None,
         }
     }
 
     /// Puts contents where only their blobs were known.
     pub(super) fn fill(&mut self, contents: &HashMap<ObjectId, Bytes>) {
         for kept in self.contents.values_mut() {
-            let Kept::Blob(id, _) = kept else { continue };
+            let KnownContent::Blob(id, _) = kept else { continue };
             let text = contents.get(id).and_then(|bytes| std::str::from_utf8(bytes).ok());
             if let Some(text) = text {
-                *kept = Kept::Text(text.to_owned());
+                *kept = KnownContent::Text(text.to_owned());
             }
         }
     }
@@ -180,14 +180,14 @@ impl Files {
     ) {
         let Some(kept) = self.contents.get(&session.relative(from)).cloned() else { return };
         let content = self.text(&kept);
-        self.apply(session, from, &Change::Remove, events);
+        self.apply(session, from, &FileChange::Remove, events);
         if let Some(content) = content {
-            self.apply(session, to, &Change::Write(content), events);
+            self.apply(session, to, &FileChange::Write(content), events);
         }
     }
 }
 
-impl Change {
+impl FileChange {
     /// `before` changed; nothing when the change does not fit it.
     pub(super) fn applied_to(&self, before: &str) -> Option<String> {
         match self {
@@ -214,12 +214,12 @@ impl Change {
 mod tests {
     use super::*;
 
-    fn told(changes: &[(&str, Change)]) -> Vec<String> {
-        let (mut files, mut events) = (Files::default(), Vec::new());
+    fn told(changes: &[(&str, FileChange)]) -> Vec<String> {
+        let (mut files, mut events) = (FileContents::default(), Vec::new());
         for (path, change) in changes {
             files.apply(&Session::default(), path, change, &mut events);
         }
-        let kept: usize = files.contents.values().map(Kept::len).sum();
+        let kept: usize = files.contents.values().map(KnownContent::len).sum();
         assert_eq!(files.kept_bytes, kept);
         let line = |event: &Event| match event {
             Event::File { path, content: None } => format!("{path} gone"),
@@ -232,12 +232,12 @@ mod tests {
         events.iter().map(line).filter(|line| !line.starts_with("Unknown")).collect()
     }
 
-    fn write(content: &str) -> Change {
-        Change::Write(content.to_owned())
+    fn write(content: &str) -> FileChange {
+        FileChange::Write(content.to_owned())
     }
 
-    fn replace(old: &str, new: &str, all: bool) -> Change {
-        Change::Replace { old: old.to_owned(), new: new.to_owned(), all }
+    fn replace(old: &str, new: &str, all: bool) -> FileChange {
+        FileChange::Replace { old: old.to_owned(), new: new.to_owned(), all }
     }
 
     #[test]
@@ -246,9 +246,9 @@ mod tests {
             ("/a", replace("x", "y", false)),
             ("/a", write("x x")),
             ("/a", replace("x", "y", false)),
-            ("/a", Change::Patch("@@ -1 +1 @@\n-y x\n+z z\n".to_owned())),
+            ("/a", FileChange::Patch("@@ -1 +1 @@\n-y x\n+z z\n".to_owned())),
             ("/a", replace("z", "w", true)),
-            ("/a", Change::Remove),
+            ("/a", FileChange::Remove),
             ("/a", replace("w", "v", true)),
             ("/b", write("")),
             ("/b", replace("", "new", false)),

@@ -15,34 +15,34 @@ use turntree::context::{MAIN_AGENT, Role};
 use turntree::object::ObjectId;
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, todos};
-use super::files::{Change, Files};
-use super::gemini_list::{Listed, RESULTS, key, key_at, listed, tail};
+use super::files::{FileChange, FileContents};
+use super::gemini_list::{ListedMessage, RESULTS, key, key_at, listed, tail};
 use super::gemini_view::{answered_by, answered_in, calls, view};
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
-/// How to read `session-*.json`.
+/// The format of `session-*.json`.
 pub(super) const FORMAT: Format = Format {
     name: "gemini-cli",
     title: "Gemini CLI session",
     recognise: |shape| is_session(shape) && shape.has("messages"),
     view,
-    reader: Reader::Records(Records::new(split, || Box::<Gemini>::default())),
+    reader: FormatReader::Records(Records::new(split, || Box::<Gemini>::default())),
 };
 
-/// How to read `session-*.jsonl`.
+/// The format of `session-*.jsonl`.
 pub(super) const LOG: Format = Format {
     name: "gemini-cli-log",
     title: "Gemini CLI session log",
     recognise: |shape| is_session(shape) && !shape.has("messages"),
     view,
-    reader: Reader::Records(Records::new(lines::split, || Box::<Gemini>::default())),
+    reader: FormatReader::Records(Records::new(lines::split, || Box::<Gemini>::default())),
 };
 
 static RULES: Rules =
@@ -56,11 +56,11 @@ const FACTS: [(&str, &str); 4] = [
     ("kind", "kind"),
 ];
 
-/// What stands before the working directory in the first prompt, which Gemini CLI writes itself.
+/// The text before the working directory in the first prompt, which Gemini CLI writes itself.
 const DIRECTORY_MARKS: [&str; 2] =
     ["currently working in the directory: ", "**Workspace Directories:**\n  - "];
 
-fn is_session(shape: &Shape<'_>) -> bool {
+fn is_session(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("sessionId") && shape.has("projectHash")
 }
 
@@ -72,11 +72,11 @@ fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct Gemini {
     session: Session,
     conversations: Conversations,
-    files: Files,
+    files: FileContents,
     /// The id of each message of the conversation, in order; empty where there is none. That of results
     /// is marked: the message with their calls may have the same.
     order: Vec<String>,
-    /// Where the message of an id is in that order.
+    /// The index of the message of an id in that order.
     places: HashMap<String, usize>,
     /// Calls that have succeeded, whose files are told.
     done: HashSet<String>,
@@ -176,7 +176,7 @@ impl Gemini {
     /// are known.
     fn become_list(
         &mut self,
-        messages: &[Listed],
+        messages: &[ListedMessage],
         (told, keys): (&[usize], &[String]),
         events: &mut Vec<Event>,
     ) {
@@ -208,9 +208,10 @@ impl Gemini {
         events.push(Event::Compact { agent: MAIN_AGENT.to_owned(), summary, keep });
     }
 
-    /// Where the messages of a list are that say something: results that come a second time are left
-    /// out, and, if what is `known` stays, those that the message with their calls has here.
-    fn without_repeated_results(&self, messages: &[Listed], known: bool) -> Vec<usize> {
+    /// Returns the indexes of the messages of a list with content: results that come a second time
+    /// are left out, and, if `known` messages stay, those that the message with their calls has
+    /// here.
+    fn without_repeated_results(&self, messages: &[ListedMessage], known: bool) -> Vec<usize> {
         let (mut told, mut is_known) = (HashSet::new(), false);
         let mut kept = Vec::with_capacity(messages.len());
         for (at, (message, _)) in messages.iter().enumerate() {
@@ -306,16 +307,16 @@ fn working_directory(text: &str) -> Option<&str> {
     rest.lines().next().map(str::trim)
 }
 
-/// What a call of a file tool did, and to which file.
-fn file_change(call: &Value) -> Option<(&str, Change)> {
+/// Returns the effect of a call of a file tool, and its file.
+fn file_change(call: &Value) -> Option<(&str, FileChange)> {
     let text = |path| text_at(call, path).map(str::to_owned);
     let path = text_at(call, "/args/file_path")?;
     let shown = || text("/resultDisplay/newContent");
     let change = match text_at(call, "/name")? {
-        "write_file" => Change::Write(shown().or_else(|| text("/args/content"))?),
+        "write_file" => FileChange::Write(shown().or_else(|| text("/args/content"))?),
         "replace" => match shown() {
-            Some(content) => Change::Write(content),
-            None => Change::Replace {
+            Some(content) => FileChange::Write(content),
+            None => FileChange::Replace {
                 old: text("/args/old_string")?,
                 new: text("/args/new_string")?,
                 all: call.pointer("/args/allow_multiple") == Some(&Value::Bool(true)),

@@ -13,14 +13,14 @@ use crate::text::json;
 use crate::text::json::{Text, text_at};
 use crate::text::piece::Piece;
 
-/// How the key of results ends.
+/// The suffix of the key of results.
 pub(super) const RESULTS: &str = " results";
 
 /// A message of a list, and its bytes.
-pub(super) type Listed = (Value, Content);
+pub(super) type ListedMessage = (Value, Content);
 
 /// The messages that `$set` brings, each with its own bytes; nothing when it brings none.
-pub(super) fn listed(piece: &Piece) -> Option<Vec<Listed>> {
+pub(super) fn listed(piece: &Piece) -> Option<Vec<ListedMessage>> {
     #[derive(Deserialize)]
     struct Update<'a> {
         #[serde(rename = "$set", borrow)]
@@ -41,7 +41,7 @@ pub(super) fn listed(piece: &Piece) -> Option<Vec<Listed>> {
     Some(update.set.messages?.into_iter().filter_map(read).collect())
 }
 
-/// What a message is known by; empty when it has no id.
+/// Returns the key of a message; empty when it has no id.
 pub(super) fn key(message: &Value) -> String {
     match (text_at(message, "/id"), answered_by(message)) {
         (None | Some(""), _) => String::new(),
@@ -50,11 +50,11 @@ pub(super) fn key(message: &Value) -> String {
     }
 }
 
-pub(super) fn key_at(messages: &[Listed], at: usize) -> String {
+pub(super) fn key_at(messages: &[ListedMessage], at: usize) -> String {
     messages.get(at).map(|(message, _)| key(message)).unwrap_or_default()
 }
 
-/// Where `new` ends as some part of `old` does: the longest such part.
+/// Returns the end of the longest part of `new` that is a part of `old`.
 pub(super) fn tail(old: &[String], new: &[String]) -> Range<usize> {
     let Some(last) = new.last().filter(|key| !key.is_empty()) else { return 0..0 };
     let Some(end) = old.iter().rposition(|key| key == last).map(|at| at + 1) else { return 0..0 };

@@ -1,4 +1,4 @@
-//! What a message of Gemini CLI says: its parts, its calls and their results.
+//! The view of a message of Gemini CLI: its parts, its calls and their results.
 //!
 //! A message of the model has the calls of its step and their results in `toolCalls`. From version 0.61
 //! on the results come once more as a message of the user, and after a resume the calls stand among the

@@ -1,4 +1,4 @@
-//! Which record follows which, in formats whose records name the one before.
+//! Follows the links between records, in formats whose records name the one before.
 //!
 //! Most records follow the one before them in the file. Parallel tool calls and their results do not,
 //! and mean nothing by it. A turn that follows a record of an earlier turn is another thing: the
@@ -15,7 +15,7 @@ use crate::model::event::Event;
 /// needs the whole file again.
 const KEPT: usize = 64;
 
-/// What is known of the records so far.
+/// The records so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Links {
     /// Pieces seen, with the current one.
@@ -24,17 +24,17 @@ pub(super) struct Links {
     turns: u64,
     /// Messages in the conversation.
     messages: u64,
-    /// Whether the current piece is one.
+    /// True if the current piece is one.
     is_message: bool,
     places: Places,
-    /// Whether a record was asked for that is not kept.
+    /// True if a record was asked for that is not kept.
     #[serde(skip)]
     is_lost: bool,
 }
 
-/// Where a record is.
+/// The position of a record.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Place {
+struct RecordPlace {
     piece: u64,
     turns: u64,
     /// Messages up to and with it.
@@ -64,10 +64,11 @@ impl Links {
     pub(super) fn add(&mut self, id: &str) {
         let Self { turns, messages, is_message, .. } = *self;
         let piece = self.pieces.saturating_sub(1);
-        self.places.insert(id, Place { piece, turns, messages, is_message });
+        self.places.insert(id, RecordPlace { piece, turns, messages, is_message });
     }
 
-    /// What it means that a turn begins with the current piece and follows the record `parent`.
+    /// Returns the event of a turn that begins with the current piece and follows the record
+    /// `parent`.
     pub(super) fn back(&mut self, parent: &str) -> Option<Event> {
         let place = self.place(parent).filter(|place| place.turns != self.turns)?;
         self.messages = place.messages;
@@ -75,7 +76,8 @@ impl Links {
         Some(Event::Back { at: self.pieces.saturating_sub(1), to: Some(place.piece) })
     }
 
-    /// What it means that a turn begins with the current piece and follows no record at all.
+    /// Returns the event of a turn that begins with the current piece and follows no record at
+    /// all.
     pub(super) fn back_to_start(&mut self) -> Option<Event> {
         if self.messages == 0 {
             return None;
@@ -92,7 +94,8 @@ impl Links {
 
     /// The messages from the record `first` to the record `last`.
     pub(super) fn range(&mut self, first: &str, last: &str) -> Range<u64> {
-        let before = |place: Place| place.messages.saturating_sub(u64::from(place.is_message));
+        let before =
+            |place: RecordPlace| place.messages.saturating_sub(u64::from(place.is_message));
         match (self.place(first).map(before), self.place(last)) {
             (Some(start), Some(last)) => start..last.messages.max(start),
             _ => 0..0,
@@ -119,17 +122,17 @@ impl Links {
         for id in kept {
             let Some(place) = self.places.get(id) else { continue };
             let messages = (place.messages.saturating_sub(keep.start)).saturating_add(summary);
-            self.places.insert(id, Place { piece, turns: self.turns, messages, ..place });
+            self.places.insert(id, RecordPlace { piece, turns: self.turns, messages, ..place });
         }
         self.messages = summary.saturating_add(keep.end.saturating_sub(keep.start));
     }
 
-    /// Whether a record was asked for that only a parser which saw every piece knows.
+    /// Returns true if a record was asked for that only a parser which saw every piece knows.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost
     }
 
-    fn place(&mut self, id: &str) -> Option<Place> {
+    fn place(&mut self, id: &str) -> Option<RecordPlace> {
         let place = self.places.get(id);
         self.is_lost |= place.is_none() && self.places.is_part;
         place
@@ -139,14 +142,14 @@ impl Links {
 /// The places of records, of which the newest are kept when they are saved.
 #[derive(Debug, Default)]
 struct Places {
-    by_id: HashMap<String, Place>,
+    by_id: HashMap<String, RecordPlace>,
     newest: Vec<String>,
-    /// Whether there were others.
+    /// True if there were others.
     is_part: bool,
 }
 
 impl Places {
-    fn insert(&mut self, id: &str, place: Place) {
+    fn insert(&mut self, id: &str, place: RecordPlace) {
         self.by_id.insert(id.to_owned(), place);
         self.newest.push(id.to_owned());
         if self.newest.len() >= 2 * KEPT {
@@ -154,7 +157,7 @@ impl Places {
         }
     }
 
-    fn get(&self, id: &str) -> Option<Place> {
+    fn get(&self, id: &str) -> Option<RecordPlace> {
         self.by_id.get(id).copied()
     }
 }
@@ -163,7 +166,7 @@ impl Serialize for Places {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let from = self.newest.len().saturating_sub(KEPT);
         let newest = self.newest.iter().skip(from);
-        let places: Vec<(&String, Place)> =
+        let places: Vec<(&String, RecordPlace)> =
             newest.filter_map(|id| Some((id, self.get(id)?))).collect();
         (self.is_part || places.len() < self.by_id.len(), places).serialize(to)
     }
@@ -171,7 +174,7 @@ impl Serialize for Places {
 
 impl<'d> Deserialize<'d> for Places {
     fn deserialize<D: Deserializer<'d>>(from: D) -> Result<Self, D::Error> {
-        let (is_part, places) = <(bool, Vec<(String, Place)>)>::deserialize(from)?;
+        let (is_part, places) = <(bool, Vec<(String, RecordPlace)>)>::deserialize(from)?;
         let mut read = Self { is_part, ..Self::default() };
         places.into_iter().for_each(|(id, place)| read.insert(&id, place));
         Ok(read)

@@ -33,34 +33,36 @@ mod claude_code;
 mod claude_code_tools;
 mod cline;
 mod cline_sdk;
-pub mod codesign;
 mod codex;
-pub mod context_chef;
 mod conversation;
 mod copilot_cli;
 pub(crate) mod detect;
 mod editor;
 mod files;
-pub(crate) mod gather;
+pub(crate) mod frameworks;
 mod gemini;
 mod gemini_list;
 mod gemini_view;
 mod links;
-pub mod ollm;
 mod opencode;
 mod openhands;
-mod parts;
 mod patch;
 mod pi;
 mod session;
 pub(crate) mod state;
-pub mod swarm;
 mod swe_agent;
 #[cfg(test)]
 mod testing;
-mod write;
 
-pub use gather::{FolderNote, StoredFile};
+#[cfg(feature = "codesign")]
+pub use frameworks::codesign;
+#[cfg(feature = "context-chef")]
+pub use frameworks::context_chef;
+#[cfg(feature = "ollm")]
+pub use frameworks::ollm;
+pub use frameworks::read_tree::{FolderFile, FolderNote};
+#[cfg(feature = "swarm")]
+pub use frameworks::swarm;
 
 use turntree::context::{JSON_MEDIA, MessageEntry, ToolUse};
 use turntree::error::{Error, Result};
@@ -76,7 +78,8 @@ pub static FORMATS: &[Format] = &[
     claude_code::FORMAT,
     codex::FORMAT,
     copilot_cli::FORMAT,
-    codesign::SESSION,
+    #[cfg(feature = "codesign")]
+    frameworks::codesign::SESSION,
     pi::FORMAT,
     gemini::FORMAT,
     gemini::LOG,
@@ -84,16 +87,23 @@ pub static FORMATS: &[Format] = &[
     swe_agent::FORMAT,
     openhands::FORMAT,
     atif::FORMAT,
-    ollm::CONTEXT,
-    ollm::MODE,
-    ollm::INTENT,
+    #[cfg(feature = "ollm")]
+    frameworks::ollm::CONTEXT,
+    #[cfg(feature = "ollm")]
+    frameworks::ollm::MODE,
+    #[cfg(feature = "ollm")]
+    frameworks::ollm::INTENT,
     cline_sdk::FORMAT,
     cline::FORMAT,
     cline::WINDOW,
-    swarm::SNAPSHOT,
-    swarm::EVENTS,
-    context_chef::FORMAT,
-    codesign::STORE,
+    #[cfg(feature = "swarm")]
+    frameworks::swarm::SNAPSHOT,
+    #[cfg(feature = "swarm")]
+    frameworks::swarm::EVENTS,
+    #[cfg(feature = "context-chef")]
+    frameworks::context_chef::FORMAT,
+    #[cfg(feature = "codesign")]
+    frameworks::codesign::STORE,
     chat::TAU2,
     chat::ANTHROPIC,
     chat::OPENAI,
@@ -114,8 +124,8 @@ pub(super) fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-/// What a message says, for looking at it. [`JSON_MEDIA`] is read as a chat message. `bytes` that are
-/// not of `format` (a name of [`FORMATS`]) give a view whose text is the bytes.
+/// Returns the view of a message. [`JSON_MEDIA`] is read as a chat message. `bytes` that are not
+/// of `format` (a name of [`FORMATS`]) give a view whose text is the bytes.
 #[must_use]
 pub fn view(format: &str, bytes: &[u8]) -> MessageView {
     let spec = if format == JSON_MEDIA { Ok(&chat::OPENAI) } else { named(format) };
@@ -129,7 +139,7 @@ pub fn view(format: &str, bytes: &[u8]) -> MessageView {
 pub const MESSAGE_FORMATS: MessageFormats =
     MessageFormats { text: |format, record| Some(view(format, record).text), tool_use };
 
-/// What a message has to do with tools: which calls it makes, and whose results it holds.
+/// Returns the tool use of a message: the calls it makes, and the calls whose results it holds.
 #[must_use]
 pub fn tool_use(entry: &MessageEntry, bytes: &[u8]) -> ToolUse {
     let view = view(&entry.media, bytes);

@@ -12,24 +12,24 @@ use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
-use super::files::{Change, Files};
+use super::files::{FileChange, FileContents};
 use super::session::Session;
 use crate::model::event::{Content, Event, MessageEvent, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read them.
+/// The format.
 pub(super) const FORMAT: Format = Format {
     name: "opencode",
     title: "opencode session export",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         is_rewritten: true,
         ..Records::new(split, || Box::new(Opencode::default()))
     }),
@@ -40,7 +40,7 @@ static RULES: Rules = Rules {
     fields: &["info.id", "info.parentID", "info.directory", "info.title", "info.version"],
 };
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.has("info") && shape.has("messages")
 }
 
@@ -52,7 +52,7 @@ fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct Opencode {
     session: Session,
     conversations: Conversations,
-    files: Files,
+    files: FileContents,
     /// The id of each message of the conversation, in order.
     order: Vec<String>,
     /// The compaction that was asked for.
@@ -139,11 +139,11 @@ impl Opencode {
         let text = |path| text_at(part, path).map(str::to_owned);
         let path = text("/state/input/filePath");
         let asked = match text_at(part, "/tool") {
-            Some("write") => text("/state/input/content").map(Change::Write),
+            Some("write") => text("/state/input/content").map(FileChange::Write),
             Some("edit") => {
-                text("/state/metadata/filediff/after").map(Change::Write).or_else(|| {
+                text("/state/metadata/filediff/after").map(FileChange::Write).or_else(|| {
                     let all = part.pointer("/state/input/replaceAll").and_then(Value::as_bool);
-                    Some(Change::Replace {
+                    Some(FileChange::Replace {
                         old: text("/state/input/oldString")?,
                         new: text("/state/input/newString")?,
                         all: all.unwrap_or(false),
@@ -158,8 +158,8 @@ impl Opencode {
         let patched = part.pointer("/state/metadata/files").and_then(Value::as_array);
         for file in patched.into_iter().flatten() {
             let change = match text_at(file, "/type") {
-                Some("delete") => Some(Change::Remove),
-                _ => text_at(file, "/after").map(|after| Change::Write(after.to_owned())),
+                Some("delete") => Some(FileChange::Remove),
+                _ => text_at(file, "/after").map(|after| FileChange::Write(after.to_owned())),
             };
             if let Some((path, change)) = text_at(file, "/filePath").zip(change) {
                 self.files.apply(&self.session, path, &change, events);
@@ -172,7 +172,7 @@ impl Opencode {
 const COMPACTION: &str = "compaction";
 const RECAP: &str = "What did we do so far?";
 
-/// Whether a message is the finished summary of a compaction.
+/// Returns true if a message is the finished summary of a compaction.
 fn is_summary(message: &Value) -> bool {
     let info = message.get("info").unwrap_or(&Value::Null);
     let is_summary = info.get("summary") == Some(&Value::Bool(true));
@@ -183,7 +183,7 @@ fn parts(message: &Value) -> impl Iterator<Item = &Value> {
     message.get("parts").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether `part` is a tool call that succeeded.
+/// Returns true if `part` is a tool call that succeeded.
 fn is_done(part: &Value) -> bool {
     text_at(part, "/type") == Some("tool") && text_at(part, "/state/status") == Some("completed")
 }

@@ -13,23 +13,23 @@ use turntree::context::{MAIN_AGENT, Role};
 
 use super::conversation::{Conversations, MessageFacts, fields, plain, record, todos};
 use super::editor::{self, Editor};
-use super::files::Change;
+use super::files::FileChange;
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read them.
+/// The format.
 pub(super) const FORMAT: Format = Format {
     name: "openhands",
     title: "OpenHands event log",
     recognise,
     view,
-    reader: Reader::Records(Records::new(split, || Box::new(OpenHands::default()))),
+    reader: FormatReader::Records(Records::new(split, || Box::new(OpenHands::default()))),
 };
 
 static RULES: Rules = Rules {
@@ -44,7 +44,7 @@ static RULES: Rules = Rules {
     ],
 };
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     if shape.is_array {
         return shape.has("source") && (shape.has("action") || shape.has("observation"));
     }
@@ -59,7 +59,7 @@ fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
 struct OpenHands {
     session: Session,
     conversations: Conversations,
-    /// What identifies the current task.
+    /// The identity of the current task.
     instance: Option<String>,
     /// The model of the current task.
     model: Option<String>,
@@ -159,7 +159,7 @@ impl OpenHands {
         let edit = match text("/action") {
             Some("write") => text("/args/path")
                 .zip(text("/args/content"))
-                .map(|(path, content)| (path.to_owned(), Change::Write(content.to_owned()))),
+                .map(|(path, content)| (path.to_owned(), FileChange::Write(content.to_owned()))),
             Some("edit") => event.get("args").and_then(editor::change_of),
             _ => None,
         };
@@ -176,7 +176,7 @@ impl OpenHands {
         let is_whole = text("/extras/impl_source").is_some_and(|source| source != "oh_aci");
         let edited = text("/extras/path").zip(text("/extras/new_content")).filter(|_| is_whole);
         if let Some((path, content)) = edited {
-            self.editor.apply(&self.session, path, &Change::Write(content.to_owned()), events);
+            self.editor.apply(&self.session, path, &FileChange::Write(content.to_owned()), events);
         }
     }
 }

@@ -16,15 +16,15 @@ use serde_json::Value;
 use turntree::context::{MAIN_AGENT, Role};
 
 use super::editor::Editor;
-use super::files::Change;
+use super::files::FileChange;
 use super::links::Links;
 use super::session::{Session, record};
 use crate::model::event::{Content, Event, Parser};
-use crate::model::format::{Format, Lineage, Reader, RecordOrigin, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordOrigin, Records};
 use crate::model::view::MessageView;
 use crate::text::json::text_at;
 use crate::text::piece::Piece;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 use crate::text::{json, lines};
 
 /// The pi coding agent.
@@ -33,7 +33,7 @@ pub(super) const FORMAT: Format = Format {
     title: "pi coding agent session",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         lineage: Some(Lineage { id: entry_id, origin }),
         ..Records::new(lines::split, || Box::<Pi>::default())
     }),
@@ -46,7 +46,7 @@ fn entry_id(entry: &Value) -> Option<&str> {
     text_at(entry, "/id").filter(|_| text_at(entry, "/type") != Some("session"))
 }
 
-/// What session a file was forked from, as its header tells by its path.
+/// Returns the session that a file was forked from, which its header names by path.
 fn origin(entry: &Value) -> RecordOrigin {
     let path = ["/parentSession", "/branchedFrom"].into_iter().find_map(|at| text_at(entry, at));
     let name = path.and_then(|path| path.rsplit(['/', '\\']).next());
@@ -57,7 +57,7 @@ fn origin(entry: &Value) -> RecordOrigin {
     }
 }
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && shape.text("type") == Some("session") && shape.has("cwd")
 }
 
@@ -156,7 +156,7 @@ impl Pi {
         }
     }
 
-    /// What a summary or an extension tells the model.
+    /// Returns the text of a summary or an extension for the model.
     fn note(&mut self, entry: &Value, events: &mut Vec<Event>) {
         let time = entry.get("timestamp").and_then(json::time);
         events.push(Event::Message(view(entry).event(MAIN_AGENT, Content::Piece, time, None)));
@@ -218,13 +218,13 @@ impl Pi {
     }
 }
 
-/// What a call of a file tool does, and to which file.
-fn file_change(call: &Value) -> Option<(String, Change)> {
+/// Returns the effect of a call of a file tool, and its file.
+fn file_change(call: &Value) -> Option<(String, FileChange)> {
     let argument = |name| call.get("arguments")?.get(name)?.as_str().map(str::to_owned);
     let change = match text_at(call, "/name")? {
-        "write" => Change::Write(argument("content")?),
+        "write" => FileChange::Write(argument("content")?),
         "edit" => {
-            Change::Replace { old: argument("oldText")?, new: argument("newText")?, all: false }
+            FileChange::Replace { old: argument("oldText")?, new: argument("newText")?, all: false }
         }
         _ => return None,
     };

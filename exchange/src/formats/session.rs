@@ -1,4 +1,4 @@
-//! What a parser remembers of the session it reads: facts told once, and where paths start.
+//! The memory of a parser: facts told once, and the directory where paths start.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -26,7 +26,7 @@ use turntree::tree::{Item, Link};
 
 use crate::text::json;
 
-type Fields<'a> = BTreeMap<String, &'a RawValue>;
+type StateFields<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Applies a state document to `builder`.
 ///
@@ -201,7 +201,7 @@ fn raw(value: &RawValue) -> Bytes {
     Bytes::copy_from_slice(value.get().as_bytes())
 }
 
-fn fields<'a>(place: &str, value: &'a RawValue) -> Result<Fields<'a>> {
+fn fields<'a>(place: &str, value: &'a RawValue) -> Result<StateFields<'a>> {
     serde_json::from_str(value.get()).map_err(|source| {
         json::refused(Error::invalid(format!("{place}: expected a JSON object")), source)
     })

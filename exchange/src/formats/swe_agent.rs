@@ -15,21 +15,21 @@ use super::conversation::{Conversations, MessageFacts, fields, plain, record};
 use super::editor::{self, Editor};
 use super::session::Session;
 use crate::model::event::{Event, Parser};
-use crate::model::format::{Format, Reader, Records};
+use crate::model::format::{Format, FormatReader, Records};
 use crate::model::view::MessageView;
 use crate::text::document::{Document, Rules};
 use crate::text::json;
 use crate::text::json::text_at;
 use crate::text::piece::{Piece, Pieces};
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
-/// How to read them.
+/// The format.
 pub(super) const FORMAT: Format = Format {
     name: "swe-agent",
     title: "SWE-agent trajectory",
     recognise,
     view,
-    reader: Reader::Records(Records {
+    reader: FormatReader::Records(Records {
         side_paths: &["trajectory[*]", "trajectory[*].messages[*]"],
         ..Records::new(split, || Box::new(SweAgent::default()))
     }),
@@ -47,11 +47,11 @@ static RULES: Rules = Rules {
     ],
 };
 
-/// What the editor tool says when it changed a file.
+/// The words of the editor tool for a changed file.
 const SUCCESSES: [&str; 3] =
     ["File created successfully", "has been edited", "undone successfully"];
 
-fn recognise(shape: &Shape<'_>) -> bool {
+fn recognise(shape: &JsonShape<'_>) -> bool {
     !shape.is_array && (shape.has("trajectory") || shape.has("history") && shape.has("info"))
 }
 

@@ -12,15 +12,15 @@ use turntree::object::{Commit, ObjectId, ObjectSource, Tag, Time};
 use turntree::repo::{BranchName, LogEntry, NamedTag, Repository, Resolver, tag_ref};
 use turntree::workspace::store_above;
 
-use super::known::{Known, KnownCommit};
+use super::known::{KnownCommit, RepositoryState};
 use super::pack::PackWriter;
 use super::refs::{git_names, in_the_way, update};
-use super::repository::Exported;
+use super::repository::ExportRepository;
 use super::sections::{TreeWriter, sections};
 use super::tree::Folder;
 use super::{GitNote, git_error, trailers};
 
-/// What is exported. Branches and tags that an earlier export wrote stay.
+/// The selection of an export. Branches and tags that an earlier export wrote stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ExportSelection {
     /// All branches and tags.
@@ -32,12 +32,12 @@ pub enum ExportSelection {
     Names(Vec<String>),
 }
 
-/// How a repository is exported.
+/// Options of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitExportOptions {
-    /// What.
+    /// The selection.
     pub selection: ExportSelection,
-    /// Whether the imported transcripts are exported too, piece by piece.
+    /// True if the imported transcripts are exported too, piece by piece.
     pub source: bool,
 }
 
@@ -50,11 +50,11 @@ pub struct GitRef {
     pub git_name: String,
     /// The git object, as hex digits.
     pub git_id: String,
-    /// What this export did with it.
+    /// The change that this export made.
     pub change: GitRefChange,
 }
 
-/// What an export did with a ref.
+/// The change of a ref by an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitRefChange {
     /// It was there already.
@@ -77,7 +77,7 @@ impl GitRefChange {
     }
 }
 
-/// What an export did.
+/// The report of an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitExport {
     /// Commits written.
@@ -95,7 +95,7 @@ pub struct GitExport {
     pub deleted: Vec<String>,
     /// The branch that HEAD was pointed at, by its full name in the repository, if it was at another one.
     pub head: Option<String>,
-    /// What could not be exported as it is.
+    /// Parts that could not be exported as they are.
     pub notes: Vec<GitNote>,
 }
 
@@ -116,15 +116,18 @@ pub fn export(
 ) -> Result<GitExport> {
     let wanted = select(repo, &options.selection)?;
     refuse_store(dir)?;
-    let target = Exported::open(dir, options.source)?;
-    let known = Known::read(&target.git)?;
+    let target = ExportRepository::open(dir, options.source)?;
+    let known = RepositoryState::read(&target.git)?;
     let names = git_names(repo.refs().values.keys().map(String::as_str));
     let names: BTreeMap<String, String> =
         names.into_iter().filter(|(name, _)| wanted.contains_key(name)).collect();
     let removed = in_the_way(&known, &names)?;
-    let plan = Plan::make(repo, &known, wanted.values().map(Wanted::commit))?;
-    let mut run =
-        Run { repo, done: known.commits.clone(), pack: PackWriter::begin(target.git.git_dir())? };
+    let plan = Plan::make(repo, &known, wanted.values().map(SelectedRef::commit))?;
+    let mut run = ExportRun {
+        repo,
+        done: known.commits.clone(),
+        pack: PackWriter::begin(target.git.git_dir())?,
+    };
     let mut report = GitExport {
         commits: plan.steps.len() as u64,
         expired: plan.left_out.len() as u64,
@@ -156,13 +159,13 @@ pub fn export(
     Ok(report)
 }
 
-/// What a selected ref is at.
-enum Wanted {
+/// The target of a selected ref.
+enum SelectedRef {
     Branch(ObjectId),
     Tag(Tag),
 }
 
-impl Wanted {
+impl SelectedRef {
     fn commit(&self) -> ObjectId {
         match self {
             Self::Branch(commit) => *commit,
@@ -172,32 +175,32 @@ impl Wanted {
 }
 
 /// The selected refs, by full name.
-fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<String, Wanted>> {
+fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<String, SelectedRef>> {
     let mut wanted = BTreeMap::new();
     let mut tags = Vec::new();
     for NamedTag { name, mut tag } in repo.tags()? {
         tag.target = repo.peel(&tag.target)?;
         tags.push((tag_ref(&name)?, name, tag));
     }
-    let branch = |(name, tip): (BranchName, ObjectId)| (name.full(), Wanted::Branch(tip));
+    let branch = |(name, tip): (BranchName, ObjectId)| (name.full(), SelectedRef::Branch(tip));
     match selection {
         ExportSelection::All => {
             wanted.extend(repo.branches().into_iter().map(branch));
-            wanted.extend(tags.into_iter().map(|(full, _, tag)| (full, Wanted::Tag(tag))));
+            wanted.extend(tags.into_iter().map(|(full, _, tag)| (full, SelectedRef::Tag(tag))));
         }
         ExportSelection::Session(session) => {
             let own = repo.branches().into_iter().filter(|(name, _)| name.session() == session);
             wanted.extend(own.map(branch));
             for (full, _, tag) in tags {
                 if repo.commit(&tag.target)?.session == *session {
-                    wanted.insert(full, Wanted::Tag(tag));
+                    wanted.insert(full, SelectedRef::Tag(tag));
                 }
             }
         }
         ExportSelection::Names(names) => {
             for name in names {
                 if let Some((full, _, tag)) = tags.iter().find(|(_, tag, _)| tag == name) {
-                    wanted.insert(full.clone(), Wanted::Tag(tag.clone()));
+                    wanted.insert(full.clone(), SelectedRef::Tag(tag.clone()));
                     continue;
                 }
                 let found = Resolver::new(repo).branch(name).map_err(|_| {
@@ -208,7 +211,7 @@ fn select(repo: &Repository, selection: &ExportSelection) -> Result<BTreeMap<Str
                 let tip = repo.tip(&found).ok_or_else(|| {
                     Error::not_found(format!("branch {found} has no snapshot yet"))
                 })?;
-                wanted.insert(found.full(), Wanted::Branch(tip));
+                wanted.insert(found.full(), SelectedRef::Branch(tip));
             }
         }
     }
@@ -236,14 +239,14 @@ fn refuse_store(dir: &Path) -> Result<()> {
     }
 }
 
-/// What is to be written: snapshots, parents first.
+/// The snapshots to be written, parents first.
 struct Plan {
-    steps: Vec<Step>,
+    steps: Vec<ExportedCommit>,
     /// Snapshots without content, and what their children continue instead.
     left_out: HashMap<ObjectId, Vec<ObjectId>>,
 }
 
-struct Step {
+struct ExportedCommit {
     id: ObjectId,
     commit: Commit,
     /// The snapshots that it continues in git.
@@ -253,7 +256,7 @@ struct Step {
 impl Plan {
     fn make(
         repo: &Repository,
-        known: &Known,
+        known: &RepositoryState,
         starts: impl Iterator<Item = ObjectId>,
     ) -> Result<Self> {
         let starts: Vec<ObjectId> = starts.collect();
@@ -275,7 +278,7 @@ impl Plan {
             match Context::open(repo.store(), &commit.tree) {
                 Ok(_) => {
                     there.insert(id);
-                    steps.push(Step { id, commit, parents });
+                    steps.push(ExportedCommit { id, commit, parents });
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
                     left_out.insert(id, parents);
@@ -315,18 +318,18 @@ fn nearest(
 }
 
 /// An export under way.
-struct Run<'r> {
+struct ExportRun<'r> {
     repo: &'r Repository,
     /// Every snapshot that is in git by now.
     done: HashMap<ObjectId, KnownCommit>,
     pack: PackWriter,
 }
 
-impl Run<'_> {
+impl ExportRun<'_> {
     /// Writes the commits.
     fn commits(
         &mut self,
-        target: &Exported,
+        target: &ExportRepository,
         plan: &Plan,
         with_source: bool,
         progress: &mut dyn FnMut(u64, u64),
@@ -374,17 +377,17 @@ impl Run<'_> {
         &mut self,
         git: &gix::Repository,
         plan: &Plan,
-        wanted: &Wanted,
+        wanted: &SelectedRef,
     ) -> Result<Option<GitId>> {
         let commit = wanted.commit();
         let found = self.done.get(&commit).map(|known| known.commit);
         match wanted {
-            Wanted::Branch(_) => {
+            SelectedRef::Branch(_) => {
                 let before = plan.left_out.get(&commit).and_then(|parents| parents.first());
                 let before = before.and_then(|id| self.done.get(id)).map(|known| known.commit);
                 Ok(found.or(before))
             }
-            Wanted::Tag(tag) => {
+            SelectedRef::Tag(tag) => {
                 let is_bare = tag.tagger.is_empty() && tag.message.is_empty();
                 let Some(target) = found.filter(|_| !is_bare) else { return Ok(found) };
                 let time = Time { micros: tag.time_micros, offset_minutes: 0 };
@@ -414,7 +417,7 @@ impl Run<'_> {
 
 /// Trees that later commits go on from.
 struct Bases {
-    /// How many commits still go on from a snapshot.
+    /// The number of commits that still continue a snapshot.
     children: HashMap<ObjectId, usize>,
     trees: HashMap<ObjectId, (Folder, BTreeMap<String, Section>)>,
 }

@@ -38,18 +38,18 @@ const FILES: &str = "files";
 /// Most parents of a commit.
 const MAX_PARENTS: usize = 1000;
 
-/// How a history is imported.
+/// Options of an import.
 #[derive(Debug, Clone)]
 pub struct GitImportOptions {
     /// Branches, tags and ids of commits; all branches when there are none.
     pub revisions: Vec<String>,
     /// The session it becomes or continues.
     pub session: String,
-    /// Who imports, and when.
+    /// The author and time of the import.
     pub stamp: Stamp,
     /// Largest file that is imported, in bytes.
     pub max_file_bytes: u64,
-    /// Whether HEAD moves to the session.
+    /// True if HEAD moves to the session.
     pub switch: bool,
 }
 
@@ -58,15 +58,15 @@ pub struct GitImportOptions {
 pub struct GitBranch {
     /// The branch of the session.
     pub branch: BranchName,
-    /// What it was in git.
+    /// The id in git.
     pub git_name: String,
     /// The snapshot it is at.
     pub head: ObjectId,
-    /// Whether it moved.
+    /// True if it moved.
     pub moved: bool,
 }
 
-/// What an import did.
+/// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitImport {
     /// Snapshots made: one for each commit that was new.
@@ -77,11 +77,11 @@ pub struct GitImport {
     pub tags: Vec<GitTag>,
     /// Bytes the store grew by.
     pub new_bytes: u64,
-    /// What was left out, and why.
+    /// Parts that were left out, and why.
     pub notes: Vec<GitNote>,
 }
 
-/// Whether there is a repository in `dir` to [`import`].
+/// Returns true if there is a repository in `dir` to [`import`].
 ///
 /// # Errors
 /// `InvalidInput` when there is none that can be read.
@@ -107,7 +107,7 @@ pub fn import(
     let tips = tips(&incoming, &options.revisions)?;
     let known = imported(repo, &options.session)?;
     let order = order(&incoming, &tips, &known)?;
-    let mut run = Run {
+    let mut run = ImportRun {
         repo,
         incoming: &incoming,
         options,
@@ -173,7 +173,7 @@ fn order(
 }
 
 /// An import under way.
-struct Run<'r> {
+struct ImportRun<'r> {
     repo: &'r Repository,
     incoming: &'r Incoming,
     options: &'r GitImportOptions,
@@ -188,7 +188,7 @@ struct Run<'r> {
     notes: Vec<GitNote>,
 }
 
-impl Run<'_> {
+impl ImportRun<'_> {
     fn commit(&mut self, id: &GitId) -> Result<()> {
         let bytes = self.incoming.read(id, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
         let git = parse_commit(&bytes, id)?;
@@ -220,7 +220,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the commit `id`, if there is one, is laid out as an export does it.
+    /// Returns true if the commit `id`, if there is one, is laid out as an export does it.
     fn continues_export(&mut self, id: Option<&GitId>) -> Result<bool> {
         let Some(id) = id else { return Ok(false) };
         if self.exported.contains(id) {
@@ -378,7 +378,7 @@ impl Run<'_> {
         let branches = known.chain(report.branches.iter().map(|found| found.branch.clone()));
         let hidden = tags::names_of(branches, &own);
         let mut target =
-            tags::Target { change: &mut self.change, refs: &refs.values, hidden: &hidden };
+            tags::TagWriter { change: &mut self.change, refs: &refs.values, hidden: &hidden };
         let (wants_all, mut left_out) = (self.options.revisions.is_empty(), Vec::new());
         for found in tags::find(self.incoming)? {
             // What was asked for by the name of a tag is a branch.
@@ -419,7 +419,7 @@ impl Run<'_> {
         Ok(beside)
     }
 
-    /// Whether the snapshot `head`, new or not, continues `old`.
+    /// Returns true if the snapshot `head`, new or not, continues `old`.
     fn continues(&self, old: &ObjectId, head: ObjectId) -> Result<bool> {
         let (mut left, mut seen, mut stored) = (vec![head], HashSet::new(), Vec::new());
         while let Some(id) = left.pop() {
@@ -434,7 +434,7 @@ impl Run<'_> {
         Ok(self.repo.history(&[*old], &stored)?.next().is_none())
     }
 
-    /// Whether the stored snapshot `from` continues `to`.
+    /// Returns true if the stored snapshot `from` continues `to`.
     fn reaches(&self, from: &ObjectId, to: &ObjectId) -> Result<bool> {
         if self.parents.contains_key(to) {
             return Ok(false);
@@ -484,7 +484,7 @@ fn snapshot(
     Commit { tree, parents, session, turn, author, time, trigger, message, metadata }
 }
 
-/// What a commit says besides its message and its files.
+/// The facts of a commit besides its message and its files.
 fn facts_section(git: &CommitRef<'_>) -> Vec<(&'static str, Bytes)> {
     let own = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
     let mut facts = vec![("author", own(git.author)), ("committer", own(git.committer))];

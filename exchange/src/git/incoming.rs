@@ -28,7 +28,7 @@ const MAX_TAGS: usize = 100;
 /// Most bytes of the paths of these together, which are kept until the commit is written.
 const MAX_PATHS_BYTES: u64 = 256 << 20;
 
-/// Where an export has the workspace.
+/// The folder of an export that has the workspace.
 const FILES: &str = "files";
 
 /// A repository to read.
@@ -43,7 +43,7 @@ pub(super) struct TreeEntry {
     pub(super) id: GitId,
 }
 
-/// What an object leads to.
+/// The target of an object.
 #[derive(Debug)]
 pub(super) struct Peeled {
     /// The commit that it is, or that a tag names.
@@ -70,7 +70,7 @@ pub(super) struct BadPath {
 }
 
 impl Incoming {
-    /// Whether the object is there.
+    /// Returns true if the object is there.
     pub(super) fn has(&self, id: &GitId) -> Result<bool> {
         let found = self.git.try_find_header(*id);
         Ok(found.map_err(|error| git_error(format!("look for git object {id}"), error))?.is_some())
@@ -104,7 +104,7 @@ impl Incoming {
         Err(Error::limit(format!("tags behind git object {id}"), limit, limit + 1))
     }
 
-    /// What an object claims to be.
+    /// The size and kind that an object claims.
     fn header(&self, id: &GitId) -> Result<gix::odb::find::Header> {
         let header = self.git.try_find_header(*id);
         let header = header.map_err(|error| git_error(format!("read git object {id}"), error))?;
@@ -143,8 +143,8 @@ impl Incoming {
         Ok(found.map(|entry| entry.id))
     }
 
-    /// What differs between two trees, either of which may be missing. `exported` says that names are
-    /// coded as an export does it.
+    /// Compares two trees, either of which may be missing. `exported` says that names are coded as
+    /// an export does it.
     pub(super) fn changes(
         &self,
         old: Option<GitId>,
@@ -152,7 +152,7 @@ impl Incoming {
         exported: bool,
     ) -> Result<Vec<PathChange>> {
         let (path, changes) = (Vec::new(), Vec::new());
-        let mut walk = Walk { incoming: self, exported, path, paths_bytes: 0, changes };
+        let mut walk = CommitWalk { incoming: self, exported, path, paths_bytes: 0, changes };
         walk.folder(old, new)?;
         Ok(walk.changes)
     }
@@ -170,7 +170,7 @@ impl Incoming {
 }
 
 /// A walk over two trees.
-struct Walk<'i> {
+struct CommitWalk<'i> {
     incoming: &'i Incoming,
     exported: bool,
     path: Vec<Vec<u8>>,
@@ -179,7 +179,7 @@ struct Walk<'i> {
     changes: Vec<PathChange>,
 }
 
-impl Walk<'_> {
+impl CommitWalk<'_> {
     fn folder(&mut self, old: Option<GitId>, new: Option<GitId>) -> Result<()> {
         if self.path.len() > MAX_DEPTH {
             let depth = self.path.len() as u64;
@@ -282,7 +282,7 @@ pub(super) fn follow(mut found: gix::Reference<'_>) -> Result<GitId> {
     Ok(id.map_err(|error| git_error("follow a ref", error))?.detach())
 }
 
-/// Whether an error is about a limit.
+/// Returns true if an error is about a limit.
 pub(super) fn is_too_large(error: &Error) -> bool {
     error.kind() == ErrorKind::LimitExceeded
 }

@@ -1,4 +1,4 @@
-//! What an earlier export wrote, from the trailers of its commits: there is no list that could be lost.
+//! Finds the commits of earlier exports by their trailers: there is no list that could be lost.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,17 +16,17 @@ pub(super) struct KnownCommit {
     pub(super) tree: GitId,
 }
 
-/// Where a ref of the repository is.
+/// The target of a ref in the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundRef {
     pub(super) target: GitId,
-    /// Whether turntree put it there.
+    /// True if turntree put it there.
     pub(super) is_own: bool,
 }
 
-/// What is in the repository.
+/// The content of the repository.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct RepositoryState {
     pub(super) commits: HashMap<ObjectId, KnownCommit>,
     /// Branches and tags, by full name.
     pub(super) refs: HashMap<String, FoundRef>,
@@ -34,7 +34,7 @@ pub(super) struct Known {
     pub(super) tips: Vec<ObjectId>,
 }
 
-impl Known {
+impl RepositoryState {
     /// Walks all that branches and tags lead to.
     pub(super) fn read(git: &gix::Repository) -> Result<Self> {
         let failed = |error| git_error("read the refs of the repository", error);
@@ -73,7 +73,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Whether turntree wrote the object, and the snapshot that it is or names.
+    /// Returns true if turntree wrote the object, and the snapshot that it is or names.
     fn look(git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
         let Some(object) = find(git, id)? else { return Ok((false, None)) };
         match object.kind {
@@ -105,7 +105,7 @@ impl Known {
     }
 }
 
-/// Whether `object` is a commit that turntree wrote, and the snapshot that it is.
+/// Returns true if `object` is a commit that turntree wrote, and the snapshot that it is.
 fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
     let commit = match object.kind {
         GitKind::Commit => CommitRef::from_bytes(&object.data, object.id.kind()).ok(),

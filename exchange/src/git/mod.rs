@@ -53,18 +53,19 @@ const MAX_NOTES: usize = 1000;
 /// Something that was left out or is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitNote {
-    /// Where: a path, a ref or a commit.
+    /// The place: a path, a ref or a commit.
     pub place: String,
-    /// What about it.
+    /// The description.
     pub what: String,
 }
 
-/// Whether the system says that nothing can have such a path: refs and lists in a repository name some.
+/// Returns true if the system says that nothing can have such a path: refs and lists in a
+/// repository name some.
 fn is_no_path(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename)
 }
 
-/// What gix reports while it did `action`.
+/// Makes an error of ours from one that gix reports for `action`.
 fn git_error(action: impl Into<String>, error: gix::Error) -> Error {
     let kind = if error.is_conflict() {
         ErrorKind::Conflict

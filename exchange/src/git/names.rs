@@ -36,7 +36,7 @@ const GIT_FILES_SHORT: [&str; 8] =
 const MAX_LINE_BYTES: usize = 2000;
 const MAX_GIT_FILE_BYTES: usize = 1 << 20;
 
-/// Where a section lies.
+/// The path of a section.
 pub(super) fn section_path(section: &str) -> Vec<String> {
     let parts: Vec<&str> = section.split('/').collect();
     match parts[..] {
@@ -50,11 +50,11 @@ pub(super) fn section_path(section: &str) -> Vec<String> {
     }
 }
 
-/// Where the entry `key` of a map section lies; `None` when no file system could have it. `blob` is
-/// its content, of what is no link.
+/// Returns the path of the entry `key` of a map section; `None` when no file system could have it.
+/// `blob` is its content, of entries that are no links.
 ///
 /// # Errors
-/// What reading `blob` reports.
+/// As for reading `blob`.
 pub(super) fn entry_path(
     source: &dyn ObjectSource,
     section: &str,
@@ -75,14 +75,14 @@ pub(super) fn entry_path(
     Ok(fits.then_some(path))
 }
 
-/// Where item `index` of a list section lies.
+/// Returns the path of item `index` of a list section.
 pub(super) fn item_path(section: &str, index: u64) -> Vec<String> {
     let mut path = section_path(section);
     path.extend([format!("{:04}", index / FOLDER_ITEMS), format!("{index:06}")]);
     path
 }
 
-/// Where message `index` of a conversation lies.
+/// Returns the path of message `index` of a conversation.
 pub(super) fn message_path(section: &str, index: u64, message: &MessageEntry) -> Vec<String> {
     let mut path = item_path(section, index);
     if let Some(name) = path.last_mut() {
@@ -112,7 +112,7 @@ pub(super) fn original(name: &str) -> String {
     }
 }
 
-/// Whether git or a file system would take `name` for something else.
+/// Returns true if git or a file system would take `name` for something else.
 fn is_odd(name: &str) -> bool {
     let is_special = |part: &str| is_reserved(part) || is_git_file(part);
     matches!(name, "" | "." | ".." | BESIDE)
@@ -120,7 +120,7 @@ fn is_odd(name: &str) -> bool {
         || name.split('\\').any(is_special)
 }
 
-/// Whether git, on some file system, takes `name` for one of its own files.
+/// Returns true if git, on some file system, takes `name` for one of its own files.
 fn is_git_file(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii).collect();
     let folded = plain.to_lowercase();
@@ -173,7 +173,7 @@ fn decoded(name: &str) -> Option<String> {
     found.then(|| String::from_utf8(plain).ok()).flatten()
 }
 
-/// Whether `git fsck` has nothing to say about a file of this name with this content.
+/// Returns true if `git fsck` has nothing to say about a file of this name with this content.
 fn is_harmless(name: &str, content: &[u8]) -> bool {
     if ![GIT_MODULES, GIT_ATTRIBUTES].contains(&name) {
         return true;
@@ -184,8 +184,8 @@ fn is_harmless(name: &str, content: &[u8]) -> bool {
         && (name != GIT_MODULES || lines.all(is_plain_line))
 }
 
-/// Whether a line of `.gitmodules` is one that everybody writes: a section with an ordinary name, or an
-/// ordinary value.
+/// Returns true if a line of `.gitmodules` is one that everybody writes: a section with an
+/// ordinary name, or an ordinary value.
 fn is_plain_line(line: &[u8]) -> bool {
     let is_plain = |text: &str| {
         let ordinary = |c: char| c.is_ascii_alphanumeric() || "._/:@+-".contains(c);

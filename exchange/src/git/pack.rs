@@ -35,15 +35,15 @@ pub(super) struct PackWriter {
     path: PathBuf,
     file: BufWriter<File>,
     deflate: Compress,
-    /// What was written, each once.
+    /// The objects that were written, each once.
     ids: HashSet<GitId>,
     compressed: Vec<u8>,
     encoded: Vec<u8>,
 }
 
-/// What a run wrote.
+/// The size of the objects that a run wrote.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Written {
+pub(super) struct PackSize {
     pub(super) objects: u64,
     pub(super) bytes: u64,
 }
@@ -104,9 +104,9 @@ impl PackWriter {
     }
 
     /// Gives the pack its name, durably. An empty one gets none.
-    pub(super) fn finish(mut self) -> Result<Written> {
+    pub(super) fn finish(mut self) -> Result<PackSize> {
         if self.ids.is_empty() {
-            return Ok(Written::default());
+            return Ok(PackSize::default());
         }
         let objects = u32::try_from(self.ids.len())
             .map_err(|_| Error::limit("objects of one export", u32::MAX.into(), u64::MAX))?;
@@ -135,7 +135,7 @@ impl PackWriter {
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|error| failed(&self.folder, error))?;
-        Ok(Written { objects: objects.into(), bytes })
+        Ok(PackSize { objects: objects.into(), bytes })
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {

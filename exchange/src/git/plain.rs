@@ -1,4 +1,4 @@
-//! What is read whole before a repository says anything: that it is in files, and not without end.
+//! Checks a repository before it is opened: that it is in files, and that these have an end.
 //!
 //! A pipe in place of `HEAD` would be waited for, and a device in place of the packed refs read until
 //! memory ends. Objects and packs need no such look: only files are taken for these, and there is a
@@ -22,7 +22,7 @@ const MAX_LIST_BYTES: u64 = 16 << 20;
 /// All refs in one file.
 const MAX_PACKED_REFS_BYTES: u64 = 256 << 20;
 
-/// What is read of the folder of a repository, and how long it may be.
+/// The files that are read of the folder of a repository, and their largest sizes.
 const FILES: [(&str, u64); 6] = [
     ("HEAD", MAX_POINTER_BYTES),
     ("commondir", MAX_POINTER_BYTES),
@@ -56,7 +56,7 @@ pub(super) fn check(dir: &Path) -> Result<()> {
     alternates(&common.join("objects"))
 }
 
-/// Whether a folder may be taken for that of a repository.
+/// Returns true if a folder may be taken for that of a repository.
 fn is_git(dir: &Path) -> bool {
     let has = |name| fs::symlink_metadata(dir.join(name)).is_ok();
     has("HEAD") && (has("objects") || has("commondir"))
@@ -137,7 +137,8 @@ fn file(path: &Path, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// What is at `path`, behind links; nothing where there is nothing, or links that lead nowhere.
+/// Returns the metadata at `path`, behind links; nothing where there is nothing, or links lead
+/// nowhere.
 fn found(path: &Path) -> Result<Option<Metadata>> {
     let is_nothing = |error: &io::Error| {
         let kind = error.kind();

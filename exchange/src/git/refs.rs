@@ -9,9 +9,9 @@ use turntree::error::{Error, Result};
 use turntree::repo::HEAD;
 
 use super::git_error;
-use super::known::{FoundRef, Known};
+use super::known::{FoundRef, RepositoryState};
 
-/// How many components stand before the name of a branch or tag.
+/// The number of components before the name of a branch or tag.
 const KIND_COMPONENTS: usize = 2;
 
 /// The names in git of refs with these full names. Git has no ref below a ref: such a slash is
@@ -47,7 +47,7 @@ pub(super) fn original_name(written: &str) -> String {
 /// # Errors
 /// `InvalidInput`, naming a ref that would be moved or removed and that turntree did not put there.
 pub(super) fn in_the_way<'k>(
-    known: &'k Known,
+    known: &'k RepositoryState,
     wanted: &BTreeMap<String, String>,
 ) -> Result<Vec<(&'k str, GitId)>> {
     let mut removed = Vec::new();
@@ -87,7 +87,7 @@ fn check_own(name: &str, found: &FoundRef) -> Result<()> {
 /// `Conflict` when one is not there any more.
 pub(super) fn update(
     git: &gix::Repository,
-    known: &Known,
+    known: &RepositoryState,
     removed: &[(&str, GitId)],
     wanted: &BTreeMap<String, GitId>,
     head: Option<&str>,

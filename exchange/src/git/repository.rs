@@ -29,7 +29,7 @@ const WITHOUT_SOURCE: &str = "source: no\n";
 /// Most bytes of a mark.
 const MAX_MARK_BYTES: u64 = 4096;
 
-/// What holds whatever a repository says: a bound for what an object claims to be long, and that an
+/// Bounds that hold for every repository: the largest size that an object may claim, and that an
 /// object is the one with its id.
 const OVERRIDES: [&str; 2] =
     ["gitoxide.objects.allocLimit=268435456", "gitoxide.objects.noReplace=true"];
@@ -38,13 +38,13 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 const FOLDERS: [&str; 5] = ["objects", "objects/info", "objects/pack", "refs/heads", "refs/tags"];
 
 /// A repository of turntree's, which nobody else exports to as long as this is there.
-pub(super) struct Exported {
+pub(super) struct ExportRepository {
     pub(super) git: gix::Repository,
     /// Holds the lock.
     mark: File,
 }
 
-impl Drop for Exported {
+impl Drop for ExportRepository {
     fn drop(&mut self) {
         // Closing is not enough while a process that was just started still has the file. A lock that
         // cannot be given back goes with this process.
@@ -52,7 +52,7 @@ impl Drop for Exported {
     }
 }
 
-impl Exported {
+impl ExportRepository {
     /// Opens the repository in `dir`, or makes it where nothing is.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Exported {
         Ok(Self { git: open(dir)?, mark })
     }
 
-    /// What the tree `id` holds.
+    /// Returns the entries of the tree `id`.
     pub(super) fn entries(&self, id: &GitId) -> Result<Entries> {
         let object = self.git.find_object(*id).map_err(|error| git_error("read a tree", error))?;
         let damaged = |found: &str| Error::corrupt(id, "a tree that turntree wrote", found);
@@ -163,7 +163,8 @@ fn make_mark(dir: &Path) -> Result<File> {
     }
 }
 
-/// Whether a mark is not whole: there is nothing but it, and it is shorter than any that is.
+/// Returns true if a mark is not whole: there is nothing but it, and it is shorter than any that
+/// is.
 fn is_unfinished(dir: &Path, mark: &File) -> io::Result<bool> {
     let is_short = mark.metadata()?.len() < (MARK_TEXT.len() + WITHOUT_SOURCE.len()) as u64;
     Ok(is_short && fs::read_dir(dir)?.count() == 1)

@@ -29,14 +29,14 @@ pub(super) struct TreeWriter<'a> {
     pub(super) store: &'a dyn ObjectSource,
     pub(super) load: &'a Load<'a>,
     pub(super) pack: &'a mut PackWriter,
-    /// Whether the section `source` is written too.
+    /// True if the section `source` is written too.
     pub(super) with_source: bool,
-    /// What was written in this run: content that comes again is not read again.
+    /// The content that was written in this run: content that comes again is not read again.
     pub(super) known: HashMap<(Form, Item), Leaf>,
     pub(super) notes: Vec<GitNote>,
 }
 
-/// How the content of an item is written.
+/// The way in which the content of an item is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// As it is, in an ordinary file.
@@ -207,7 +207,7 @@ impl TreeWriter<'_> {
     }
 }
 
-/// Where an item of a list lies.
+/// Returns the path of an item of a list.
 fn path_of(name: &str, index: u64, item: &Item) -> Result<Vec<String>> {
     if is_conversation(name) {
         Ok(message_path(name, index, &MessageEntry::from_item(item)?))
@@ -216,7 +216,7 @@ fn path_of(name: &str, index: u64, item: &Item) -> Result<Vec<String>> {
     }
 }
 
-/// Whether a list holds the messages of an agent.
+/// Returns true if a list holds the messages of an agent.
 fn is_conversation(section: &str) -> bool {
     let agent = section.strip_prefix("agents/").and_then(|rest| rest.strip_suffix("/messages"));
     agent.is_some_and(|agent| !agent.contains('/'))

@@ -17,7 +17,7 @@ use super::incoming::{Incoming, MAX_STRUCTURED_BYTES, Peeled, follow, parse_comm
 use super::refs::original_name;
 use super::{git_error, trailers};
 
-/// Where the repository has them.
+/// The name in the repository.
 const TAGS: &str = "refs/tags/";
 
 /// A tag that an import found or made.
@@ -25,11 +25,11 @@ const TAGS: &str = "refs/tags/";
 pub struct GitTag {
     /// Its name.
     pub tag: String,
-    /// What it was in git.
+    /// The id in git.
     pub git_name: String,
     /// The snapshot it is on.
     pub commit: ObjectId,
-    /// Whether it is new.
+    /// True if it is new.
     pub made: bool,
 }
 
@@ -37,15 +37,15 @@ pub struct GitTag {
 pub(super) struct FoundTag {
     /// Its full name there.
     pub(super) git_name: String,
-    /// What it is to be called.
+    /// The name here.
     name: String,
     /// The commit it is on, or why it is on none.
     pub(super) commit: Result<GitId>,
-    /// What it says, when it is more than a name.
+    /// The message, when the tag is more than a name.
     words: Option<Words>,
 }
 
-/// What a tag says.
+/// The content of a tag.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Words {
     tagger: String,
@@ -56,7 +56,7 @@ struct Words {
 /// The tags of the repository, in order of names. One that leads to no commit says why.
 ///
 /// # Errors
-/// What reading the refs reports, and `Io`.
+/// As for reading the refs, and `Io`.
 pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
     let failed = |error| git_error("read the refs of the repository", error);
     let platform = incoming.git.references().map_err(failed)?;
@@ -69,7 +69,7 @@ pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
         let tag = match read(incoming, found) {
             Err(error) if error.kind() == ErrorKind::Io => return Err(error),
             Err(error) => FoundTag { git_name, name, commit: Err(error), words: None },
-            Ok(Said { commit, words, is_exported }) => {
+            Ok(TagContent { commit, words, is_exported }) => {
                 let name = if is_exported { original_name(&name) } else { name };
                 FoundTag { git_name, name, commit: Ok(commit), words }
             }
@@ -80,20 +80,20 @@ pub(super) fn find(incoming: &Incoming) -> Result<Vec<FoundTag>> {
     Ok(tags)
 }
 
-/// What a ref says.
-struct Said {
+/// The content of a ref.
+struct TagContent {
     commit: GitId,
     words: Option<Words>,
-    /// Whether turntree wrote it.
+    /// True if turntree wrote it.
     is_exported: bool,
 }
 
-fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Said> {
+fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<TagContent> {
     let id = follow(found)?;
     let Peeled { commit, tag } = incoming.peel(id)?;
     let bytes = incoming.read(&commit, GitKind::Commit, MAX_STRUCTURED_BYTES)?;
     let is_exported = trailers::facts(&parse_commit(&bytes, &commit)?).is_some();
-    let Some(bytes) = tag else { return Ok(Said { commit, words: None, is_exported }) };
+    let Some(bytes) = tag else { return Ok(TagContent { commit, words: None, is_exported }) };
     let tag = TagRef::from_bytes(&bytes, id.kind())
         .map_err(|error| git_error(format!("decode git tag {id}"), error))?;
     let signature = tag.tagger().ok().flatten();
@@ -107,23 +107,23 @@ fn read(incoming: &Incoming, found: gix::Reference<'_>) -> Result<Said> {
         None => (text.trim_end(), String::new()),
     };
     let words = Words { tagger, time_micros, message: message.to_owned() };
-    Ok(Said { commit, words: Some(words), is_exported: is_own })
+    Ok(TagContent { commit, words: Some(words), is_exported: is_own })
 }
 
-/// Where tags go.
-pub(super) struct Target<'t, 'r> {
+/// The writer of tags.
+pub(super) struct TagWriter<'t, 'r> {
     pub(super) change: &'t mut Transaction<'r>,
-    /// What refs hold, by full name.
+    /// The values of refs, by full name.
     pub(super) refs: &'t BTreeMap<String, RefValue>,
-    /// What branches and sessions are called by: a tag of such a name would hide them.
+    /// The names of branches and sessions: a tag of such a name would hide them.
     pub(super) hidden: &'t HashSet<String>,
 }
 
-impl Target<'_, '_> {
+impl TagWriter<'_, '_> {
     /// Puts the tag on `commit`, unless it is there already; or says why it is left out.
     ///
     /// # Errors
-    /// What reading the commit reports.
+    /// As for reading the commit.
     pub(super) fn put(
         &mut self,
         found: &FoundTag,
@@ -181,8 +181,8 @@ impl Words {
     }
 }
 
-/// What these branches are called by, and their sessions. Those of the sessions `own` go by their names
-/// alone too.
+/// Returns the names of these branches, and of their sessions. Those of the sessions `own` go by
+/// their names alone too.
 pub(super) fn names_of(
     branches: impl Iterator<Item = BranchName>,
     own: &[&str],

@@ -1,4 +1,5 @@
-//! Where an import begins: branches, tags and commits of a repository, and what they are called here.
+//! The starting points of an import: branches, tags and commits of a repository, and their names
+//! here.
 
 use std::collections::HashSet;
 
@@ -16,14 +17,15 @@ pub(super) const SHORT_DIGITS: usize = 8;
 
 /// A branch, tag or commit to import.
 pub(super) struct Tip {
-    /// What it is called.
+    /// The name there.
     pub(super) git_name: String,
-    /// What the branch is to be called.
+    /// The name of the branch here.
     pub(super) name: String,
     pub(super) commit: GitId,
 }
 
-/// What the revisions name; without any every branch there, and without branches what HEAD is at.
+/// Returns the targets of the revisions; without any every branch there, and without branches that
+/// of HEAD.
 ///
 /// # Errors
 /// `InvalidInput` or `Ambiguous` for what names no commit, and those of [`Incoming::peel`].
@@ -54,7 +56,8 @@ pub(super) fn tips(incoming: &Incoming, revisions: &[String]) -> Result<Vec<Tip>
     Ok(tips)
 }
 
-/// What one revision names: a full ref, a branch, a tag, a branch of a remote, or an id.
+/// Returns the target of one revision: a full ref, a branch, a tag, a branch of a remote, or an
+/// id.
 fn named_tip(incoming: &Incoming, revision: &str) -> Result<Tip> {
     for folder in ["", "refs/heads/", "refs/tags/", "refs/remotes/"] {
         let full = format!("{folder}{revision}");

@@ -20,14 +20,14 @@ use gix::bstr::ByteSlice;
 use gix::objs::CommitRef;
 use turntree::object::{Author, Commit, ObjectId, Time, Trigger};
 
-/// Who writes the commits: what has another committer is not of turntree.
+/// The committer of exported commits: a commit with another committer is not of turntree.
 const COMMITTER: &str = "turntree";
 const EMAIL: &str = "export@turntree.invalid";
 
-/// Who made a snapshot, where it does not say.
+/// The author of a snapshot that has none.
 const UNKNOWN: &str = "unknown";
 
-/// What stands between the message of a tag and who gave it.
+/// The line between the message of a tag and its author.
 const TAGGER: &str = "\n\nTurntree-Tagger: ";
 
 /// Most minutes that a time zone of git has.
@@ -87,12 +87,12 @@ pub(super) fn signatures(commit: &Commit) -> (Signature, Signature) {
     (author, committer(commit.time))
 }
 
-/// What signs commits and tags.
+/// Returns the signature of commits and tags.
 pub(super) fn committer(time: Time) -> Signature {
     Signature { name: COMMITTER.into(), email: EMAIL.into(), time: git_time(time) }
 }
 
-/// Whether turntree wrote it, by who signed it.
+/// Returns true if turntree wrote it, by who signed it.
 pub(super) fn is_own(signature: &gix::actor::SignatureRef<'_>) -> bool {
     signature.name == COMMITTER && signature.email == EMAIL
 }
@@ -126,7 +126,7 @@ pub(super) fn facts(commit: &CommitRef<'_>) -> Option<Facts> {
     })
 }
 
-/// What a tag says that turntree wrote, and who gave it.
+/// Returns the message and the author of a tag that turntree wrote.
 pub(super) fn tag_message(message: &str, tagger: &str) -> String {
     let message = message.replace('\0', "\u{fffd}");
     let message = message.trim_end();

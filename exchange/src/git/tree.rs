@@ -1,7 +1,7 @@
 //! A git tree that is edited: folders are read when they are gone into, and written when they changed.
 //!
-//! What a commit changes costs the folders on its way. A folder is shared between the trees of several
-//! commits until one of them changes it.
+//! A change costs the folders on its path. A folder is shared between the trees of several commits
+//! until one of them changes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::pack::PackWriter;
 /// Reads what a folder holds.
 pub(super) type Load<'a> = dyn Fn(&GitId) -> Result<Entries> + 'a;
 
-/// What a folder holds, by name.
+/// The entries of a folder, by name.
 pub(super) type Entries = BTreeMap<String, Node>;
 
 /// A file or link.
@@ -37,7 +37,7 @@ pub(super) enum Node {
 pub(super) struct Folder {
     /// Its object, until it is changed.
     written: Option<GitId>,
-    /// What it holds, once it was read.
+    /// The entries, once they were read.
     entries: Option<Arc<Entries>>,
 }
 
@@ -116,7 +116,7 @@ impl Folder {
         Ok(id)
     }
 
-    /// What it holds, to be changed.
+    /// Returns the entries, to be changed.
     fn open(&mut self, load: &Load<'_>) -> Result<&mut Entries> {
         if let (None, Some(id)) = (&self.entries, &self.written) {
             self.entries = Some(Arc::new(load(id)?));

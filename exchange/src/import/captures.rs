@@ -42,13 +42,13 @@ const FILES: &str = "files";
 pub(crate) struct Captures {
     name: String,
     session: String,
-    /// What the ref held.
+    /// The old value of the ref.
     held: Option<RefValue>,
     /// The commit whose files the oldest is compared with.
     since: Option<ObjectId>,
     /// Oldest first.
     waiting: Vec<Waiting>,
-    /// How many of them belong to the turn in the making.
+    /// The number of them that belong to the turn in the making.
     reached: usize,
     is_changed: bool,
 }
@@ -60,7 +60,7 @@ struct Waiting {
 }
 
 impl Captures {
-    /// What waits in a session. One object read for each.
+    /// Reads the captures that wait in a session. One object read for each.
     pub(crate) fn load(repo: &Repository, session: &str) -> Result<Self> {
         let name = format!("{CAPTURES}{session}");
         let held = repo.refs().value(&name).cloned();
@@ -98,7 +98,7 @@ impl Captures {
         self.reached = self.reached.max(older);
     }
 
-    /// Whether any waits for a call that has not come.
+    /// Returns true if any waits for a call that has not come.
     pub(crate) fn is_waiting(&self) -> bool {
         self.reached < self.waiting.len()
     }
@@ -204,7 +204,7 @@ impl Captures {
     }
 }
 
-/// Whether a record names a call: by its id, as a string of JSON.
+/// Returns true if a record names a call: by its id, as a string of JSON.
 pub(crate) fn names_call(record: &[u8], call: &str) -> bool {
     !call.is_empty() && Finder::new(&format!("\"{call}\"")).find(record).is_some()
 }

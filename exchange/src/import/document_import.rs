@@ -16,7 +16,7 @@ use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
 use super::finish::finish_import;
 use super::redacted::redacted_document;
 use super::source::{pieces, sources_of, write_source};
-use crate::model::format::{DocumentFacts, DocumentReader, Format, ImportOptions, Reader};
+use crate::model::format::{DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions};
 use crate::model::report::{BASE, ImportReport};
 use crate::text::document::MAX_RECORD_BYTES;
 use crate::text::unpack::read_error;
@@ -57,7 +57,7 @@ pub(crate) struct ValidatedDocument {
     format: &'static Format,
     read: DocumentReader,
     bytes: Bytes,
-    /// What it is, beside its sections.
+    /// The facts beside its sections.
     pub(crate) facts: DocumentFacts,
     /// The root of the section that holds its bytes.
     pub(crate) source: ObjectId,
@@ -69,7 +69,7 @@ impl ValidatedDocument {
     /// # Errors
     /// `InvalidInput`, naming the place of what is wrong.
     pub(crate) fn new(format: &'static Format, bytes: Bytes) -> Result<Self> {
-        let Reader::Document(read) = format.reader else {
+        let FormatReader::Document(read) = format.reader else {
             let message = format!("{} is no format of documents", format.name);
             return Err(Error::invalid(message));
         };

@@ -32,7 +32,7 @@ use super::redacted::redacted;
 use super::resume::{Relation, ResumePoint, find_resume_point};
 use super::rewind::begins;
 use super::source::entries;
-use super::transcript::Run;
+use super::transcript::TranscriptImport;
 use super::turns::{OpenTurn, TurnWriter};
 use crate::import::source::write_piece;
 use crate::model::event::Parser;
@@ -54,11 +54,11 @@ const MAX_NEW_BYTES: u64 = 32 << 20;
 pub type TurnFiles<'f> = dyn FnMut(&mut Transaction<'_>, &Context, &mut Builder) -> Result<BTreeMap<String, String>>
     + 'f;
 
-/// What to follow, and as what.
+/// Options of following a transcript.
 pub struct FollowOptions<'a> {
     /// The session it becomes, or continues.
     pub session: String,
-    /// Who follows, and when. Records without a time get this one.
+    /// The author and time. Records without a time get this one.
     pub stamp: Stamp,
     /// Has its say about files before the last turn is committed.
     pub files: &'a mut TurnFiles<'a>,
@@ -72,7 +72,7 @@ pub struct FollowOptions<'a> {
     pub before: Vec<(String, Bytes)>,
 }
 
-/// What came of it.
+/// The result of following a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Followed {
     /// The branch that has the file now.
@@ -81,14 +81,14 @@ pub struct Followed {
     pub beside: Option<BranchName>,
     /// Its newest commit.
     pub head: ObjectId,
-    /// Whether the branch moved.
+    /// True if the branch moved.
     pub moved: bool,
     /// The root of the context that has the files as they were told: that of `head`, or one that is
     /// kept aside.
     pub files: ObjectId,
-    /// Whether only the end of the file was read.
+    /// True if only the end of the file was read.
     pub was_quick: bool,
-    /// What to keep for the next time; nothing when the whole file is to be read again.
+    /// The notes to keep for the next time; nothing when the whole file is to be read again.
     pub notes: Option<Vec<u8>>,
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn follow(
     started.map(|started| follower.finish(started)).transpose()
 }
 
-/// Where the last whole record of a file ends, and how it begins.
+/// Returns the end of the last whole record of a file, and the head of the file.
 fn whole_records(input: &mut (impl Read + Seek)) -> Result<(u64, Vec<u8>)> {
     let failed = |error| Error::io("read the transcript", error);
     let len = input.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -162,8 +162,9 @@ fn last_line_end(input: &mut (impl Read + Seek), len: u64) -> Result<u64> {
     Ok(if is_whole { len } else { 0 })
 }
 
-/// Whether the file up to `end` is one record of a file of lines, and its line has not ended: taken as
-/// it is, it would lack the line end that an import finds. A document may be one line without an end.
+/// Returns true if the file up to `end` is one record of a file of lines, and its line has not
+/// ended: taken as it is, it would lack the line end that an import finds. A document may be one
+/// line without an end.
 fn is_unended_line(format: RecordFormat, input: &mut (impl Read + Seek), end: u64) -> Result<bool> {
     if read_at(input, end.saturating_sub(1), 1)? == b"\n" {
         return Ok(false);
@@ -188,18 +189,18 @@ struct Follower<'r, 'a, R> {
     repo: &'r Repository,
     format: RecordFormat,
     input: R,
-    /// What lies behind is not whole yet.
+    /// The end of the whole records.
     end: u64,
     options: FollowOptions<'a>,
 }
 
-/// How far it has come, before the last turn is committed.
+/// The progress before the last turn is committed.
 struct Progress<'r> {
-    run: Run<'r>,
+    run: TranscriptImport<'r>,
     branch: BranchName,
     /// The branch that this one was taken back of, when it begins now.
     beside: Option<BranchName>,
-    /// Where the branch was.
+    /// The old tip of the branch.
     tip: Option<ObjectId>,
     /// Bytes of the file that the source has; nothing when that has more than the file.
     offset: Option<u64>,
@@ -239,7 +240,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         for (key, content) in std::mem::take(&mut self.options.before) {
             writer.add_unknown_file(&context, &key, content)?;
         }
-        let mut run = Run::resume(parser, writer);
+        let mut run = TranscriptImport::resume(parser, writer);
         for (piece, events) in pieces.iter().zip(told) {
             run.apply(piece, events)?;
         }
@@ -247,7 +248,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(Some(Progress { run, branch, beside, tip, offset: Some(self.end), was_quick: true }))
     }
 
-    /// Whether the file has at `offset`, and before, what the source ends with.
+    /// Returns true if the file has at `offset`, and before, what the source ends with.
     fn has_tail(&mut self, context: &Context, offset: u64) -> Result<bool> {
         let store = self.repo.store();
         let list = context.list(store, SOURCE)?;
@@ -271,7 +272,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(there == stored && there.ends_with(b"\n") && (from > 0 || start == 0))
     }
 
-    /// What a parser that goes on from the notes makes of the new pieces. Contents that it turns out
+    /// Parses the new pieces with a parser that resumes from the notes. Contents that it turns out
     /// to need are read from the store, and it begins again.
     #[expect(clippy::type_complexity, reason = "a parser and what it told, used once")]
     fn parse(
@@ -328,7 +329,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         let (branch, tip) = (point.branch.clone(), staging.tip(&point.branch));
         let beside = point.beside.clone();
         let remade = if may_remake { reopen(repo, format, &mut point, tip)? } else { None };
-        let mut run = Run::begin(repo, staging, format, &point, self.options.stamp.clone())?;
+        let mut run =
+            TranscriptImport::begin(repo, staging, format, &point, self.options.stamp.clone())?;
         if let Some(Remade { time, metadata, .. }) = &remade {
             run.writer.remake(*time, metadata.clone());
         }
@@ -392,7 +394,8 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
         Ok(Followed { branch, beside, head, moved, files: tree, was_quick, notes })
     }
 
-    /// Whether the transcript has the call after which files are told, if they are told after one.
+    /// Returns true if the transcript has the call after which files are told, if they are told
+    /// after one.
     fn has_call(&mut self) -> Result<bool> {
         match &self.options.call {
             Some(call) => calls::is_before(&mut self.input, self.end, call),

@@ -12,9 +12,9 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectSource};
 use turntree::repo::{BranchName, Transaction};
 
-use super::rewind::{Place, Timeline};
+use super::rewind::{RewindPoint, Timeline};
 use super::source::entries;
-use crate::model::format::{Format, Lineage, Reader, RecordFormat, RecordOrigin, Records};
+use crate::model::format::{Format, FormatReader, Lineage, RecordFormat, RecordOrigin, Records};
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
 use crate::text::unpack::unpacked;
@@ -31,15 +31,15 @@ pub(crate) struct Forking {
     origin: Option<Origin>,
 }
 
-/// What is to be done with a piece.
-pub(crate) enum Step {
+/// The decision on a piece.
+pub(crate) enum ForkStep {
     /// Nothing yet.
     Hold,
     /// These are copies.
     Copied(Vec<Piece>),
     /// The file goes on by itself with these, from a place of another session or from nothing.
     Begins {
-        place: Option<Place>,
+        place: Option<RewindPoint>,
         pieces: Vec<Piece>,
         /// The session that it should go on from, which is not there.
         missing: Option<String>,
@@ -62,7 +62,7 @@ impl Forking {
         Some(Self { lineage, held: Vec::new(), bytes: 0, origin: None })
     }
 
-    /// Whether copies were seen, and nothing else yet.
+    /// Returns true if copies were seen, and nothing else yet.
     pub(crate) fn is_copying(&self) -> bool {
         self.origin.is_some()
     }
@@ -70,8 +70,8 @@ impl Forking {
     /// Looks at the next piece.
     ///
     /// # Errors
-    /// What reading the other session reports.
-    pub(crate) fn piece(&mut self, change: &Transaction<'_>, piece: &Piece) -> Result<Step> {
+    /// As for reading the other session.
+    pub(crate) fn piece(&mut self, change: &Transaction<'_>, piece: &Piece) -> Result<ForkStep> {
         self.bytes += piece.bytes.len();
         self.held.push(piece.clone());
         let is_record = matches!(piece.kind, PieceKind::Record { .. });
@@ -81,11 +81,11 @@ impl Forking {
             && let Some(at) = origin.pieces.get(id)
         {
             origin.to = Some(*at);
-            return Ok(Step::Copied(self.take()));
+            return Ok(ForkStep::Copied(self.take()));
         }
         match record.as_ref().map_or(RecordOrigin::Unknown, self.lineage.origin) {
             RecordOrigin::Unknown if self.held.len() < MAX_HELD && self.bytes < MAX_HELD_BYTES => {
-                Ok(Step::Hold)
+                Ok(ForkStep::Hold)
             }
             RecordOrigin::Unknown | RecordOrigin::Here => self.begin(change, None),
             RecordOrigin::From { session, pieces } => {
@@ -119,22 +119,22 @@ impl Forking {
     /// There is no further piece, or no further one is a copy.
     ///
     /// # Errors
-    /// What reading the other session reports.
+    /// As for reading the other session.
     pub(crate) fn begin(
         &mut self,
         change: &Transaction<'_>,
         missing: Option<String>,
-    ) -> Result<Step> {
+    ) -> Result<ForkStep> {
         let place = match &self.origin {
             Some(Origin { timeline, to: Some(to), .. }) => timeline.place(change, Some(*to))?,
             _ => None,
         };
-        Ok(Step::Begins { place, pieces: self.take(), missing })
+        Ok(ForkStep::Begins { place, pieces: self.take(), missing })
     }
 
     /// The held pieces up to the last one that the origin has.
-    fn copied_so_far(&mut self) -> Result<Step> {
-        let Some(origin) = &mut self.origin else { return Ok(Step::Hold) };
+    fn copied_so_far(&mut self) -> Result<ForkStep> {
+        let Some(origin) = &mut self.origin else { return Ok(ForkStep::Hold) };
         let mut copied = 0;
         for (number, piece) in (1..).zip(&self.held) {
             let record = json::value(&piece.bytes);
@@ -144,7 +144,7 @@ impl Forking {
             }
         }
         let rest = self.held.split_off(copied);
-        Ok(Step::Copied(std::mem::replace(&mut self.held, rest)))
+        Ok(ForkStep::Copied(std::mem::replace(&mut self.held, rest)))
     }
 
     fn take(&mut self) -> Vec<Piece> {
@@ -186,7 +186,7 @@ fn find_session(
     })
 }
 
-/// Whether a session is called `named`, which clients put a date or the like before.
+/// Returns true if a session is called `named`, which clients put a date or the like before.
 pub(crate) fn is_named(session: &str, named: &str) -> bool {
     let Some(before) = session.strip_suffix(named) else { return false };
     !named.is_empty() && (before.is_empty() || before.ends_with(['-', '_', '.']))
@@ -197,7 +197,8 @@ pub(crate) fn is_named(session: &str, named: &str) -> bool {
 /// # Errors
 /// As of [`import`](super::transcript) for what cannot be read.
 pub(crate) fn forked_from(format: &Format, input: impl BufRead) -> Result<Option<String>> {
-    let Reader::Records(Records { split, lineage: Some(lineage), .. }) = &format.reader else {
+    let FormatReader::Records(Records { split, lineage: Some(lineage), .. }) = &format.reader
+    else {
         return Ok(None);
     };
     let (head, input) = unpacked(Box::new(input))?;

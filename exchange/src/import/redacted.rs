@@ -53,7 +53,7 @@ pub(crate) fn redacted_document(
     Ok(replaced.then(|| whole.into()))
 }
 
-/// What stands for a piece, if that was redacted.
+/// Returns the replacement of a piece, if that was redacted.
 fn instead(
     source: &dyn ObjectSource,
     redactions: &Redactions,

@@ -1,4 +1,4 @@
-//! Where a transcript goes on that a session knows already, in part or whole.
+//! Finds the point where a transcript resumes that a session knows already, in part or whole.
 //!
 //! Records decide: two files agree as far as their records do, whatever stands between them. A
 //! header that changes with every save, or a closing bracket that moves, is no rewrite.
@@ -18,7 +18,7 @@ use crate::import::source::source_kind;
 use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
 
-/// How a file relates to a session.
+/// The relation of a file to a session.
 pub(crate) enum Relation {
     /// Every record is known: the branch has it, and nothing is to be done.
     Known(BranchName, ObjectId),
@@ -26,7 +26,7 @@ pub(crate) enum Relation {
     Resumed(Box<ResumePoint>),
 }
 
-/// Where a file goes on, and what of it was read to find out.
+/// The point where a file resumes, and the pieces that were read to find it.
 pub(crate) struct ResumePoint {
     /// The branch that will have it.
     pub(crate) branch: BranchName,
@@ -50,7 +50,7 @@ pub(crate) struct ResumePoint {
     pub(crate) restart: bool,
     /// The source of the base is another one than the first pieces of `stored`.
     pub(crate) apart: bool,
-    /// What the branch was until now, and the name that it goes on under.
+    /// The old tip of the branch, and the name that it is kept under.
     pub(crate) left: Option<(BranchName, ObjectId)>,
 }
 
@@ -130,15 +130,15 @@ impl Candidate<'_> {
         Ok(same)
     }
 
-    /// What is said of a file of which every record is here: of what was taken back, the branch that
-    /// went back has it.
+    /// Returns the relation of a file whose every record is here: of turns that were taken back,
+    /// the branch that went back has it.
     fn known(&self, repo: &Repository) -> Result<Relation> {
         let branch = self.beside.as_ref().unwrap_or(&self.branch);
         let tip = if self.beside.is_some() { repo.tip(branch) } else { None };
         Ok(Relation::Known(branch.clone(), tip.unwrap_or(self.tip)))
     }
 
-    /// Whether the file has every record of this branch.
+    /// Returns true if the file has every record of this branch.
     fn is_exhausted(&mut self) -> Result<bool> {
         while self.pass_if(|stored| stored.kind != SourceKind::Record)? {}
         Ok(self.entries.peek().is_none())
@@ -287,7 +287,8 @@ fn longest_exhausted(alive: &mut [Candidate<'_>]) -> Result<Option<usize>> {
     Ok(best.map(|(_, index)| index))
 }
 
-/// Whether `commit` is what a transcript of `format` may go on from without having its records.
+/// Returns true if `commit` is what a transcript of `format` may go on from without having its
+/// records.
 fn is_document_below(repo: &Repository, format: RecordFormat, commit: &ObjectId) -> Result<bool> {
     let Some(below) = format.continues else { return Ok(false) };
     let item = repo.context(commit)?.map(repo.store(), "meta")?.get(repo.store(), b"format")?;

@@ -1,4 +1,4 @@
-//! Where a conversation that goes back goes on from.
+//! Finds the turn that a conversation resumes from after it went back.
 //!
 //! A file that is only ever added to can hold a tree: a record may follow an older one, and what came
 //! between is left. Each turn of a session ends with a piece of the file, so the piece that a record
@@ -14,14 +14,15 @@ use turntree::tree::List;
 
 use super::source::entries;
 
-/// What a commit says that does not go on from the source of its parent: how many pieces of its own
-/// source stand before it.
+/// The metadata of a commit that does not continue the source of its parent: the number of pieces
+/// of its own source that stand before it.
 pub(crate) const BEGINS: &str = "source-from";
 
 /// Most digits of that number that are read.
 const MAX_DIGITS: usize = 19;
 
-/// How many pieces of its source stand before `commit`, where that is not what its parent has.
+/// Returns the number of pieces of its source before `commit`, where that is not the source of its
+/// parent.
 pub(crate) fn begins(commit: &Commit) -> Option<u64> {
     commit.metadata.get(BEGINS).filter(|pieces| pieces.len() <= MAX_DIGITS)?.parse().ok()
 }
@@ -53,11 +54,11 @@ pub(crate) struct Timeline {
     turns: BTreeMap<u64, ObjectId>,
 }
 
-/// What a conversation was after some piece.
-pub(crate) struct Place {
+/// The state of a conversation after some piece.
+pub(crate) struct RewindPoint {
     /// The turn that it ended with; nothing before the first one.
     pub(crate) base: Option<ObjectId>,
-    /// What it had of the turn after that: a context, and how many messages of it.
+    /// The part of the next turn: a context, and the number of its messages that count.
     pub(crate) part: Option<(Context, u64)>,
 }
 
@@ -66,7 +67,7 @@ impl Timeline {
     /// `source` begins with. Turns whose content was dropped are left out.
     ///
     /// # Errors
-    /// What reading commits and contexts reports.
+    /// As for reading commits and contexts.
     pub(crate) fn of(
         change: &Transaction<'_>,
         session: &str,
@@ -97,17 +98,21 @@ impl Timeline {
         self.turns.insert(pieces, turn);
     }
 
-    /// What the conversation was after the piece `to`, the first being 0; nothing when the turn of that
-    /// piece is not there.
+    /// Returns the state of the conversation after the piece `to`, the first being 0; nothing when
+    /// the turn of that piece is not there.
     ///
     /// # Errors
-    /// What reading commits and contexts reports.
-    pub(crate) fn place(&self, change: &Transaction<'_>, to: Option<u64>) -> Result<Option<Place>> {
-        let Some(to) = to else { return Ok(Some(Place { base: None, part: None })) };
+    /// As for reading commits and contexts.
+    pub(crate) fn place(
+        &self,
+        change: &Transaction<'_>,
+        to: Option<u64>,
+    ) -> Result<Option<RewindPoint>> {
+        let Some(to) = to else { return Ok(Some(RewindPoint { base: None, part: None })) };
         let Some((end, id)) = self.turns.range(to.saturating_add(1)..).next() else {
             return Ok(None);
         };
-        let whole = Place { base: Some(*id), part: None };
+        let whole = RewindPoint { base: Some(*id), part: None };
         let commit = change.commit(id)?;
         let Some(context) = context_of(change, &commit)? else { return Ok(None) };
         if commit.trigger == Trigger::Compaction {
@@ -123,12 +128,12 @@ impl Timeline {
         };
         let Some(below) = below else { return Ok(None) };
         let has_more = below.messages(change, MAIN_AGENT)?.len() < messages;
-        Ok(Some(Place { base, part: has_more.then_some((context, messages)) }))
+        Ok(Some(RewindPoint { base, part: has_more.then_some((context, messages)) }))
     }
 }
 
-/// How many messages a turn had after the piece `to`, if it has more now; its source ends with the piece
-/// before `end`.
+/// Returns the number of messages of a turn after the piece `to`, if it has more now; its source
+/// ends with the piece before `end`.
 fn said_until(
     change: &Transaction<'_>,
     context: &Context,
@@ -158,7 +163,7 @@ fn context_of(change: &Transaction<'_>, commit: &Commit) -> Result<Option<Contex
     }
 }
 
-/// Whether `source` begins with `part`: records name themselves, so the last one tells.
+/// Returns true if `source` begins with `part`: records name themselves, so the last one tells.
 fn is_beginning(change: &Transaction<'_>, part: &List, source: &List) -> Result<bool> {
     let Some(last) = part.len().checked_sub(1) else { return Ok(false) };
     let (here, there) = (part.get(change, last)?, source.get(change, last)?);

@@ -119,7 +119,7 @@ pub(super) fn pieces(len: usize, records: &[Range<usize>]) -> Vec<(SourceKind, R
 /// The roots of the sources on the line of `tip`: sections of equal content have equal ids.
 ///
 /// # Errors
-/// What reading commits and contexts reports.
+/// As for reading commits and contexts.
 pub(crate) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<ObjectId>> {
     let mut sources = HashSet::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {

@@ -1,4 +1,4 @@
-//! What a rollback took back of a branch, and its client still has.
+//! Finds turns that a rollback took back of a branch, and that its client still has.
 //!
 //! ```text
 //! 1 <- 2 <- 3 <- 4 (back to 1)      main stays here
@@ -17,7 +17,7 @@ use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 
 use crate::model::format::RecordFormat;
 
-/// What follows the name of a branch in that of the client's line.
+/// The suffix of the client's line, behind the name of the branch.
 const CLIENT: &str = "client";
 
 /// The newest turn that was taken back of the branch at `tip`, when nothing of a transcript has come

@@ -10,8 +10,8 @@
 //! | a longer version of a branch | its new turns go on top of the branch |
 //! | rewritten after some point | a new branch from the last common turn; the old one stays |
 //!
-//! What was redacted from the store comes in as what stands for it there (`redacted.rs`), so a file that
-//! still has it is no rewritten one.
+//! Redacted content comes in as its replacement in the store (`redacted.rs`), so a file that still
+//! has it is no rewritten one.
 //!
 //! To go on in the middle, the parser first reads the stored beginning again, from the store, so it
 //! knows what it would have known. Everything becomes visible in one operation at the end.
@@ -26,7 +26,7 @@ use turntree::repo::{BranchName, Repository, Stamp, Transaction};
 
 use super::captures::Captures;
 use super::finish::{finish_import, imported_tip};
-use super::fork::{Forking, Step};
+use super::fork::{ForkStep, Forking};
 use super::gap_limit::GapLimit;
 use super::redacted::redacted;
 use super::resume::{Relation, ResumePoint, find_resume_point};
@@ -79,7 +79,7 @@ pub(crate) fn import_transcript(
         }
     };
     let branch = point.branch.clone();
-    let mut run = Run::begin(repo, staging, format, &point, options.stamp.clone())?;
+    let mut run = TranscriptImport::begin(repo, staging, format, &point, options.stamp.clone())?;
     if let Some(directory) = directory {
         run.parser.worked_in(directory);
     }
@@ -111,18 +111,18 @@ fn document_below(
 }
 
 /// An import under way.
-pub(crate) struct Run<'r> {
+pub(crate) struct TranscriptImport<'r> {
     pub(crate) parser: Box<dyn Parser + Send>,
     pub(crate) writer: TurnWriter<'r>,
     /// Bytes of the file that were in the source already.
     pub(crate) known_bytes: u64,
     notes: Vec<ImportNote>,
     unread: Unread,
-    /// What the file may be a fork of, until that is known.
+    /// The fork that the file may be, until that is known.
     forking: Option<Forking>,
 }
 
-impl<'r> Run<'r> {
+impl<'r> TranscriptImport<'r> {
     /// An import that goes on at `point`, on its branch and from its base.
     pub(crate) fn begin(
         repo: &'r Repository,
@@ -204,7 +204,7 @@ impl<'r> Run<'r> {
         self.step(step)
     }
 
-    /// Whether the file has had nothing but copies of another session's records.
+    /// Returns true if the file has had nothing but copies of another session's records.
     pub(crate) fn is_copying(&self) -> bool {
         self.forking.as_ref().is_some_and(Forking::is_copying)
     }
@@ -216,14 +216,14 @@ impl<'r> Run<'r> {
         self.step(step)
     }
 
-    fn step(&mut self, step: Step) -> Result<()> {
+    fn step(&mut self, step: ForkStep) -> Result<()> {
         match step {
-            Step::Hold => Ok(()),
-            Step::Copied(pieces) => pieces.iter().try_for_each(|piece| {
+            ForkStep::Hold => Ok(()),
+            ForkStep::Copied(pieces) => pieces.iter().try_for_each(|piece| {
                 let events = self.parse(piece);
                 self.writer.copy(piece, events)
             }),
-            Step::Begins { place, pieces, missing } => {
+            ForkStep::Begins { place, pieces, missing } => {
                 self.forking = None;
                 if let Some(place) = place {
                     self.writer.begin_fork(&place)?;

@@ -26,8 +26,8 @@ use crate::text::piece::Piece;
 /// Staged bytes after which an import makes them durable: its memory does not grow with the file.
 const FLUSH_BYTES: usize = 4 << 20;
 
-/// What there is in the workspace goes into the context, and what the commit is to say of it comes
-/// back: nothing, when there is nothing new to say.
+/// Puts the workspace into the context, and returns the metadata of the commit about it: nothing
+/// when there is nothing new to say.
 pub(crate) type FilesOfTurn<'f> =
     dyn FnMut(&mut Transaction<'_>, &mut Builder) -> Result<BTreeMap<String, String>> + 'f;
 
@@ -72,7 +72,7 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) left: Vec<BranchName>,
 }
 
-/// What the turn in the making has so far.
+/// The content so far of the turn in the making.
 #[derive(Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Pending {
     pieces: u64,
@@ -80,10 +80,10 @@ pub(crate) struct Pending {
     #[serde(with = "moment")]
     time: Option<Time>,
     model: String,
-    main: Said,
-    /// What all other agents said: the title of a turn in which nobody is called main.
-    others: Said,
-    /// What else its commit is to say.
+    main: TurnTitle,
+    /// The words of all other agents: the title of a turn in which nobody is called main.
+    others: TurnTitle,
+    /// Further metadata of its commit.
     pub(crate) metadata: BTreeMap<String, String>,
     /// Pieces of the source that stand before it, where that is not what its parent has.
     #[serde(default)]
@@ -122,7 +122,7 @@ mod moment {
 /// First lines, for the title: of the prompt, of what the model said, `[Read, Bash]` of what it
 /// called, and of the first result.
 #[derive(Default, Clone, Serialize, Deserialize)]
-struct Said {
+struct TurnTitle {
     prompt: String,
     answer: String,
     calls: String,
@@ -235,8 +235,8 @@ impl<'r> TurnWriter<'r> {
         self.builder.set_as_in(&mut self.transaction, FILES, context)
     }
 
-    /// Whether the context in the making has each section of `context` as it is there; those aside that
-    /// a commit still adds to.
+    /// Returns true if the context in the making has each section of `context` as it is there;
+    /// those aside that a commit still adds to.
     pub(crate) fn has_sections_of(&mut self, context: &Context) -> Result<bool> {
         let tree = self.builder.write(&mut self.transaction)?;
         let mine = Context::open(&self.transaction, &tree)?.sections(&self.transaction)?;
@@ -481,8 +481,8 @@ fn agent_name(name: &str) -> String {
 }
 
 /// One line for people: the prompt, else the answer, else what was called and what came of it.
-fn title(trigger: Trigger, said: &Said) -> String {
-    let Said { prompt, answer, calls, result } = said;
+fn title(trigger: Trigger, said: &TurnTitle) -> String {
+    let TurnTitle { prompt, answer, calls, result } = said;
     let title = match trigger {
         Trigger::Compaction => "compaction".to_owned(),
         _ if !prompt.is_empty() => prompt.clone(),

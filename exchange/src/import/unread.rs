@@ -8,7 +8,7 @@ use crate::text::piece::Piece;
 /// Most kinds that are named.
 const MAX_KINDS: usize = 20;
 
-/// How many records of each kind were not read.
+/// The number of unread records of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     kinds: BTreeMap<String, u64>,
@@ -28,7 +28,7 @@ impl Unread {
         }
     }
 
-    /// What there is to say of them, at the place of the first one.
+    /// Returns the note about them, at the place of the first one.
     pub(crate) fn note(self) -> Option<ImportNote> {
         let (line, offset) = self.first?;
         let all = self.kinds.values().sum::<u64>() + self.others;

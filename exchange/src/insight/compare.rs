@@ -7,10 +7,10 @@ use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{BranchName, LogEntry, Repository};
 
-use super::usage::{Usage, usage};
+use super::usage::{TokenUsage, usage};
 use crate::formats::view;
 
-/// What the metadata of a commit calls the result of a check, before the check's name.
+/// The prefix of the result of a check in the metadata of a commit, before the check's name.
 pub const CHECK_PREFIX: &str = "check.";
 
 /// The metadata of a check that passed.
@@ -25,11 +25,11 @@ pub struct Comparison {
     /// The newest snapshot that all of them have on their lines, with its turn; `None` when they have
     /// nothing in common: then all that they hold is their own.
     pub fork: Option<(ObjectId, u64)>,
-    /// What each did since, in the order asked for.
+    /// The strategies since then, in the order asked for.
     pub strategies: Vec<Strategy>,
 }
 
-/// What one line did since the fork.
+/// The work of one line since the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Strategy {
     /// Its newest snapshot.
@@ -45,7 +45,7 @@ pub struct Strategy {
     /// Results in these messages that say the tool failed.
     pub tool_errors: u64,
     /// Tokens that these messages say they cost; `None` when none says so.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The files that are different from those at the fork.
     pub files: SectionDiff,
     /// From its beginning to its newest snapshot, in microseconds.
@@ -73,7 +73,7 @@ pub fn compare(repo: &Repository, lines: &[(Option<BranchName>, ObjectId)]) -> R
     let births = births(repo, lines, since)?;
     let strategy = |(branch, tip): &(Option<BranchName>, ObjectId)| {
         let born = branch.as_ref().and_then(|branch| births.get(&branch.full()).copied());
-        Reading { repo, base: base.as_ref() }.strategy(tip, born)
+        StrategyReader { repo, base: base.as_ref() }.strategy(tip, born)
     };
     Ok(Comparison { fork, strategies: lines.iter().map(strategy).collect::<Result<_>>()? })
 }
@@ -123,12 +123,12 @@ fn births(
     Ok(births)
 }
 
-struct Reading<'a> {
+struct StrategyReader<'a> {
     repo: &'a Repository,
     base: Option<&'a (ObjectId, Commit)>,
 }
 
-impl Reading<'_> {
+impl StrategyReader<'_> {
     fn strategy(&self, tip: &ObjectId, born: Option<i64>) -> Result<Strategy> {
         let newest = self.repo.commit(tip)?;
         let hide: Vec<ObjectId> = self.base.iter().map(|(id, _)| *id).collect();
@@ -192,16 +192,16 @@ fn checks_of(commit: &Commit) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// What messages add up to.
+/// The totals of messages.
 #[derive(Debug, Default)]
 struct Tally {
     messages: u64,
     tool_calls: u64,
     tool_errors: u64,
     /// Of each answer of a model, what its records say last.
-    answers: HashMap<String, Usage>,
+    answers: HashMap<String, TokenUsage>,
     /// Of records that name no answer.
-    others: Vec<Usage>,
+    others: Vec<TokenUsage>,
     expired: u64,
 }
 
@@ -238,9 +238,9 @@ impl Tally {
         }
     }
 
-    fn usage(&self) -> Option<Usage> {
+    fn usage(&self) -> Option<TokenUsage> {
         let all = self.answers.values().chain(&self.others);
-        all.copied().reduce(|a, b| Usage {
+        all.copied().reduce(|a, b| TokenUsage {
             input: a.input.saturating_add(b.input),
             output: a.output.saturating_add(b.output),
         })

@@ -1,4 +1,4 @@
-//! What a message in chat asks for, when it asks to go back: the one place that reads such wishes.
+//! Reads wishes to go back from messages in chat: the one place that does.
 //!
 //! | message | wish |
 //! |---|---|
@@ -27,13 +27,13 @@ const MAX_PLAIN_UNITS: usize = 60;
 
 const COMMAND: &str = "/rollback";
 const VERBS: [&str; 3] = ["undo", "revert", "rollback"];
-/// What may stand behind a verb, for one step.
+/// Words that may stand behind a verb, for one step.
 const ONE_STEP: [&[&str]; 6] =
     [&[], &["that"], &["it"], &["this"], &["my", "last"], &["the", "last"]];
-/// What may stand between a verb and `last N`.
+/// Words that may stand between a verb and `last N`.
 const ARTICLES: [&str; 3] = ["the", "that", "my"];
 
-/// Where a message asks to go back to.
+/// The target of a message that asks to go back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RollbackIntent {
     /// So many steps, from 1 to [`MAX_ROLLBACK_STEPS`].
@@ -42,7 +42,7 @@ pub enum RollbackIntent {
     Turn(u64),
 }
 
-/// What `message` asks for; `None` for one that does not ask to go back.
+/// Returns the wish in `message`; `None` for one that does not ask to go back.
 #[must_use]
 pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     let message = message.trim();
@@ -64,7 +64,7 @@ pub fn rollback_intent(message: &str) -> Option<RollbackIntent> {
     (0..words.len()).find_map(|at| last_steps(&words, at)).flatten()
 }
 
-/// What stands behind the command, if the message begins with it.
+/// Returns the text behind the command, if the message begins with it.
 fn after_command(message: &str) -> Option<&str> {
     let (head, rest) = message.split_at_checked(COMMAND.len())?;
     let is_whole = rest.is_empty() || rest.starts_with(char::is_whitespace);

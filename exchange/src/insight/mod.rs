@@ -1,4 +1,4 @@
-//! What can be read from a history, without a model: loops, lessons, comparisons, usage.
+//! Reads histories without a model: loops, lessons, comparisons, usage.
 
 pub(crate) mod compare;
 pub(crate) mod intent;

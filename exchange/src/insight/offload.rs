@@ -27,20 +27,20 @@
 
 use std::fmt::Write as _;
 
-/// How long a text is before it is offloaded, and what stays of it. Lengths are UTF-16 units.
+/// The length of a text that is offloaded, and the parts that stay. Lengths are UTF-16 units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadOptions {
     /// A text that is no longer stays as it is.
     pub threshold: u64,
-    /// What stays from its beginning.
+    /// The part that stays from its beginning.
     pub head_chars: u64,
-    /// What stays from its end.
+    /// The part that stays from its end.
     pub tail: Tail,
     /// Leave out a character that a cut would halve. Upstream writes the half.
     pub whole_characters: bool,
 }
 
-/// What stays from the end of a text.
+/// The part that stays from the end of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// So many UTF-16 units, or less, up to whole lines.
@@ -57,12 +57,12 @@ impl Default for OffloadOptions {
     }
 }
 
-/// What stands for an offloaded text: UTF-16 units, of which the first or last of head and tail may
-/// be half of a character.
+/// The placeholder of an offloaded text: UTF-16 units, of which the first or last of head and tail
+/// may be half of a character.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replacement(Vec<u16>);
+pub struct Placeholder(Vec<u16>);
 
-impl Replacement {
+impl Placeholder {
     /// The UTF-16 units.
     #[must_use]
     pub fn units(&self) -> &[u16] {
@@ -100,7 +100,8 @@ fn write_unit(json: &mut String, unit: u32) {
     let _ = write!(json, "\\u{unit:04x}");
 }
 
-/// What stands for `text`, whose whole is to be read at `uri`, and in the file `path` if it is in one.
+/// Returns the placeholder of `text`, which can be read at `uri`, and in the file `path` if it is
+/// in one.
 /// `None` when the text stays as it is: it is no longer than the threshold, or head and tail would
 /// show all of it.
 ///
@@ -111,7 +112,7 @@ pub fn offload(
     options: &OffloadOptions,
     uri: &str,
     path: Option<&str>,
-) -> Option<Replacement> {
+) -> Option<Placeholder> {
     let total = utf16_len(text);
     if total <= options.threshold {
         return None;
@@ -146,7 +147,7 @@ pub fn offload(
     );
     let parts = [head, marker.encode_utf16().collect(), tail];
     let parts: Vec<Vec<u16>> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    Some(Replacement(trimmed(&parts.join(&u16::from(b'\n'))).to_vec()))
+    Some(Placeholder(trimmed(&parts.join(&u16::from(b'\n'))).to_vec()))
 }
 
 /// The units that stay from the beginning: whole lines, if a line ends there.

@@ -1,4 +1,4 @@
-//! What an agent has read and must read again: files that are not what their digests say.
+//! Finds files that an agent has read and must read again: those that their digests do not fit.
 //!
 //! A framework records the SHA-256 of what an agent has read, and lets it edit a file only as long as
 //! that is what the file holds. A recorded path is absolute, or relative to the workspace; one inside
@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// Extensions of documents, of which agents read a converted text: no file has its digest.
 const CONVERTED: [&str; 9] = ["pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "rtf"];
 
-/// What came of looking at everything that was read.
+/// The result of checking everything that was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reads {
     /// Files that were looked at.
@@ -48,7 +48,7 @@ pub enum StaleReason {
     Gone,
     /// It cannot be read.
     Unreadable,
-    /// What was read is a text made from it, so nothing can be said.
+    /// The agent read a text made from the file, so nothing can be said.
     Converted,
 }
 
@@ -68,7 +68,7 @@ impl StaleReason {
 /// Looks at every file that `agent`, or any agent, has read. Cost: reads all of them once.
 ///
 /// # Errors
-/// What reading the context reports. What is wrong with a file is its reason.
+/// As for reading the context. What is wrong with a file is its reason.
 pub fn check_reads(
     source: &dyn ObjectSource,
     context: &Context,
@@ -103,7 +103,7 @@ pub fn check_reads(
     Ok(reads)
 }
 
-/// Where a recorded path is now.
+/// Returns the path that a recorded path has now.
 fn place_of(path: &str, workspace: &Path, cwd: Option<&Path>) -> PathBuf {
     let inside = cwd.filter(|cwd| cwd.is_absolute());
     match inside.and_then(|cwd| Path::new(path).strip_prefix(cwd).ok()) {

@@ -1,4 +1,4 @@
-//! What a message says as one text to search in, and a fast look at records that cannot hold a word.
+//! The text of a message to search in, and a fast check for records that cannot hold a word.
 //!
 //! A record is JSON, in which a text is written with escapes, so what people see is not what the bytes
 //! are. Parsing every record would take longer than searching it. But a word of ASCII letters stands
@@ -12,7 +12,7 @@ use crate::formats::view;
 use crate::model::view::MessageView;
 use crate::text::json;
 
-/// What views say that does not stand in a record.
+/// Words of views that do not stand in a record.
 const MADE_UP: [&str; 2] = ["image", "document"];
 
 /// Records in which words may stand otherwise than said: ASCII or what folds to it as an escape, and
@@ -22,7 +22,7 @@ const ELSEWHERE: &str = r"\\u(?:00[2-7]|212[aA]|017[fF])|/task>";
 /// Reads messages as texts to search in.
 #[derive(Debug, Clone, Default)]
 pub struct MessageText {
-    /// What a record must hold.
+    /// The bytes that a record must hold.
     needed: Option<Regex>,
 }
 
@@ -47,8 +47,9 @@ impl MessageText {
         Self { needed: RegexBuilder::new(&expression).build().ok() }
     }
 
-    /// What the message in `bytes` says, whose record is of `format`: thoughts, text, calls of tools
-    /// with their arguments, results. Nothing when it does not say any of the words.
+    /// Returns the text of the message in `bytes`, whose record is of `format`: thoughts, text,
+    /// calls of tools with their arguments, results. Nothing when it does not say any of the
+    /// words.
     #[must_use]
     pub fn read(&self, format: &str, bytes: &[u8]) -> Option<String> {
         match &self.needed {

@@ -1,14 +1,14 @@
-//! What a message cost the model in tokens, where the message says so.
+//! The tokens that a message cost the model, where the message says so.
 
 use serde_json::Value;
 use turntree::object::Commit;
 
-use crate::formats::ollm;
+use crate::formats::frameworks::OLLM_TOKENS;
 
 /// The entry of a commit's metadata with the tokens of its context, as a number.
 pub const TOKENS: &str = "tokens";
 
-/// Where records keep their counts: Claude Code and pi, chats, `OpenHands`, ATIF.
+/// The fields in which records keep their counts: Claude Code and pi, chats, `OpenHands`, ATIF.
 const PLACES: [&str; 4] =
     ["/message/usage", "/usage", "/tool_call_metadata/model_response/usage", "/metrics"];
 
@@ -24,7 +24,7 @@ const OUTPUT: [&str; 3] = ["output_tokens", "completion_tokens", "output"];
 
 /// Tokens that a model read and wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens read, those that a cache had included.
     pub input: u64,
     /// Tokens written.
@@ -34,7 +34,7 @@ pub struct Usage {
 /// The usage that a message says, and the id of the model's answer that it is about: some formats
 /// write an answer in several records, each with the usage of the whole. `None` where nothing is said.
 #[must_use]
-pub fn usage(bytes: &[u8]) -> Option<(Option<String>, Usage)> {
+pub fn usage(bytes: &[u8]) -> Option<(Option<String>, TokenUsage)> {
     let record: Value = serde_json::from_slice(bytes).ok()?;
     let counts = PLACES.iter().find_map(|place| record.pointer(place)?.as_object())?;
     let first = |names: &[&str]| names.iter().find_map(|name| counts.get(*name)?.as_u64());
@@ -44,13 +44,13 @@ pub fn usage(bytes: &[u8]) -> Option<(Option<String>, Usage)> {
     input.or(output)?;
     let answer = record.pointer("/message/id").and_then(Value::as_str).map(str::to_owned);
     let input = input.unwrap_or(0).saturating_add(cached);
-    Some((answer, Usage { input, output: output.unwrap_or(0) }))
+    Some((answer, TokenUsage { input, output: output.unwrap_or(0) }))
 }
 
 /// The tokens of the context of a commit, where whoever took it said so.
 #[must_use]
 pub fn context_tokens(commit: &Commit) -> Option<u64> {
-    let told = [TOKENS, ollm::TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
+    let told = [TOKENS, OLLM_TOKENS].iter().find_map(|name| commit.metadata.get(*name))?;
     // JavaScript may write a whole number with an exponent or a fraction.
     told.parse().ok().or_else(|| {
         let number: f64 = told.parse().ok().filter(|number| (0.0..9e15).contains(number))?;

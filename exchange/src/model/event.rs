@@ -11,7 +11,7 @@ use turntree::object::{ObjectId, ObjectSource, Time};
 
 use crate::text::piece::Piece;
 
-/// Where the bytes of something lie.
+/// The place of the bytes of a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// The whole piece: the blob of the `source` entry is shared.
@@ -47,9 +47,9 @@ impl Content {
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageEvent {
-    /// Whose conversation: `main`, or `delegate@delegator`.
+    /// The agent of the conversation: `main`, or `delegate@delegator`.
     pub agent: String,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The record as it came in.
     pub content: Content,
@@ -61,7 +61,7 @@ pub struct MessageEvent {
     pub summary: String,
 }
 
-/// What a piece means.
+/// An event: the meaning of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A turn begins with what follows; everything before belongs to earlier turns.
@@ -96,7 +96,7 @@ pub enum Event {
     /// The context was compacted: a commit of its own. The agent's list becomes `summary`, then the
     /// part `keep` of the list as it was before.
     Compact {
-        /// Whose conversation.
+        /// The agent of the conversation.
         agent: String,
         /// Messages that stand for what was dropped, first in the new list. All from this piece.
         summary: Vec<MessageEvent>,
@@ -105,7 +105,7 @@ pub enum Event {
     },
     /// The agent's system prompt.
     SystemPrompt {
-        /// Whose.
+        /// The agent.
         agent: String,
         /// The prompt.
         content: Content,
@@ -125,7 +125,7 @@ pub enum Event {
         key: String,
         /// The value.
         content: Option<Content>,
-        /// Whether the value is JSON, and not text.
+        /// True if the value is JSON, and not text.
         is_json: bool,
     },
     /// A section that is there no more.
@@ -149,12 +149,12 @@ pub enum Event {
     },
     /// The piece is a record of a kind that is not read: it is kept in `source`, and counted.
     Unread {
-        /// What its format calls the kind.
+        /// The name of the kind in its format.
         kind: String,
     },
     /// Something in the piece was not understood; it is kept in `source` and reported.
     Unknown {
-        /// What, for people.
+        /// A description for people.
         what: String,
     },
 }
@@ -165,11 +165,11 @@ pub trait Parser {
     /// [`Event::Unknown`] and stays in `source`.
     fn piece(&mut self, piece: &Piece, events: &mut Vec<Event>);
 
-    /// What follows goes on from `base`, which came from a document and not from earlier pieces. Called
-    /// before any piece, and only for a format that [continues](crate::Format::continues) another.
+    /// Resumes after `base`, which came from a document and not from earlier pieces. Called before
+    /// any piece, and only for a format that [continues](crate::Records::continues) another.
     ///
     /// # Errors
-    /// What reading the context reports.
+    /// As for reading the context.
     fn resume(&mut self, source: &dyn ObjectSource, base: &Context) -> Result<()> {
         let _ = (source, base);
         Ok(())
@@ -186,8 +186,8 @@ pub trait Parser {
         let _ = events;
     }
 
-    /// What it knows of the pieces so far, for [`Parser::load`] of another one; nothing when a parser
-    /// of this format has to see every piece itself.
+    /// Saves the knowledge of the pieces so far, for [`Parser::load`] of another parser; nothing
+    /// when a parser of this format has to see every piece itself.
     fn save(&self) -> Option<Vec<u8>> {
         None
     }
@@ -199,8 +199,8 @@ pub trait Parser {
         false
     }
 
-    /// Whether a piece refers to something that a parser which saw every piece would know, and this one
-    /// does not.
+    /// Returns true if a piece refers to something that a parser which saw every piece would know,
+    /// and this one does not.
     fn is_lost(&self) -> bool {
         false
     }

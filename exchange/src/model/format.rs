@@ -15,7 +15,7 @@ use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
 use super::view::MessageView;
 use crate::text::piece::Pieces;
-use crate::text::shape::Shape;
+use crate::text::shape::JsonShape;
 
 /// A format of transcripts, documents or archives.
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +25,16 @@ pub struct Format {
     /// The name for people: the program that writes it, and its kind of file.
     pub title: &'static str,
     /// Returns whether a value at the beginning of a file is of this format.
-    pub recognise: fn(&Shape<'_>) -> bool,
+    pub recognise: fn(&JsonShape<'_>) -> bool,
     /// Returns the view of a message, parsed.
     pub view: fn(&Value) -> MessageView,
     /// The way in which its files are read.
-    pub reader: Reader,
+    pub reader: FormatReader,
 }
 
 /// The way in which the files of a format are read.
 #[derive(Debug, Clone, Copy)]
-pub enum Reader {
+pub enum FormatReader {
     /// Record by record: a transcript, which grows at its end.
     Records(Records),
     /// At once, as one state that replaces the state before it.
@@ -80,8 +80,8 @@ impl Format {
     /// `InvalidInput` for a format whose files are read at once.
     pub fn records(&self) -> Result<&Records> {
         match &self.reader {
-            Reader::Records(records) => Ok(records),
-            Reader::Document(_) | Reader::Archive(_) => {
+            FormatReader::Records(records) => Ok(records),
+            FormatReader::Document(_) | FormatReader::Archive(_) => {
                 let message = format!("{} is read at once, not record by record", self.name);
                 Err(Error::invalid(message))
             }
@@ -159,7 +159,7 @@ pub struct ImportOptions {
     pub format: Option<&'static Format>,
     /// The session it becomes, or continues.
     pub session: String,
-    /// Who imports, and when. Records without a time get this one.
+    /// The author and time of the import. Records without a time get this one.
     pub stamp: Stamp,
     /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
     pub switch: bool,
@@ -178,13 +178,13 @@ pub struct DocumentFacts {
     pub model: String,
     /// One line for people.
     pub title: String,
-    /// What the session that it goes to is called beside the one it is of: `.modes`, say. Empty for
-    /// a part of the conversation.
+    /// The suffix of the session that the document goes to, such as `.modes`. Empty for a part of
+    /// the conversation.
     pub beside: &'static str,
-    /// What else the commit is to say.
+    /// Further metadata of the commit.
     pub metadata: BTreeMap<String, String>,
-    /// Where its messages lie, in order, none in another.
+    /// The byte ranges of its messages, in order, without overlap.
     pub records: Vec<Range<usize>>,
-    /// What is odd about it, and was tolerated.
+    /// Oddities that were tolerated.
     pub notes: Vec<ImportNote>,
 }

@@ -1,4 +1,4 @@
-//! What a format says and what an import answers: types that everything else here speaks in.
+//! The data types of formats and imports: events, views, reports.
 
 pub(crate) mod event;
 pub(crate) mod format;

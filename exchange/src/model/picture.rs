@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-/// What stands in the text of a message where a picture is.
+/// The text that stands for an image in the text of a message.
 pub(crate) const PICTURE: &str = "[image]";
 
 /// A picture in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Where its `[image]` begins in the text, in bytes.
+    /// The offset of its `[image]` in the text, in bytes.
     pub at: usize,
-    /// What it is of.
+    /// The content.
     pub content: PictureContent,
 }
 
-/// What a picture is of.
+/// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PictureContent {
     /// Its bytes as base64, and their media type. Both are what the record says, unchecked.
@@ -24,7 +24,7 @@ pub enum PictureContent {
         /// The bytes.
         base64: String,
     },
-    /// Where it can be had.
+    /// The address of the image.
     Address(String),
 }
 
@@ -52,7 +52,7 @@ impl Picture {
     }
 }
 
-/// What a `data:` address with base64 holds.
+/// Returns the image in a `data:` address with base64.
 fn inline(address: &str) -> Option<PictureContent> {
     let (media, base64) = address.strip_prefix("data:")?.split_once(";base64,")?;
     Some(PictureContent::Inline { media: media.to_owned(), base64: base64.to_owned() })

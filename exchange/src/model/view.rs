@@ -12,18 +12,18 @@ use super::event::{Content, MessageEvent};
 use super::picture::{PICTURE, Picture};
 use crate::text::json;
 
-/// What a message says.
+/// The view of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageView {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The id of the message in its format.
     pub id: Option<String>,
-    /// What is said, paragraphs separated by line ends. Pictures are `[image]`.
+    /// The text, paragraphs separated by line ends. Images are `[image]`.
     pub text: String,
     /// Pictures whose bytes or address the message has.
     pub pictures: Vec<Picture>,
-    /// What the model thought before it spoke, where that is readable.
+    /// The thoughts of the model before it spoke, where they are readable.
     pub thinking: String,
     /// Tools that the model calls.
     pub tool_calls: Vec<ToolCall>,
@@ -47,11 +47,11 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// The id of the call.
     pub call_id: String,
-    /// What the tool said.
+    /// The output of the tool.
     pub text: String,
     /// Pictures that the tool gave, as in a message.
     pub pictures: Vec<Picture>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
 }
 

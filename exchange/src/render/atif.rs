@@ -12,7 +12,7 @@ use turntree::object::{Commit, Kind, ObjectSource};
 
 use super::ShowTime;
 use super::chat::{Elements, arguments};
-use super::speech::{Answer, Said, Speech, Speeches};
+use super::dialogue::{Answer, Messages, Speech, SpokenText};
 use crate::text::json;
 
 /// The version that is written.
@@ -21,12 +21,12 @@ const VERSION: &str = "ATIF-v1.7";
 /// The format's name in entries.
 const NAME: &str = "atif";
 
-/// What a trajectory says beside its steps.
+/// The facts of a trajectory beside its steps.
 #[derive(Clone, Copy)]
 pub struct Trajectory<'a> {
     /// The snapshot.
     pub commit: &'a Commit,
-    /// Whose conversation.
+    /// The agent of the conversation.
     pub agent: &'a str,
     /// Writes moments: RFC 3339.
     pub show_time: ShowTime<'a>,
@@ -51,7 +51,7 @@ pub fn export_atif(
     let mut list = Elements::begin(out, &head)?;
     let mut number = 0_u64;
     let mut totals = [0_u64; 2];
-    for speech in Speeches::of(source, context, trajectory.agent)? {
+    for speech in Messages::of(source, context, trajectory.agent)? {
         number += 1;
         let mut step = writing.step(&speech?, &mut totals)?;
         step.insert("step_id".to_owned(), number.into());
@@ -114,7 +114,7 @@ impl Writing<'_> {
     }
 
     /// The step that a message came in as.
-    fn own_step(&self, said: &Said) -> Result<Option<Map<String, Value>>> {
+    fn own_step(&self, said: &SpokenText) -> Result<Option<Map<String, Value>>> {
         let Some(at) = said.entry else { return Ok(None) };
         let list = self.context.messages(self.source, self.trajectory.agent)?;
         let Some(item) = list.get(self.source, at)? else { return Ok(None) };
@@ -131,7 +131,7 @@ impl Writing<'_> {
 }
 
 /// Only a step of the agent observes, so what others hold of results is told as text.
-fn add_strays(step: &mut Map<String, Value>, said: &Said) {
+fn add_strays(step: &mut Map<String, Value>, said: &SpokenText) {
     let texts = said.strays.iter().map(|stray| stray.text.as_str()).chain([said.text.as_str()]);
     let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
     step.insert("message".to_owned(), texts.join("\n").into());

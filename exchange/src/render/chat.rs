@@ -1,7 +1,7 @@
 //! A conversation in the forms of the chat interfaces of OpenAI and Anthropic, ready to be sent.
 //!
-//! What neither interface takes is left out: thoughts, whose signatures are not kept, and ids of
-//! messages. `docs/formats/exports.md` says what becomes of calls without results.
+//! Content that neither interface takes is left out: thoughts, whose signatures are not kept, and
+//! ids of messages. `docs/formats/exports.md` has the treatment of calls without results.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,18 +11,18 @@ use turntree::context::Context;
 use turntree::error::{Error, Result};
 use turntree::object::ObjectSource;
 
-use super::speech::{Answer, Call, Said, Speech, Speeches};
+use super::dialogue::{Answer, Messages, Speech, SpokenCall, SpokenText};
 use crate::model::picture::{PICTURE, Picture, PictureContent};
 use crate::model::view::ToolResult;
 use crate::text::json::value;
 
-/// What stands for a result that never came.
+/// The text in place of a result that never came.
 const NO_RESULT: &str = "[no result: the tool call was interrupted]";
 
-/// What leads a result whose call is not there.
+/// The prefix of a result without its call.
 const STRAY: &str = "[result of a tool call that is not here]";
 
-/// What is said before a conversation that begins with an answer.
+/// The prompt before a conversation that begins with an answer.
 const BEGINNING: &str = "[the conversation begins here]";
 
 /// Pictures that the Anthropic interface takes.
@@ -39,7 +39,7 @@ pub fn export_openai(
     out: &mut dyn Write,
 ) -> Result<()> {
     let mut list = Elements::begin(out, "{\"messages\": [")?;
-    for speech in Speeches::of(source, context, agent)? {
+    for speech in Messages::of(source, context, agent)? {
         match speech? {
             Speech::System(said) => {
                 list.add(&json!({"role": "system", "content": said.text}))?;
@@ -47,7 +47,7 @@ pub fn export_openai(
             Speech::User(said) => openai_said(&mut list, &said)?,
             Speech::Answer(answer) => {
                 openai_answer(&mut list, &answer)?;
-                let strays = Said { strays: answer.said.strays, ..Said::default() };
+                let strays = SpokenText { strays: answer.said.strays, ..SpokenText::default() };
                 openai_said(&mut list, &strays)?;
             }
         }
@@ -55,7 +55,7 @@ pub fn export_openai(
     list.end("]}\n")
 }
 
-fn openai_said(list: &mut Elements<'_>, said: &Said) -> Result<()> {
+fn openai_said(list: &mut Elements<'_>, said: &SpokenText) -> Result<()> {
     for stray in &said.strays {
         list.add(&json!({"role": "user", "content": note(stray)}))?;
     }
@@ -65,7 +65,7 @@ fn openai_said(list: &mut Elements<'_>, said: &Said) -> Result<()> {
     }
 }
 
-/// What stands for a result without its call.
+/// Returns the text for a result without its call.
 fn note(stray: &ToolResult) -> String {
     format!("{STRAY}\n{}", stray.text)
 }
@@ -97,13 +97,13 @@ fn openai_answer(list: &mut Elements<'_>, answer: &Answer) -> Result<()> {
     }
 }
 
-fn openai_call(call: &Call) -> Value {
+fn openai_call(call: &SpokenCall) -> Value {
     let arguments = Value::Object(arguments(&call.arguments)).to_string();
     let function = json!({"name": call.name, "arguments": arguments});
     json!({"id": call.id, "type": "function", "function": function})
 }
 
-fn openai_content(said: &Said) -> Value {
+fn openai_content(said: &SpokenText) -> Value {
     if !said.pictures.iter().any(|picture| openai_picture(picture).is_some()) {
         return said.text.clone().into();
     }
@@ -130,7 +130,7 @@ pub fn export_anthropic(
     out: &mut dyn Write,
 ) -> Result<()> {
     let mut system = String::new();
-    for speech in Speeches::of(source, context, agent)? {
+    for speech in Messages::of(source, context, agent)? {
         let Speech::System(said) = speech? else { break };
         system.push_str(if system.is_empty() { "" } else { "\n\n" });
         system.push_str(&said.text);
@@ -142,7 +142,7 @@ pub fn export_anthropic(
     let list = Elements::begin(out, &head)?;
     let mut turns = Turns { list, held: None, tools: BTreeSet::new() };
     let mut has_begun = false;
-    for speech in Speeches::of(source, context, agent)? {
+    for speech in Messages::of(source, context, agent)? {
         match speech? {
             Speech::System(_) if !has_begun => {}
             Speech::System(said) | Speech::User(said) => {
@@ -155,7 +155,7 @@ pub fn export_anthropic(
                 }
                 has_begun = true;
                 turns.answer(&answer)?;
-                turns.said(&Said { strays: answer.said.strays, ..Said::default() })?;
+                turns.said(&SpokenText { strays: answer.said.strays, ..SpokenText::default() })?;
             }
         }
     }
@@ -187,7 +187,7 @@ impl Turns<'_> {
         }
     }
 
-    fn said(&mut self, said: &Said) -> Result<()> {
+    fn said(&mut self, said: &SpokenText) -> Result<()> {
         for stray in &said.strays {
             self.say("user", anthropic_content(&note(stray), &[]))?;
         }
@@ -236,7 +236,7 @@ fn trim_end(content: &mut [Value]) {
     }
 }
 
-fn anthropic_result(call: &Call) -> Value {
+fn anthropic_result(call: &SpokenCall) -> Value {
     let (content, is_error) = match &call.result {
         Some(result) => (anthropic_content(&result.text, &result.pictures), result.is_error),
         None => (anthropic_content(NO_RESULT, &[]), true),

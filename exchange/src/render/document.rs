@@ -13,7 +13,7 @@ use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map as TreeMap};
 
 use super::ShowTime;
-use super::moment::moment;
+use super::timestamp::moment;
 use crate::formats::view;
 use crate::insight::usage::usage;
 use crate::model::view::MessageView;
@@ -22,9 +22,9 @@ use crate::text::{base64, json};
 /// The schema of the document: keys keep their names and meaning as long as the number is the same.
 pub const DOCUMENT_SCHEMA: &str = "turntree-context/1";
 
-/// What a document says of contents.
+/// The amount of content in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contents {
+pub enum ContentDetail {
     /// The contents of files and entries, as text or as base64, and the records of messages.
     Whole,
     /// Their ids and sizes only; what messages say is there.
@@ -39,7 +39,7 @@ pub fn export_document(
     source: &dyn ObjectSource,
     (id, commit): (&ObjectId, &Commit),
     context: &Context,
-    contents: Contents,
+    contents: ContentDetail,
     show_time: ShowTime<'_>,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -64,7 +64,7 @@ pub fn export_document(
 
 struct Writing<'a> {
     source: &'a dyn ObjectSource,
-    contents: Contents,
+    contents: ContentDetail,
     show_time: ShowTime<'a>,
     out: &'a mut dyn Write,
 }
@@ -139,7 +139,7 @@ impl Writing<'_> {
         if let Some((_, usage)) = usage(bytes) {
             add("tokens", json!({"input": usage.input, "output": usage.output}));
         }
-        if self.contents == Contents::Whole {
+        if self.contents == ContentDetail::Whole {
             // A record that is not JSON is a text, and one that is no text is base64.
             match (json::value(bytes), std::str::from_utf8(bytes)) {
                 (Some(record), _) => add("record", record),
@@ -187,7 +187,7 @@ impl Writing<'_> {
         entry.insert("id".to_owned(), file.blob.to_string().into());
         entry.insert("mode".to_owned(), mode.into());
         entry.insert("size".to_owned(), file.size.into());
-        if self.contents == Contents::Whole {
+        if self.contents == ContentDetail::Whole {
             let bytes = self.source.read_as(Kind::Blob, &file.blob)?;
             add_content(&mut entry, &bytes);
         }
@@ -235,7 +235,7 @@ impl Writing<'_> {
         if item.link.kind == Kind::Blob {
             let bytes = self.source.read_as(Kind::Blob, &item.link.id)?;
             entry.insert("size".to_owned(), bytes.len().into());
-            if self.contents == Contents::Whole {
+            if self.contents == ContentDetail::Whole {
                 add_content(&mut entry, &bytes);
             }
         }

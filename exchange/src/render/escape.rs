@@ -133,7 +133,7 @@ fn plain(line: &str) -> String {
     plain
 }
 
-/// Where the code span ends that begins with `run` backticks at the beginning of `text`.
+/// Returns the end of the code span that begins with `run` backticks at the beginning of `text`.
 fn span_end(text: &str, run: usize) -> Option<usize> {
     if run == 0 {
         return None;

@@ -1,6 +1,6 @@
 //! A transcript to read: a heading a turn, what was said in it, and files folded.
 //!
-//! What others wrote cannot end the place where it stands; see `escape`.
+//! Text of others cannot end the place where it stands; see `escape`.
 
 use std::io::Write;
 
@@ -13,8 +13,8 @@ use turntree::tree::Item;
 
 use super::ShowTime;
 use super::escape::{fenced, html, line_of};
+use super::history::{ChangedEntry, Changes, History, Splice, TurnChange};
 use super::message::{cut, fold, message};
-use super::story::{Changes, Chapter, Entry, Splice, Story};
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;
@@ -35,16 +35,16 @@ pub fn export_markdown(
     let newest = repo.commit(tip)?;
     let mut writing = Writing { source: repo.store(), show_time, out };
     writing.line(&format!("# {}", line_of(&newest.session)))?;
-    let mut story = Story::of_line(repo, tip)?.peekable();
+    let mut story = History::of_line(repo, tip)?.peekable();
     let mut before = None;
-    while let Some(chapter) = story.next() {
-        let chapter = chapter?;
+    while let Some(turn_change) = story.next() {
+        let turn_change = turn_change?;
         let after = match story.peek() {
             Some(Ok(next)) => Some(next.entry.commit.turn),
             _ => None,
         };
-        writing.turn(&chapter, before, after)?;
-        before = Some(chapter.entry.commit.turn);
+        writing.turn(&turn_change, before, after)?;
+        before = Some(turn_change.entry.commit.turn);
     }
     Ok(())
 }
@@ -56,19 +56,24 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
-    fn turn(&mut self, chapter: &Chapter, before: Option<u64>, after: Option<u64>) -> Result<()> {
-        let commit = &chapter.entry.commit;
+    fn turn(
+        &mut self,
+        turn_change: &TurnChange,
+        before: Option<u64>,
+        after: Option<u64>,
+    ) -> Result<()> {
+        let commit = &turn_change.entry.commit;
         let turn = commit.turn;
         self.line(&format!("\n<a id=\"turn-{turn}\"></a>\n\n## Turn {turn}\n"))?;
         let link = |to: Option<u64>, word: &str| to.map(|to| format!("[{word}](#turn-{to})"));
         let mut facts = vec![(self.show_time)(commit.time)];
         let names = [commit.author.model.as_str(), &commit.author.agent, commit.trigger.name()];
         facts.extend(names.into_iter().filter(|name| !name.is_empty()).map(line_of));
-        facts.push(format!("`{}`", chapter.entry.id.short(12)));
+        facts.push(format!("`{}`", turn_change.entry.id.short(12)));
         facts.extend(link(before, "turn before"));
         facts.extend(link(after, "turn after"));
         self.line(&facts.join(" · "))?;
-        let Some(changes) = &chapter.changes else {
+        let Some(changes) = &turn_change.changes else {
             return self.line("\nWhat this turn held has expired.");
         };
         self.conversations(changes)?;
@@ -106,7 +111,7 @@ impl Writing<'_> {
     }
 
     /// A file or entry that changed, as a difference.
-    fn entry(&mut self, entry: &Entry) -> Result<()> {
+    fn entry(&mut self, entry: &ChangedEntry) -> Result<()> {
         if entry.section == "meta" {
             return Ok(());
         }

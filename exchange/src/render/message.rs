@@ -1,7 +1,7 @@
 //! One message as Markdown: who speaks, what is said as a quote, calls and results folded.
 //!
-//! What others wrote stands in quotes and in fences that are longer than any run of backticks in
-//! them, so it cannot end the place where it stands; see `escape`.
+//! Text of others stands in quotes and in fences that are longer than any run of backticks in it,
+//! so it cannot end the place where it stands; see `escape`.
 
 use turntree::context::MessageEntry;
 

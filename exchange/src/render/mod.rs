@@ -16,18 +16,18 @@
 
 mod atif;
 mod chat;
+mod dialogue;
 mod document;
 mod escape;
+mod history;
 mod markdown;
 mod message;
-mod moment;
 mod page;
-mod speech;
-mod story;
+mod timestamp;
 
 pub use atif::{Trajectory, export_atif};
 pub use chat::{export_anthropic, export_openai};
-pub use document::{Contents, DOCUMENT_SCHEMA, export_document};
+pub use document::{ContentDetail, DOCUMENT_SCHEMA, export_document};
 pub use markdown::export_markdown;
 pub use message::message_markdown;
 pub use page::{Page, PageBranch, export_page};

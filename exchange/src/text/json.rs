@@ -47,7 +47,8 @@ impl<'a> Text<'a> {
         serde_json::from_str(&self.0)
     }
 
-    /// Where `part`, parsed from this text, lies in it. Nothing when it was parsed from another.
+    /// Returns the range of `part`, parsed from this text, in it. Nothing when it was parsed from
+    /// another.
     pub(crate) fn range_of(&self, part: &RawValue) -> Option<Range<usize>> {
         let start = part.get().as_ptr().addr().checked_sub(self.0.as_ptr().addr())?;
         let end = start.checked_add(part.get().len())?;
@@ -122,7 +123,8 @@ pub(crate) fn refused(error: Error, source: serde_json::Error) -> Error {
     if source.is_data() { error } else { error.with_source(source) }
 }
 
-/// Whether arrays and objects in `text`, which is JSON, are nested deeper than [`MAX_DEPTH`].
+/// Returns true if arrays and objects in `text`, which is JSON, are nested deeper than
+/// [`MAX_DEPTH`].
 pub(crate) fn is_too_deep(text: &[u8]) -> bool {
     let mut depth = 0_usize;
     let mut in_string = false;

@@ -28,7 +28,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The pieces of a JSON Lines file. Nothing follows an error, which is `Io` when the input cannot
 /// be read and `LimitExceeded` for a line over [`MAX_LINE_BYTES`].
 #[derive(Debug)]
-pub struct Lines<R> {
+pub struct LineSplitter<R> {
     input: R,
     /// Pieces of the current line that are still to be given out.
     pieces: VecDeque<Piece>,
@@ -42,10 +42,10 @@ pub struct Lines<R> {
 
 /// The pieces of `input`, for [`FormatSpec::cut`](crate::formats::FormatSpec::cut).
 pub(crate) fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
-    Box::new(Lines::new(input))
+    Box::new(LineSplitter::new(input))
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> LineSplitter<R> {
     /// Cuts `input`, from its beginning.
     pub fn new(input: R) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
+impl<R: BufRead> Iterator for LineSplitter<R> {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -143,7 +143,8 @@ fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Where the JSON object that begins `rest` ends; else the offset of what is wrong, and what it is.
+/// Returns the end of the JSON object that begins `rest`; else the offset of an error, and the
+/// error.
 fn record_end(rest: &[u8]) -> std::result::Result<usize, (usize, String)> {
     if rest.first() != Some(&b'{') {
         return Err((0, "expected a JSON object".to_owned()));
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     fn pieces(input: &[u8]) -> Vec<Piece> {
-        Lines::new(input).map(|piece| piece.unwrap()).collect()
+        LineSplitter::new(input).map(|piece| piece.unwrap()).collect()
     }
 
     /// Every piece as a letter and its bytes, with its suffix after a bar.
@@ -243,7 +244,7 @@ mod tests {
             }
         }
         let input = std::io::BufReader::new(b"{}\n".chain(Broken));
-        let results: Vec<_> = Lines::new(input).collect();
+        let results: Vec<_> = LineSplitter::new(input).collect();
         assert_eq!(results.len(), 2);
         assert_eq!(results[1].as_ref().unwrap_err().to_string(), "read line 2");
     }
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn an_endless_line_is_refused_at_the_limit() {
         let endless = std::io::BufReader::new(b"{}\n".chain(std::io::repeat(b'{')));
-        let mut lines = Lines { max_line_bytes: 100, ..Lines::new(endless) };
+        let mut lines = LineSplitter { max_line_bytes: 100, ..LineSplitter::new(endless) };
         assert!(lines.next().unwrap().is_ok());
         let error = lines.next().unwrap().unwrap_err();
         assert_eq!(error.kind(), turntree::ErrorKind::LimitExceeded);
@@ -278,7 +279,7 @@ mod tests {
             let input = lines.concat();
             let mut joined = Vec::new();
             let trickle = std::io::BufReader::with_capacity(3, input.as_slice());
-            for piece in Lines::new(trickle).map(Result::unwrap) {
+            for piece in LineSplitter::new(trickle).map(Result::unwrap) {
                 prop_assert_eq!(piece.offset, joined.len() as u64);
                 let newlines = joined.iter().filter(|byte| **byte == b'\n').count();
                 prop_assert_eq!(piece.line, newlines as u64 + 1);

@@ -1,4 +1,4 @@
-//! How files are split: pieces whose bytes, one after the other, are the file.
+//! Splits files into pieces whose bytes, one after the other, are the file.
 
 pub(crate) mod base64;
 pub mod document;

@@ -12,7 +12,7 @@ pub type Pieces<'r> = Box<dyn Iterator<Item = Result<Piece>> + 'r>;
 /// A stretch of a transcript: the unit that is stored and, for records, understood.
 #[derive(Clone)]
 pub struct Piece {
-    /// What it is.
+    /// The kind.
     pub kind: PieceKind,
     /// The bytes, exactly as in the file.
     pub bytes: Bytes,
@@ -25,7 +25,7 @@ pub struct Piece {
     pub line: u64,
 }
 
-/// What ends in logs by accident must not be what somebody said.
+/// Words of people must not end in logs by accident.
 impl fmt::Debug for Piece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, bytes, offset, line, .. } = self;
@@ -41,12 +41,12 @@ impl Piece {
     }
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PieceKind {
     /// A JSON value of its own: a line, or an element of an array that the format cuts.
     Record {
-        /// Which cut it matched: the format's own path, such as `messages[*]`; empty for a line.
+        /// The path of the format that it matched, such as `messages[*]`; empty for a line.
         path: &'static str,
     },
     /// Bytes between the records of a file, with the values of the fields of a JSON document that the
@@ -58,7 +58,7 @@ pub enum PieceKind {
     },
     /// Bytes that are not what the format allows, kept as they are.
     Damaged {
-        /// What was expected and found, with line and column.
+        /// The error, with line and column.
         reason: String,
     },
 }

@@ -5,8 +5,8 @@
 
 /// The names at the top of a JSON object, or of the first object in an array.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Shape<'a> {
-    /// Whether the object is the first in an array.
+pub struct JsonShape<'a> {
+    /// True if the object is the first in an array.
     pub is_array: bool,
     /// The names in file order with their values where these are text, as they stand in the file.
     pub fields: Vec<(&'a str, Option<&'a str>)>,
@@ -14,12 +14,12 @@ pub struct Shape<'a> {
     pub head: &'a str,
 }
 
-impl<'a> Shape<'a> {
+impl<'a> JsonShape<'a> {
     /// The shape of the value at the beginning of `text`, as far as it can be seen. Nothing when it
     /// is neither an object nor an array of objects.
     #[must_use]
     pub fn of(text: &'a str) -> Option<Self> {
-        let mut scan = Scan { rest: text };
+        let mut scan = ShapeScan { rest: text };
         let is_array = scan.eat('[');
         if !scan.eat('{') {
             return None;
@@ -38,7 +38,7 @@ impl<'a> Shape<'a> {
         Some(Self { is_array, fields, head: text })
     }
 
-    /// Whether there is a field called `name`.
+    /// Returns true if there is a field called `name`.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(field, _)| *field == name)
@@ -51,12 +51,12 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// What is left of a text that may end anywhere.
-struct Scan<'a> {
+/// A cursor over a text that may end anywhere.
+struct ShapeScan<'a> {
     rest: &'a str,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> ShapeScan<'a> {
     /// Passes white space and then `expected`, if it is there.
     fn eat(&mut self, expected: char) -> bool {
         self.rest = self.rest.trim_start();
@@ -121,21 +121,21 @@ mod tests {
     #[test]
     fn a_shape_is_seen_up_to_where_the_text_ends() {
         let whole = r#" {"type":"a\"b","n":{"x":["}",1]}, "b" : true,"s":"t"} tail"#;
-        let shape = Shape::of(whole).unwrap();
+        let shape = JsonShape::of(whole).unwrap();
         assert_eq!(
             shape.fields,
             [("type", Some("a\\\"b")), ("n", None), ("b", None), ("s", Some("t"))]
         );
-        let cut = Shape::of(r#"[{"role":"user","content":"a long te"#).unwrap();
+        let cut = JsonShape::of(r#"[{"role":"user","content":"a long te"#).unwrap();
         assert!(cut.is_array && cut.has("content") && !cut.has("text"));
         assert_eq!((cut.text("role"), cut.text("content")), (Some("user"), None));
-        assert_eq!(Shape::of("17"), None);
+        assert_eq!(JsonShape::of("17"), None);
     }
 
     turntree_properties::properties! {
         #[test]
         fn any_text_has_a_shape_or_not(text in r#"[\[{]?("[a\\"]{0,3}"?|[\[\]{}:,1 é])*"#) {
-            let _ = Shape::of(&text);
+            let _ = JsonShape::of(&text);
         }
     }
 }

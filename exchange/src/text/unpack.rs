@@ -9,10 +9,10 @@ use super::zstd::{STREAM_MAGIC, Stream, stream};
 /// Bytes from the beginning of a file that [`detect`](crate::detect) looks at.
 pub const HEAD_BYTES: usize = 64 << 10;
 
-/// How an SQLite database begins.
+/// The first bytes of an SQLite database.
 pub(crate) const DATABASE_MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// How much a stream may grow: transcripts become some ten times as large, and what repeats one line
+/// Most growth of a stream: transcripts become some ten times as large, and one repeated line
 /// thousands of times.
 const MAX_RATIO: u64 = 500;
 const MIN_ALLOWED_BYTES: u64 = 64 << 20;

@@ -4,7 +4,7 @@ use std::io::{self, BufRead};
 
 pub(crate) use ::zstd::stream::read::Decoder as Stream;
 
-/// How a zstd stream begins.
+/// The first bytes of a zstd stream.
 pub(crate) const STREAM_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Logarithm of the largest window of a stream of others: what every decoder is to take (RFC 8878).

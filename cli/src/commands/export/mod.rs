@@ -21,7 +21,7 @@ use turntree_exchange::formats::ollm::{
 };
 use turntree_exchange::formats::swarm::{SnapshotOptions, SnapshotVersion, export_snapshot};
 use turntree_exchange::render::{
-    Contents, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
+    ContentDetail, Trajectory, export_anthropic, export_atif, export_document, export_markdown,
     export_openai,
 };
 
@@ -293,7 +293,8 @@ impl Export {
                 0
             }
             Format::Json => {
-                let contents = if self.no_content { Contents::Ids } else { Contents::Whole };
+                let contents =
+                    if self.no_content { ContentDetail::Ids } else { ContentDetail::Whole };
                 let snapshot = (&subject.id, commit);
                 export_document(source, snapshot, context, contents, &clock::rfc3339, out)?;
                 0

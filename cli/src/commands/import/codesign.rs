@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use turntree::Error;
 use turntree_exchange::Format;
-use turntree_exchange::formats::StoredFile;
+use turntree_exchange::formats::FolderFile;
 use turntree_exchange::formats::codesign::is_stored;
-use turntree_exchange::{Gathered, gather_files};
+use turntree_exchange::{StoredTree, read_files};
 
 use crate::view::error::Result;
 
@@ -24,12 +24,12 @@ const LOG: &str = "-wal";
 
 /// The files that belong together at `path`: those of a directory of open-codesign, or a database with a
 /// log beside it. Nothing for anything else, and when another format is asked for.
-pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Gathered>> {
+pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<StoredTree>> {
     if format.is_some_and(|format| format.name != FORMAT) {
         return Ok(None);
     }
     if path.is_dir() {
-        let found = gather_files(&full(path)?, &FOLDERS, is_stored)?;
+        let found = read_files(&full(path)?, &FOLDERS, is_stored)?;
         return Ok(Some(found).filter(|found| !found.files.is_empty()));
     }
     let mut log = path.as_os_str().to_owned();
@@ -39,11 +39,11 @@ pub(super) fn gather(path: &Path, format: Option<&Format>) -> Result<Option<Gath
     if !has_log || !is_database(path) {
         return Ok(None);
     }
-    let mut found = Gathered::default();
+    let mut found = StoredTree::default();
     for (path, name) in [(path, DATABASE.to_owned()), (&log, format!("{DATABASE}{LOG}"))] {
         let bytes =
             fs::read(path).map_err(|error| Error::io(format!("read {}", path.display()), error))?;
-        found.files.push(StoredFile { path: name, bytes: bytes.into() });
+        found.files.push(FolderFile { path: name, bytes: bytes.into() });
     }
     Ok(Some(found))
 }

@@ -7,7 +7,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::agents::session_name;
 use turntree_exchange::formats::context_chef::{self, FolderReport};
 use turntree_exchange::formats::ollm::{self, OllmReport};
-use turntree_exchange::{FoldersOf, Gathered, ImportOptions, gather_store};
+use turntree_exchange::{FoldersOf, ImportOptions, StoredTree, read_tree};
 
 use crate::porcelain::import_report::{CONFLICT_HINT, print, warn_of_odd};
 use crate::program::invocation::Invocation;
@@ -36,7 +36,7 @@ pub(super) fn import_folder(
 ) -> Result<Answer> {
     let shown = path.display().to_string();
     let full = path.canonicalize().map_err(|error| Error::io(format!("open {shown}"), error))?;
-    let (system, Gathered { name, files, mut odd }) = gathered(&shown, &full, &options)?;
+    let (system, StoredTree { name, files, mut odd }) = gathered(&shown, &full, &options)?;
     let repo = run.open_or_create()?;
     match system {
         System::ContextChef => {
@@ -74,12 +74,12 @@ pub(super) fn import_folder(
 }
 
 /// The files of the first system that has some there.
-fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System, Gathered)> {
+fn gathered(shown: &str, full: &Path, options: &ImportOptions) -> Result<(System, StoredTree)> {
     for (system, formats, folders_of) in SYSTEMS {
         if options.format.is_some_and(|format| !formats.contains(&format.name)) {
             continue;
         }
-        let gathered = gather_store(full, folders_of)?;
+        let gathered = read_tree(full, folders_of)?;
         if !gathered.files.is_empty() {
             return Ok((system, gathered));
         }

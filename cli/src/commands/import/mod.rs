@@ -11,7 +11,7 @@ use turntree::ErrorKind;
 use turntree_exchange::agents::{session_name, working_directory};
 use turntree_exchange::formats::codesign::import_designs;
 use turntree_exchange::formats::{FORMATS, named};
-use turntree_exchange::{Format, Gathered, HEAD_BYTES, ImportOptions, detect, read_head};
+use turntree_exchange::{Format, HEAD_BYTES, ImportOptions, StoredTree, detect, read_head};
 
 use self::folder::import_folder;
 use super::Verb;
@@ -91,7 +91,7 @@ impl Import {
         &self,
         run: &mut Invocation,
         format: Option<&'static Format>,
-        found: &Gathered,
+        found: &StoredTree,
     ) -> Result<Answer> {
         let shown = self.file.display().to_string();
         let repo = run.open_or_create()?;

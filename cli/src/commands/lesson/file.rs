@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
-use turntree_exchange::lessons::{Document, Lessons};
+use turntree_exchange::lessons::{Lessons, LessonsDocument};
 
 use crate::porcelain::lessons::target::{Target, lessons_at};
 use crate::porcelain::revision::resolve;
@@ -52,7 +52,7 @@ impl Export {
     pub(super) fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (lessons, _) = lessons_at(&repo, &self.from)?;
-        let text = Document::of(&lessons).to_text()?;
+        let text = LessonsDocument::of(&lessons).to_text()?;
         let Some(path) = &self.file else {
             write!(run.out, "{text}")?;
             return Ok(Answer::Yes);
@@ -76,7 +76,7 @@ impl Import {
         let (bytes, name) = (read_input(&self.file)?, input_name(&self.file));
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| Error::invalid(format!("{name} is not UTF-8")))?;
-        let document = Document::parse(text).map_err(|error| error.at(&name))?;
+        let document = LessonsDocument::parse(text).map_err(|error| error.at(&name))?;
         let answer = self.target.change(run, "import", |change| {
             let source = change.repo.store();
             let base = Lessons::read_section(source, document.base).map_err(|_| {
@@ -94,7 +94,7 @@ impl Import {
             let repo = run.open()?;
             let branch = self.target.branch(&repo)?;
             let (lessons, _) = lessons_at(&repo, &branch.to_string())?;
-            let text = Document::of(&lessons).to_text()?;
+            let text = LessonsDocument::of(&lessons).to_text()?;
             save(&self.file, true, |out| write_text(out, &self.file, &text))?;
         }
         Ok(answer)

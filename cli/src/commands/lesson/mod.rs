@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
 use turntree::repo::Repository;
-use turntree_exchange::lessons::{Lesson, Merged};
+use turntree_exchange::lessons::{Lesson, MergedLessons};
 
 use self::file::{Export, Import};
 use super::Verb;
@@ -188,7 +188,7 @@ fn change_each(
     edit: impl Fn(&mut Lesson),
 ) -> Result<Answer> {
     target.change(run, verb, |change| {
-        let mut merged = Merged::default();
+        let mut merged = MergedLessons::default();
         for id in ids {
             let key = change.lessons.find(id).map_err(|error| error.at(format_args!("'{id}'")));
             let key = key.hint(ErrorKind::NotFound, "'turntree lesson list --all' shows them")?;

@@ -7,7 +7,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
 use turntree::repo::Repository;
-use turntree_exchange::lessons::{Call, Lesson, Lessons, Merged, learn, prompt, select};
+use turntree_exchange::lessons::{Call, Lesson, Lessons, MergedLessons, learn, prompt, select};
 use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use self::fields::LessonFields;
@@ -64,7 +64,7 @@ impl Add {
                 None => change.tip.turn,
             };
             let added = change.lessons.add(lesson)?;
-            let mut merged = Merged::default();
+            let mut merged = MergedLessons::default();
             let list = if added.folded { &mut merged.changed } else { &mut merged.added };
             list.push(added.key);
             Ok(merged)

@@ -6,7 +6,7 @@ use turntree::context::Builder;
 use turntree::object::{Commit, ObjectId};
 use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::lessons::{Lessons, Merged};
+use turntree_exchange::lessons::{Lessons, MergedLessons};
 
 use crate::porcelain::revision::{branch_of, resolve};
 use crate::program::complete::sessions;
@@ -30,7 +30,7 @@ pub(crate) struct Target {
 /// The outcome of a change, for people and for programs.
 pub(crate) struct Changed {
     branch: BranchName,
-    changes: Merged,
+    changes: MergedLessons,
     lessons: Lessons,
     /// The snapshot that has it, and its turn.
     made: Option<(ObjectId, u64)>,
@@ -39,7 +39,7 @@ pub(crate) struct Changed {
 impl Changed {
     /// The same for programs.
     pub(crate) fn record(self) -> json::LessonsChanged {
-        let Merged { added, changed, deprecated } = self.changes;
+        let MergedLessons { added, changed, deprecated } = self.changes;
         json::LessonsChanged {
             session: self.branch.session().to_owned(),
             branch: self.branch.branch().to_owned(),
@@ -71,7 +71,7 @@ impl Target {
         &self,
         run: &mut Invocation,
         verb: &str,
-        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+        act: impl FnOnce(&mut Change<'_>) -> Result<MergedLessons>,
     ) -> Result<Answer> {
         let changed = self.apply(&*run.open()?, verb, act)?;
         show(run, changed)
@@ -82,7 +82,7 @@ impl Target {
         &self,
         repo: &Repository,
         verb: &str,
-        act: impl FnOnce(&mut Change<'_>) -> Result<Merged>,
+        act: impl FnOnce(&mut Change<'_>) -> Result<MergedLessons>,
     ) -> Result<Changed> {
         let stamp = stamp()?;
         let branch = self.branch(repo)?;
@@ -98,7 +98,7 @@ impl Target {
         let changes = act(&mut change)?;
         let Change { branch, tip, lessons, .. } = change;
         let mut made = None;
-        if changes != Merged::default() {
+        if changes != MergedLessons::default() {
             let mut builder = Builder::from(context);
             lessons.write(&mut transaction, &mut builder, &before)?;
             let tree = builder.write(&mut transaction)?;

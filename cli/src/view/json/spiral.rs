@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use turntree_exchange::{Sign, Spiral as Found};
+use turntree_exchange::{Sign, SpiralReport as Found};
 
 /// `spiral`.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use turntree::repo::BranchName;
-use turntree_exchange::lessons::{Lesson, Lessons, Merged};
+use turntree_exchange::lessons::{Lesson, Lessons, MergedLessons};
 
 use super::{count, harmless, one_line};
 use crate::view::output::{FAINT, ID, NAME, Output};
@@ -33,10 +33,10 @@ pub(crate) fn write_list(
 pub(crate) fn write_changes(
     out: &mut Output,
     branch: &BranchName,
-    changes: &Merged,
+    changes: &MergedLessons,
     lessons: &Lessons,
 ) -> io::Result<()> {
-    let Merged { added, changed, deprecated } = changes;
+    let MergedLessons { added, changed, deprecated } = changes;
     let all = added.len() + changed.len() + deprecated.len();
     let paint = out.paint;
     if all == 0 {

@@ -5,20 +5,20 @@
 
 use serde_json::{Map, Value};
 
-use super::{Effect, Moment, TouchedFile, named_file, text, text_at};
+use super::{Effect, EventKind, TouchedFile, named_file, text, text_at};
 
-/// What its events are.
-pub(super) const MOMENTS: &[(&str, Moment)] = &[
-    ("SessionStart", Moment::Start),
-    ("UserPromptSubmit", Moment::Prompt),
-    ("PreToolUse", Moment::BeforeTool),
-    ("PostToolUse", Moment::AfterTool),
-    ("PostToolUseFailure", Moment::AfterTool),
-    ("PreCompact", Moment::BeforeCompaction),
-    ("SubagentStop", Moment::AgentEnd),
-    ("Stop", Moment::Stop),
-    ("StopFailure", Moment::Stop),
-    ("SessionEnd", Moment::End),
+/// The events of the client.
+pub(super) const MOMENTS: &[(&str, EventKind)] = &[
+    ("SessionStart", EventKind::Start),
+    ("UserPromptSubmit", EventKind::Prompt),
+    ("PreToolUse", EventKind::BeforeTool),
+    ("PostToolUse", EventKind::AfterTool),
+    ("PostToolUseFailure", EventKind::AfterTool),
+    ("PreCompact", EventKind::BeforeCompaction),
+    ("SubagentStop", EventKind::AgentEnd),
+    ("Stop", EventKind::Stop),
+    ("StopFailure", EventKind::Stop),
+    ("SessionEnd", EventKind::End),
 ];
 
 /// Tools that change no file.

@@ -13,7 +13,7 @@ use super::{Effect, TouchedFile, text_at};
 const HARMLESS: &[&str] =
     &["update_plan", "view_image", "read_file", "list_dir", "grep_files", "web_search"];
 
-/// What Codex asks for before it runs hooks; the first for those of a project.
+/// The consent that Codex asks for before it runs hooks; the first for hooks of a project.
 pub(super) const TRUST: &[&str] = &[
     "trust the project: answer so when 'codex' starts in it, or put trust_level = \"trusted\" under \
      [projects.\"PATH\"] into ~/.codex/config.toml",
@@ -22,7 +22,7 @@ pub(super) const TRUST: &[&str] = &[
     "look with 'turntree hook check' whether it has called",
 ];
 
-/// What stands before the path of a file that is there after the patch, and that may be gone.
+/// The marks before the path of a file that exists after the patch, and that may be gone.
 const HEADERS: &[(&str, bool)] = &[
     ("*** Add File: ", false),
     ("*** Update File: ", true),

@@ -1,4 +1,4 @@
-//! Whether a command of a shell may destroy what is in files.
+//! Tells if a command of a shell may destroy what is in files.
 //!
 //! A guess by the words that it begins with, on the safe side: it decides only whether there is a
 //! snapshot before.
@@ -9,7 +9,7 @@ const PROGRAMS: &[&str] = &[
     "tee", "truncate", "unlink", "unzip",
 ];
 
-/// What git does to files of the working tree.
+/// Commands of git that change files of the working tree.
 const GIT: &[&str] = &[
     "am",
     "apply",
@@ -40,7 +40,7 @@ const SHELLS: &[&str] = &["ash", "bash", "dash", "fish", "ksh", "sh", "zsh"];
 /// Words of a shell before a command.
 const KEYWORDS: &[&str] = &["!", "do", "elif", "else", "if", "then", "until", "while"];
 
-/// Whether `command` may delete or overwrite files.
+/// Returns true if `command` may delete or overwrite files.
 #[must_use]
 pub fn is_destructive(command: &str) -> bool {
     overwrites(command) || command.split([';', '&', '|', '\n', '(', ')', '{', '}', '`']).any(one)
@@ -59,7 +59,7 @@ fn one(command: &str) -> bool {
     runs(&std::iter::once(program).chain(words).collect::<Vec<_>>())
 }
 
-/// Whether the program that is the first of `words` deletes or overwrites with the others.
+/// Returns true if the program that is the first of `words` deletes or overwrites with the others.
 fn runs(words: &[&str]) -> bool {
     let Some((program, rest)) = words.split_first() else { return false };
     let mut rest = rest.iter();
@@ -71,7 +71,7 @@ fn runs(words: &[&str]) -> bool {
     }
 }
 
-/// Whether an option of sed is `-i`, maybe among others, or its long form.
+/// Returns true if an option of sed is `-i`, maybe among others, or its long form.
 fn is_in_place(word: &str) -> bool {
     match word.strip_prefix("--") {
         Some(long) => long.starts_with("in-place"),
@@ -79,7 +79,7 @@ fn is_in_place(word: &str) -> bool {
     }
 }
 
-/// Whether output goes to a file in place of what is there.
+/// Returns true if output goes to a file in place of what is there.
 fn overwrites(command: &str) -> bool {
     command.match_indices('>').any(|(at, _)| {
         let before = command.get(..at).unwrap_or_default();

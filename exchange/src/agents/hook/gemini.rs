@@ -2,17 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{Effect, Moment, TouchedFile, named_file};
+use super::{Effect, EventKind, TouchedFile, named_file};
 
-/// What its events are.
-pub(super) const MOMENTS: &[(&str, Moment)] = &[
-    ("SessionStart", Moment::Start),
-    ("BeforeAgent", Moment::Prompt),
-    ("BeforeTool", Moment::BeforeTool),
-    ("AfterTool", Moment::AfterTool),
-    ("PreCompress", Moment::BeforeCompaction),
-    ("AfterAgent", Moment::Stop),
-    ("SessionEnd", Moment::End),
+/// The events of the client.
+pub(super) const MOMENTS: &[(&str, EventKind)] = &[
+    ("SessionStart", EventKind::Start),
+    ("BeforeAgent", EventKind::Prompt),
+    ("BeforeTool", EventKind::BeforeTool),
+    ("AfterTool", EventKind::AfterTool),
+    ("PreCompress", EventKind::BeforeCompaction),
+    ("AfterAgent", EventKind::Stop),
+    ("SessionEnd", EventKind::End),
 ];
 
 /// Events of which nothing is made, and that nobody else has.
@@ -37,7 +37,7 @@ const HARMLESS: &[&str] = &[
     "write_todos",
 ];
 
-/// Whether an event is called so by nobody else.
+/// Returns true if an event is called so by nobody else.
 pub(super) fn is_own(name: &str) -> bool {
     let shared = ["SessionStart", "SessionEnd"];
     OTHERS.contains(&name)

@@ -2,7 +2,7 @@
 //!
 //! Claude Code, Codex and Gemini CLI run a command at certain moments of a session, give it the event
 //! as JSON on standard input, and read JSON from its output. They call the same things by different
-//! names; [`Event::parse`] says in one way what happened, and [`Event::answer`] answers in theirs.
+//! names; [`HookEvent::parse`] says in one way what happened, and [`HookEvent::answer`] answers in theirs.
 //! Nothing here reads a file or knows a store.
 //!
 //! | moment | Claude Code, Codex | Gemini CLI |
@@ -15,7 +15,7 @@
 //! | a sub-agent ends | `SubagentStop` | |
 //! | the agent stops, the session ends | `Stop`, `StopFailure`, `SessionEnd` | `AfterAgent`, `SessionEnd` |
 //!
-//! What is not known is [`Moment::Other`]: clients get new events with every version.
+//! Unknown events are [`EventKind::Other`]: clients get new events with every version.
 //!
 //! ```
 //! use turntree_exchange::agents::hook::{Effect, Event, Moment};
@@ -46,13 +46,13 @@ pub use tool::{Effect, ToolEvent, TouchedFile};
 use tool::{named_file, tool};
 use turntree::error::{Error, Result};
 
-/// What the file of a sub-agent is called, before its id.
+/// The prefix of the file name of a sub-agent, before its id.
 const AGENT_FILE: &str = "agent-";
 
 /// Longest event that is read, in bytes.
 pub const MAX_EVENT_BYTES: usize = 32 << 20;
 
-/// Whose words an event is in.
+/// The dialect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Claude Code.
@@ -77,7 +77,7 @@ impl Dialect {
         }
     }
 
-    /// What a person still has to do in the client before it runs hooks that were put into its
+    /// Returns the steps that a person has to take in the client before it runs hooks of its
     /// settings: those of a project, or of the user.
     #[must_use]
     pub const fn steps_to_trust(self, is_project: bool) -> &'static [&'static str] {
@@ -94,7 +94,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// Whose event this is, by what only one of them has.
+    /// Returns the client of an event, by the fields that only one of them has.
     fn of(event: &Map<String, Value>, name: &str) -> Self {
         let transcript = text(event, "transcript_path").unwrap_or_default();
         if gemini::is_own(name) || event.contains_key("timestamp") {
@@ -106,7 +106,7 @@ impl Dialect {
         }
     }
 
-    fn moment(self, name: &str) -> Option<(&'static str, Moment)> {
+    fn moment(self, name: &str) -> Option<(&'static str, EventKind)> {
         let names = match self {
             Self::ClaudeCode | Self::Codex => claude_code::MOMENTS,
             Self::Gemini => gemini::MOMENTS,
@@ -141,7 +141,7 @@ impl Dialect {
 
 /// When in a session something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum EventKind {
     /// It begins, or goes on.
     Start,
     /// The user said something.
@@ -162,15 +162,15 @@ pub enum Moment {
     Other,
 }
 
-/// What happened in a session.
+/// An event in a session.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
+pub struct HookEvent {
     /// In whose words it came.
     pub dialect: Dialect,
-    /// What the client calls it; `other` when it is not known.
+    /// The client's name of the event; `other` when it is unknown.
     pub name: &'static str,
     /// When.
-    pub moment: Moment,
+    pub moment: EventKind,
     /// The client's name of the session.
     pub session: Option<String>,
     /// The file that the session is written to; that of the sub-agent where one has ended or called a
@@ -178,14 +178,14 @@ pub struct Event {
     pub transcript: Option<PathBuf>,
     /// The file of the session that the sub-agent works for, where it is one.
     pub main: Option<PathBuf>,
-    /// Where the agent works.
+    /// The working directory of the agent.
     pub cwd: Option<PathBuf>,
     /// The tool, before and after it runs.
     pub tool: Option<ToolEvent>,
 }
 
-impl Event {
-    /// What an event says. Its dialect is found by what is in it, if it is not given.
+impl HookEvent {
+    /// Reads an event. Its dialect is detected from its fields, if it is not given.
     ///
     /// # Errors
     /// `LimitExceeded` over [`MAX_EVENT_BYTES`], `InvalidInput` for anything but a JSON object that
@@ -207,12 +207,12 @@ impl Event {
             return Err(Error::invalid("the event: expected hook_event_name"));
         };
         let dialect = dialect.unwrap_or_else(|| Dialect::of(&event, name));
-        let (name, moment) = dialect.moment(name).unwrap_or(("other", Moment::Other));
+        let (name, moment) = dialect.moment(name).unwrap_or(("other", EventKind::Other));
         let path = |key| text(&event, key).filter(|path| !path.is_empty()).map(PathBuf::from);
         let session = text(&event, "session_id").map(str::to_owned);
-        let is_tool = matches!(moment, Moment::BeforeTool | Moment::AfterTool);
+        let is_tool = matches!(moment, EventKind::BeforeTool | EventKind::AfterTool);
         let (transcript, main) = match (moment, path("transcript_path")) {
-            (Moment::AgentEnd, main) => (path("agent_transcript_path"), main),
+            (EventKind::AgentEnd, main) => (path("agent_transcript_path"), main),
             (_, Some(main)) if is_tool => match agent_transcript(&event, &main) {
                 Some(agent) => (Some(agent), Some(main)),
                 None => (Some(main), None),
@@ -242,7 +242,7 @@ impl Event {
             }
             None => {
                 let key = match self.moment {
-                    Moment::AgentEnd => "agent_transcript_path",
+                    EventKind::AgentEnd => "agent_transcript_path",
                     _ => "transcript_path",
                 };
                 event.insert(key.into(), json!(path(&self.transcript)));
@@ -254,9 +254,9 @@ impl Event {
         Value::Object(event).to_string().into_bytes()
     }
 
-    /// What is printed so that the agent gets `context` to read, `output` in place of what the tool
-    /// said, and its user `message` to see. Nothing when there is nothing to say, or no way to say it
-    /// at this moment.
+    /// Returns the answer that gives the agent `context` to read, `output` in place of the output
+    /// of the tool, and its user `message` to see. Nothing when there is nothing to say, or no way
+    /// to say it at this moment.
     #[must_use]
     pub fn answer(
         &self,
@@ -264,7 +264,8 @@ impl Event {
         output: Option<Value>,
         message: Option<&str>,
     ) -> Option<String> {
-        let listens = matches!(self.moment, Moment::Start | Moment::Prompt | Moment::AfterTool);
+        let listens =
+            matches!(self.moment, EventKind::Start | EventKind::Prompt | EventKind::AfterTool);
         let context = context.filter(|_| listens);
         let output = output.filter(|_| self.takes_output());
         let mut answer = Map::new();
@@ -280,9 +281,9 @@ impl Event {
         Some(Value::Object(answer).to_string())
     }
 
-    /// What the tool said, with every text for which `shorten` has another one replaced. Nothing when
-    /// there is none, when the client takes no other output, and when what the tool said is the content
-    /// of a file, of which the agent has to know every byte.
+    /// Returns the output of the tool with every text replaced for which `shorten` has another
+    /// one. Nothing when there is none, when the client takes no other output, and when the output
+    /// is the content of a file, of which the agent has to know every byte.
     #[must_use]
     pub fn shortened(&self, shorten: &mut dyn FnMut(&str) -> Option<String>) -> Option<Value> {
         let tool = self.tool.as_ref().filter(|_| self.takes_output())?;
@@ -322,27 +323,27 @@ mod tests {
 
     use super::*;
 
-    fn event(value: &Value) -> Event {
-        Event::parse(value.to_string().as_bytes(), None).unwrap()
+    fn event(value: &Value) -> HookEvent {
+        HookEvent::parse(value.to_string().as_bytes(), None).unwrap()
     }
 
     #[test]
     fn an_event_is_known_by_what_only_its_client_says() {
         for (value, dialect, moment) in [
-            (json!({"hook_event_name": "SessionStart"}), Dialect::ClaudeCode, Moment::Start),
+            (json!({"hook_event_name": "SessionStart"}), Dialect::ClaudeCode, EventKind::Start),
             (
                 json!({"hook_event_name": "SessionStart", "transcript_path": "/s/rollout-2.jsonl"}),
                 Dialect::Codex,
-                Moment::Start,
+                EventKind::Start,
             ),
-            (json!({"hook_event_name": "Stop", "turn_id": "1"}), Dialect::Codex, Moment::Stop),
-            (json!({"hook_event_name": "AfterTool"}), Dialect::Gemini, Moment::AfterTool),
+            (json!({"hook_event_name": "Stop", "turn_id": "1"}), Dialect::Codex, EventKind::Stop),
+            (json!({"hook_event_name": "AfterTool"}), Dialect::Gemini, EventKind::AfterTool),
             (
                 json!({"hook_event_name": "SessionEnd", "timestamp": "2026"}),
                 Dialect::Gemini,
-                Moment::End,
+                EventKind::End,
             ),
-            (json!({"hook_event_name": "Novelty"}), Dialect::ClaudeCode, Moment::Other),
+            (json!({"hook_event_name": "Novelty"}), Dialect::ClaudeCode, EventKind::Other),
         ] {
             let found = event(&value);
             assert_eq!((found.dialect, found.moment), (dialect, moment), "{value}");
@@ -354,7 +355,7 @@ mod tests {
         let long = event(&json!({"hook_event_name": "PostToolUse", "session_id": "s", "cwd": "/p",
             "transcript_path": "/t/s.jsonl", "tool_name": "Bash", "tool_input": {"command": "x"},
             "tool_response": {"stdout": "long"}}));
-        let brief = Event::parse(&long.brief(), Some(long.dialect)).unwrap();
+        let brief = HookEvent::parse(&long.brief(), Some(long.dialect)).unwrap();
         assert_eq!(
             (brief.moment, &brief.session, &brief.cwd),
             (long.moment, &long.session, &long.cwd)
@@ -392,7 +393,7 @@ mod tests {
         let value = json!({"hook_event_name": "PostToolUse", "transcript_path": "/t/s.jsonl",
             "agent_id": "a1", "tool_name": "Bash", "tool_use_id": "toolu_1"});
         let found = event(&value);
-        let again = Event::parse(&found.brief(), Some(found.dialect)).unwrap();
+        let again = HookEvent::parse(&found.brief(), Some(found.dialect)).unwrap();
         for event in [&found, &again] {
             assert_eq!(event.transcript.as_deref(), Some("/t/s/subagents/agent-a1.jsonl".as_ref()));
             assert_eq!(event.main.as_deref(), Some("/t/s.jsonl".as_ref()));
@@ -406,13 +407,13 @@ mod tests {
     #[test]
     fn what_is_no_event_is_refused_without_quoting_it() {
         for text in ["", "[1]", "{\"secret\": 1", "{}", "{\"hook_event_name\": 7}", "\u{0}"] {
-            let error = Event::parse(text.as_bytes(), None).unwrap_err().to_string();
+            let error = HookEvent::parse(text.as_bytes(), None).unwrap_err().to_string();
             assert!(error.starts_with("the event") && !error.contains("secret"), "{error}");
         }
         let deep = format!("{{\"a\":{}", "[".repeat(100_000));
-        assert!(Event::parse(deep.as_bytes(), None).is_err());
+        assert!(HookEvent::parse(deep.as_bytes(), None).is_err());
         let huge = vec![b' '; MAX_EVENT_BYTES + 1];
-        assert!(Event::parse(&huge, None).is_err());
+        assert!(HookEvent::parse(&huge, None).is_err());
     }
 
     turntree_properties::properties! {
@@ -426,9 +427,9 @@ mod tests {
                 let value = json!({"hook_event_name": name, "tool_name": tool, "tool_input": shape,
                     "tool_response": shape, "cwd": input});
                 for dialect in Dialect::ALL {
-                    let event = Event::parse(value.to_string().as_bytes(), Some(dialect)).unwrap();
+                    let event = HookEvent::parse(value.to_string().as_bytes(), Some(dialect)).unwrap();
                     let _ = event.shortened(&mut |text| Some(text.to_owned()));
-                    prop_assert!(Event::parse(&event.brief(), Some(dialect)).is_ok());
+                    prop_assert!(HookEvent::parse(&event.brief(), Some(dialect)).is_ok());
                 }
             }
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Fields in which tools say something.
 const FIELDS: &[&str] = &["stdout", "stderr", "output", "content", "result", "text", "llmContent"];
 
-/// How deep such fields are looked for: an array of blocks in a field.
+/// The depth of such fields: an array of blocks in a field.
 const MAX_DEPTH: usize = 4;
 
 /// Replaces every text for which `shorten` has another one; whether there was any.

@@ -1,12 +1,12 @@
-//! What an event says about a tool: what it can do, and which files it changed.
+//! The tool of an event: its effect, and the files that it changed.
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::{Dialect, Moment, text, text_at};
+use super::{Dialect, EventKind, text, text_at};
 
-/// What a tool can do to files.
+/// The effect of a tool on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
@@ -22,13 +22,13 @@ pub enum Effect {
 pub struct TouchedFile {
     /// As the client wrote it: absolute, or from the working directory.
     pub path: PathBuf,
-    /// What was in it before, if the client says so.
+    /// The content before, if the client says so.
     pub before: Option<String>,
     /// It is to be gone, if it is not there.
     pub may_be_gone: bool,
 }
 
-/// What ends in logs by accident must not be what is in a file.
+/// Content of files must not end in logs by accident.
 impl std::fmt::Debug for TouchedFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let before = self.before.as_ref().map(String::len);
@@ -39,7 +39,7 @@ impl std::fmt::Debug for TouchedFile {
 /// A tool that runs or has run.
 #[derive(Clone, PartialEq)]
 pub struct ToolEvent {
-    /// What it can do.
+    /// The effect.
     pub effect: Effect,
     /// The client's id of the call, by which the transcript names it.
     pub call: Option<String>,
@@ -47,13 +47,13 @@ pub struct ToolEvent {
     pub command: Option<String>,
     /// The files that it changed.
     pub files: Vec<TouchedFile>,
-    /// What it said, as the client has it.
+    /// The output, as the client has it.
     pub(super) response: Value,
     /// Its name.
     pub(super) name: String,
 }
 
-/// What ends in logs by accident must not be what somebody said.
+/// Words of people must not end in logs by accident.
 impl std::fmt::Debug for ToolEvent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { effect, files, .. } = self;
@@ -65,7 +65,7 @@ impl std::fmt::Debug for ToolEvent {
 }
 
 impl ToolEvent {
-    /// Whether the tool is a sub-agent, whose transcript is another one.
+    /// Returns true if the tool is a sub-agent, whose transcript is another one.
     #[must_use]
     pub fn runs_agent(&self) -> bool {
         matches!(&*self.name, "Agent" | "Task")
@@ -73,7 +73,7 @@ impl ToolEvent {
 }
 
 /// The tool that an event is about.
-pub(super) fn tool(event: &Map<String, Value>, dialect: Dialect, moment: Moment) -> ToolEvent {
+pub(super) fn tool(event: &Map<String, Value>, dialect: Dialect, moment: EventKind) -> ToolEvent {
     let name = text(event, "tool_name").unwrap_or_default().to_owned();
     let effect = dialect.effect(&name);
     let command = event.get("tool_input").and_then(|input| input.get("command"));
@@ -86,7 +86,7 @@ pub(super) fn tool(event: &Map<String, Value>, dialect: Dialect, moment: Moment)
         _ => None,
     };
     let files = match (effect, moment) {
-        (Effect::Files, Moment::AfterTool) => dialect.files(event),
+        (Effect::Files, EventKind::AfterTool) => dialect.files(event),
         _ => Vec::new(),
     };
     let response = event.get("tool_response").cloned().unwrap_or_default();

@@ -32,20 +32,20 @@ const MAX_ROWS: usize = 250_000;
 /// Longest id, in bytes.
 const MAX_ID_BYTES: usize = 128;
 
-/// How often a database is read from the beginning when opencode is faster.
+/// Attempts to read a database from the beginning when opencode is faster.
 const ATTEMPTS: usize = 5;
 
-/// What a database must have to be one of opencode.
+/// The tables and columns that make a database one of opencode.
 const NEEDED: [(&str, &[&str]); 3] = [
     ("session", &["id"]),
     ("message", &["id", "session_id", "data"]),
     ("part", &["id", "message_id", "session_id", "data"]),
 ];
 
-/// What a database of opencode holds.
-pub(in crate::agents) struct Listed {
+/// The content of a database of opencode.
+pub(in crate::agents) struct ListedSession {
     pub(in crate::agents) sessions: Vec<FoundSession>,
-    /// What it holds that is not read.
+    /// The content that is not read.
     pub(in crate::agents) odd: Option<Error>,
 }
 
@@ -57,7 +57,7 @@ pub(in crate::agents) struct Listed {
 /// # Errors
 /// `InvalidInput` for what is damaged or of an unknown schema, `LimitExceeded` for more than 100,000
 /// sessions, `Conflict` when it is written to all the time.
-pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<Listed>> {
+pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<ListedSession>> {
     let mut attempt = list(path);
     for _ in 1..ATTEMPTS {
         match attempt {
@@ -68,7 +68,7 @@ pub(in crate::agents) fn sessions(path: &Path) -> Result<Option<Listed>> {
     attempt
 }
 
-fn list(path: &Path) -> Result<Option<Listed>> {
+fn list(path: &Path) -> Result<Option<ListedSession>> {
     let image = Arc::new(Image::of_file(path)?);
     let listed = Database::open(&image).and_then(|database| {
         if !is_of_opencode(&database)? {
@@ -77,12 +77,12 @@ fn list(path: &Path) -> Result<Option<Listed>> {
         let bytes = bytes_of_sessions(&database)?;
         let sessions = described(&database, path, &bytes)?;
         let odd = others(&database, &bytes)?;
-        Ok(Some(Listed { sessions, odd }))
+        Ok(Some(ListedSession { sessions, odd }))
     });
     believed(&image, listed)
 }
 
-/// What was read of `image`, unless it changed meanwhile.
+/// Returns the result of reading `image`, unless the database changed meanwhile.
 fn believed<T>(image: &Image, read: Result<T>) -> Result<T> {
     match image.is_intact() {
         true => read,
@@ -93,7 +93,7 @@ fn believed<T>(image: &Image, read: Result<T>) -> Result<T> {
     }
 }
 
-/// Whether it has the tables of opencode.
+/// Returns true if it has the tables of opencode.
 fn is_of_opencode(database: &Database) -> Result<bool> {
     let mut missing = None;
     for (table, needed) in NEEDED {
@@ -173,7 +173,7 @@ fn described(
     Ok(sessions)
 }
 
-/// What there is to say about sessions that another table alone has.
+/// Describes sessions that only another table has.
 fn others(database: &Database, known: &HashMap<String, u64>) -> Result<Option<Error>> {
     const TABLE: &str = "session_message";
     if !database.columns(TABLE)?.iter().any(|column| column == "session_id") {
@@ -364,7 +364,7 @@ fn parts(
     Ok(parts)
 }
 
-/// What a session is, with the names and in the order of the export.
+/// Returns the facts of a session, with the names and in the order of the export.
 fn info(facts: &BTreeMap<&str, Value>) -> Members {
     let mut info = Members::default();
     let mut put = |name: &str, value: Option<Value>| {

@@ -19,12 +19,12 @@ const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Most values in values.
 const MAX_DEPTH: usize = 256;
 
-/// What a session consists of.
+/// The parts of a session.
 pub(super) trait Parts {
-    /// What the session is.
+    /// The facts of the session.
     fn info(&mut self) -> Result<Members>;
 
-    /// How many messages it has.
+    /// The number of messages.
     fn messages(&self) -> usize;
 
     /// A message, and its parts in order.
@@ -67,7 +67,7 @@ impl Members {
         serde_json::from_slice(json).ok()
     }
 
-    /// Whether the model still writes this message.
+    /// Returns true if the model still writes this message.
     fn is_unfinished(&self) -> bool {
         let completed = self.get("time").is_some_and(|time| time.get("completed").is_some());
         self.get("role").is_some_and(|role| role == "assistant")
@@ -108,7 +108,8 @@ impl<'de> Visitor<'de> for Collect {
     }
 }
 
-/// Where a reader leaves what went wrong, since those who read from it see an error of I/O only.
+/// The slot in which a reader leaves its error, since those who read from it see an error of I/O
+/// only.
 #[derive(Debug, Clone, Default)]
 pub(in crate::agents) struct Failure(Arc<Mutex<Option<Error>>>);
 
@@ -117,7 +118,7 @@ impl Failure {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// What went wrong, if anything did.
+    /// Returns the error, if there was one.
     pub(in crate::agents) fn take(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -127,9 +128,9 @@ impl Failure {
 pub(super) struct DocumentReader {
     parts: Box<dyn Parts>,
     failure: Failure,
-    /// What comes next.
+    /// The next part.
     next: Next,
-    /// What was made and not read yet, from `at` on.
+    /// Bytes that were made and not read yet, from `at` on.
     text: Vec<u8>,
     at: usize,
 }

@@ -32,13 +32,13 @@ use crate::formats::named;
 use crate::model::format::Format;
 use crate::text::unpack::DATABASE_MAGIC;
 
-/// What the agent is called.
+/// The name of the agent.
 pub(super) const AGENT: &str = "opencode";
 
 /// The folder of the files, in that of the database.
 pub(super) const STORAGE: &str = "storage";
 
-/// Whether the database at `path` is called as those of opencode are: `opencode.db`, or
+/// Returns true if the database at `path` is called as those of opencode are: `opencode.db`, or
 /// `opencode-<channel>.db`.
 pub(super) fn is_database_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -46,7 +46,7 @@ pub(super) fn is_database_name(path: &Path) -> bool {
     channel.is_some_and(|channel| channel.is_empty() || channel.starts_with('-'))
 }
 
-/// Whether the file at `path` begins as a database.
+/// Returns true if the file at `path` begins as a database.
 pub(super) fn is_database(path: &Path) -> bool {
     let mut head = [0; DATABASE_MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
@@ -72,7 +72,9 @@ pub(super) fn document(
 ) -> Result<Option<Box<dyn BufRead>>> {
     let parts: Box<dyn Parts> = match &found.entry {
         Some(id) => databases.session(&found.path, id)?,
-        None if is_part_of_store(&found.path) => Box::new(storage::Stored::open(&found.path)?),
+        None if is_part_of_store(&found.path) => {
+            Box::new(storage::StoredSession::open(&found.path)?)
+        }
         None => return Ok(None),
     };
     let reader: Box<dyn io::Read> = Box::new(DocumentReader::new(parts, failure.clone()));

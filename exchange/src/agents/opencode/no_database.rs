@@ -11,14 +11,14 @@ use crate::agents::found::FoundSession;
 #[derive(Debug, Default)]
 pub(in crate::agents) struct Databases {}
 
-/// What a database of opencode holds.
-pub(in crate::agents) struct Listed {
+/// The content of a database of opencode.
+pub(in crate::agents) struct ListedSession {
     pub(in crate::agents) sessions: Vec<FoundSession>,
     pub(in crate::agents) odd: Option<Error>,
 }
 
 /// Says that it is not read.
-pub(in crate::agents) fn sessions(_: &Path) -> Result<Option<Listed>> {
+pub(in crate::agents) fn sessions(_: &Path) -> Result<Option<ListedSession>> {
     Err(unsupported())
 }
 

@@ -20,12 +20,12 @@ use crate::agents::name::session_name;
 /// Largest file that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Whether `folder` is a store of opencode.
+/// Returns true if `folder` is a store of opencode.
 pub(in crate::agents) fn is_store(folder: &Path) -> bool {
     ["session", "message"].iter().all(|part| folder.join(part).is_dir())
 }
 
-/// Whether the file at `path` says what a session of a store is.
+/// Returns true if the file at `path` says what a session of a store is.
 pub(in crate::agents) fn is_part_of_store(path: &Path) -> bool {
     path.ancestors().nth(3).is_some_and(is_store)
 }
@@ -52,13 +52,13 @@ pub(in crate::agents) fn sessions(store: &Path) -> Result<Vec<FoundSession>> {
 }
 
 /// A session in files.
-pub(super) struct Stored {
+pub(super) struct StoredSession {
     store: PathBuf,
     path: PathBuf,
     messages: Vec<PathBuf>,
 }
 
-impl Stored {
+impl StoredSession {
     /// The session that the file at `path` describes.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let store = path.ancestors().nth(3).unwrap_or(path).to_owned();
@@ -67,7 +67,7 @@ impl Stored {
     }
 }
 
-impl Parts for Stored {
+impl Parts for StoredSession {
     fn info(&mut self) -> Result<Members> {
         read(&self.path)
     }
@@ -98,12 +98,12 @@ impl Parts for Stored {
     }
 }
 
-/// What is in a file, by its name.
+/// Reads a file, by its name.
 fn id(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a file says, which is JSON.
+/// Reads a file, which is JSON.
 fn read(path: &Path) -> Result<Members> {
     let bytes = size(path);
     if bytes > MAX_FILE_BYTES {
@@ -133,7 +133,7 @@ fn parts(store: &Path, message: &Path) -> Result<Vec<PathBuf>> {
     files(&store.join("part").join(message.file_stem().unwrap_or_default()))
 }
 
-/// What is in a folder, in order of names; nothing when it is not there.
+/// Lists a folder, in order of names; nothing when it does not exist.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let failed = |error| Error::io(format!("read the directory {}", folder.display()), error);
     let entries = match fs::read_dir(folder) {

@@ -1,4 +1,5 @@
-//! Whether a transcript has a call yet: looked for from its end on, where calls of a running session are.
+//! Tells if a transcript has a call yet: looked for from its end on, where calls of a running
+//! session are.
 
 use std::io::{Read, Seek};
 
@@ -10,10 +11,12 @@ use crate::import::captures::names_call;
 /// Bytes that are read at once.
 const WINDOW_BYTES: u64 = 256 << 10;
 
-/// How far back a call is looked for: what other calls of the same turn said may lie behind it.
+/// The length of the tail in which a call is looked for: results of other calls of the same turn
+/// may lie behind it.
 const REACH_BYTES: u64 = 8 << 20;
 
-/// Whether the whole lines of a transcript have the call `call`, as far as its last 8 MiB tell.
+/// Returns true if the whole lines of a transcript have the call `call`, as far as its last 8 MiB
+/// tell.
 ///
 /// # Errors
 /// `Io` when it cannot be read.
@@ -24,7 +27,7 @@ pub fn holds_call(mut input: impl Read + Seek, call: &str) -> Result<bool> {
     is_before(&mut input, end, call)
 }
 
-/// Whether the file has the call before `end`.
+/// Returns true if the file has the call before `end`.
 pub(super) fn is_before(input: &mut (impl Read + Seek), end: u64, call: &str) -> Result<bool> {
     let (mut to, first) = (end, end.saturating_sub(REACH_BYTES));
     // An id that lies across two windows is in the second one.

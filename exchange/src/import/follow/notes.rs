@@ -1,4 +1,4 @@
-//! What is kept of a transcript from one time to the next: where it was, and what its parser knew.
+//! Notes on a followed transcript: the position, and the state of its parser.
 
 use serde::{Deserialize, Serialize};
 use turntree::object::ObjectId;
@@ -19,12 +19,12 @@ pub(super) struct Notes {
     pub(super) offset: u64,
     /// The turn of that commit, when it may go on.
     pub(super) open: Option<OpenTurn>,
-    /// What the parser knew.
+    /// The state of the parser.
     pub(super) parser: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Written {
+struct NotesRecord {
     version: u32,
     session: String,
     format: String,
@@ -37,7 +37,7 @@ struct Written {
 
 impl Notes {
     pub(super) fn encode(self) -> Vec<u8> {
-        let written = Written {
+        let written = NotesRecord {
             version: VERSION,
             session: self.session,
             format: self.format,
@@ -52,7 +52,7 @@ impl Notes {
 
     /// Notes that this version wrote; nothing for anything else.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let written: Written = serde_json::from_slice(bytes).ok()?;
+        let written: NotesRecord = serde_json::from_slice(bytes).ok()?;
         if written.version != VERSION {
             return None;
         }

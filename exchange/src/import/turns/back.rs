@@ -8,7 +8,7 @@ use turntree::tree::{Item, List};
 
 use super::super::source::write_piece;
 use super::{FILES, META, TurnWriter};
-use crate::import::rewind::{Place, Timeline, free_name};
+use crate::import::rewind::{RewindPoint, Timeline, free_name};
 use crate::model::event::Event;
 use crate::text::piece::Piece;
 
@@ -49,7 +49,7 @@ impl TurnWriter<'_> {
     }
 
     /// Begins at a place of another session, with the source and facts so far.
-    pub(crate) fn begin_fork(&mut self, place: &Place) -> Result<()> {
+    pub(crate) fn begin_fork(&mut self, place: &RewindPoint) -> Result<()> {
         let now = self.context()?;
         let at = now.count(&self.transaction, SOURCE)?;
         self.transaction.move_branch(&self.branch, place.base);
@@ -86,7 +86,13 @@ impl TurnWriter<'_> {
 
     /// Makes the context what it is at `place`, but for the sections `staying`, which are those of `now`;
     /// the next turn begins with the piece `at`.
-    fn begin_at(&mut self, place: &Place, now: &Context, staying: &[&str], at: u64) -> Result<()> {
+    fn begin_at(
+        &mut self,
+        place: &RewindPoint,
+        now: &Context,
+        staying: &[&str],
+        at: u64,
+    ) -> Result<()> {
         let below = match &place.base {
             Some(base) => Context::open(&self.transaction, &self.transaction.commit(base)?.tree)?,
             None => Context::default(),

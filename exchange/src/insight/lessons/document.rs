@@ -25,7 +25,7 @@ const CLOSE: &str = "```";
 
 /// A file of lessons.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Document {
+pub struct LessonsDocument {
     /// The root of the section that it was written from; `None` for nothing.
     pub base: Option<ObjectId>,
     /// The lessons, in the order of the file.
@@ -43,9 +43,9 @@ pub struct DocumentEntry {
     pub lesson: Lesson,
 }
 
-/// What reading a document back changed: keys of lessons.
+/// The changes from reading a document back: keys of lessons.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedLessons {
     /// New ones.
     pub added: Vec<String>,
     /// Those that are others now.
@@ -54,7 +54,7 @@ pub struct Merged {
     pub deprecated: Vec<String>,
 }
 
-impl Document {
+impl LessonsDocument {
     /// The lessons that are not deprecated, as a document.
     #[must_use]
     pub fn of(lessons: &Lessons) -> Self {
@@ -101,7 +101,7 @@ impl Document {
             return Err(Error::limit("bytes of a file of lessons", limit, found));
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = Lines { lines: text.lines().collect(), at: 0 };
+        let mut lines = FileLines { lines: text.lines().collect(), at: 0 };
         if lines.next_text() != Some(TITLE) {
             return Err(lines.refuse(&format!("'{TITLE}'")));
         }
@@ -126,7 +126,7 @@ impl Document {
         Ok(Self { base, entries })
     }
 
-    /// What was changed in the file since it was written from `base`, made in `lessons`. A new lesson
+    /// Applies the changes of the file since it was written from `base` to `lessons`. A new lesson
     /// that says neither when nor in which turn it was learned is of `turn` and of `now_millis`.
     ///
     /// # Errors
@@ -139,8 +139,8 @@ impl Document {
         base: &Lessons,
         turn: u64,
         now_millis: i64,
-    ) -> Result<Merged> {
-        let mut merged = Merged::default();
+    ) -> Result<MergedLessons> {
+        let mut merged = MergedLessons::default();
         for DocumentEntry { key, line, lesson } in &self.entries {
             let at = |error: Error| error.at(format_args!("line {line}"));
             let old = key.as_ref().and_then(|key| base.get(key));
@@ -204,12 +204,12 @@ fn base(line: &str) -> Option<Option<ObjectId>> {
 }
 
 /// The lines of a file, and how many of them are read.
-struct Lines<'a> {
+struct FileLines<'a> {
     lines: Vec<&'a str>,
     at: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> FileLines<'a> {
     fn next(&mut self) -> Option<&'a str> {
         self.at += 1;
         self.lines.get(self.at - 1).copied()

@@ -1,16 +1,16 @@
-//! What there is to learn from a spiral.
+//! Learns from a spiral.
 
 use super::{Lesson, LessonKind};
-use crate::insight::spiral::{Sign, SignKind, Spiral, Verdict};
+use crate::insight::spiral::{Sign, SignKind, SpiralReport, SpiralVerdict};
 
 /// The lesson of a spiral, without moment and links; `None` when there was none. Equal calls that each
 /// changed something are progress, and nothing is learned from them.
 #[must_use]
-pub fn learn(found: &Spiral) -> Option<Lesson> {
-    if found.verdict < Verdict::Suspected {
+pub fn learn(found: &SpiralReport) -> Option<Lesson> {
+    if found.verdict < SpiralVerdict::Suspected {
         return None;
     }
-    let is_bad = |verdict: Verdict| verdict >= Verdict::Suspected;
+    let is_bad = |verdict: SpiralVerdict| verdict >= SpiralVerdict::Suspected;
     let streak = found.streak.as_ref().filter(|streak| is_bad(streak.verdict));
     let signs: Vec<&Sign> = found.signs.iter().filter(|sign| is_bad(sign.verdict)).collect();
     let mut mistakes: Vec<String> = Vec::new();

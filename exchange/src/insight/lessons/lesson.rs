@@ -14,20 +14,20 @@ use turntree::object::{Kind, ObjectId};
 /// Longest lesson, in bytes of its JSON.
 pub const MAX_LESSON_BYTES: usize = 16 << 10;
 
-/// What a lesson is about, in the order of the prompt.
+/// The subject of a lesson, in the order of the prompt.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum LessonKind {
-    /// How to do the work.
+    /// The way to do the work.
     #[default]
     Semantic,
     /// A circle that the agent went in.
     Spiral,
-    /// What failed below it, and what worked instead.
+    /// A failure below it, and the step that worked instead.
     Infrastructure,
-    /// What it takes.
+    /// The requirements.
     Budget,
 }
 
@@ -58,7 +58,7 @@ impl FromStr for LessonKind {
     }
 }
 
-/// How something failed: the code of a status, or words.
+/// The failure: the code of a status, or words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FailedWith {
@@ -82,7 +82,7 @@ impl fmt::Display for FailedWith {
 #[derive(Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lesson {
-    /// What it is about.
+    /// The subject.
     #[serde(rename = "type")]
     pub kind: LessonKind,
     /// The turn in which it was learned.
@@ -90,10 +90,10 @@ pub struct Lesson {
     /// The tool that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// What went wrong.
+    /// The failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mistake_pattern: Option<String>,
-    /// What to do instead.
+    /// The step to take instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct_pattern: Option<String>,
     /// The kind of thing that the tool works on.
@@ -105,19 +105,19 @@ pub struct Lesson {
     /// The model that took over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_model: Option<String>,
-    /// How the first one failed.
+    /// The failure of the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_with: Option<FailedWith>,
-    /// Whether what came instead worked.
+    /// True if what came instead worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<bool>,
-    /// How often that happened.
+    /// The number of times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The kind of task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_category: Option<String>,
-    /// How many tokens were left, by an estimate.
+    /// The tokens that were left, by an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_tokens_remaining: Option<i64>,
     /// When, in milliseconds since the Unix epoch.
@@ -125,9 +125,9 @@ pub struct Lesson {
     /// For how many turns it counts after the one in which it was learned; `None` for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_after_turns: Option<u64>,
-    /// Whether it never expires and goes into every prompt.
+    /// True if it never expires and goes into every prompt.
     pub pinned: bool,
-    /// Whether it counts no more. No lesson is ever deleted.
+    /// True if it counts no more. No lesson is ever deleted.
     pub deprecated: bool,
     /// A word of a person.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,8 +156,8 @@ impl fmt::Debug for Lesson {
 }
 
 impl Lesson {
-    /// Whether it counts in a coming call in the turn `turn`: it is not deprecated, and it is pinned or
-    /// has not expired.
+    /// Returns true if it counts in a coming call in the turn `turn`: it is not deprecated, and it
+    /// is pinned or has not expired.
     #[must_use]
     pub fn is_live(&self, turn: u64) -> bool {
         let age = turn.saturating_sub(self.turn_id);
@@ -183,7 +183,7 @@ impl Lesson {
         if !json.trim_start().starts_with('{') {
             return Err((1, "expected a JSON object".to_owned()));
         }
-        let mut fields = Fields::read(json)?;
+        let mut fields = LessonFields::read(json)?;
         let last = json.trim_end().lines().count().max(1);
         if !fields.has("type") {
             return Err((last, "expected a field type".to_owned()));
@@ -221,12 +221,12 @@ impl Lesson {
         Ok(lesson)
     }
 
-    /// Whether two lessons are one.
+    /// Returns true if two lessons are one.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.kind == other.kind && self.identity() == other.identity()
     }
 
-    /// What names it, besides its kind.
+    /// Returns the name, besides the kind.
     fn identity(&self) -> [&str; 5] {
         let fields = match self.kind {
             LessonKind::Infrastructure => [&self.from_model, &self.to_model, &None, &None, &None],
@@ -241,7 +241,7 @@ impl Lesson {
         fields.map(|field| field.as_deref().unwrap_or_default())
     }
 
-    /// What it is known by: equal for two that are one.
+    /// Returns the identity: equal for two lessons that are one.
     pub(super) fn digest(&self) -> ObjectId {
         let identity = format!("{}\0{}", self.kind.name(), self.identity().join("\0"));
         ObjectId::of(Kind::Blob, identity.as_bytes())
@@ -266,12 +266,12 @@ impl Lesson {
 }
 
 /// The fields of an object as they stand in its text.
-struct Fields<'a> {
+struct LessonFields<'a> {
     json: &'a str,
     fields: Vec<(String, &'a RawValue)>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> LessonFields<'a> {
     fn read(json: &'a str) -> Result<Self, (usize, String)> {
         let Pairs(fields) = serde_json::from_str(json).map_err(|error| {
             let text = error.to_string();
@@ -312,7 +312,7 @@ impl<'a> Fields<'a> {
         self.take(name, "text")
     }
 
-    /// Whether there is such a field.
+    /// Returns true if there is such a field.
     fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|(found, _)| found == name)
     }

@@ -41,7 +41,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use document::{Document, DocumentEntry, MAX_DOCUMENT_BYTES, Merged};
+pub use document::{DocumentEntry, LessonsDocument, MAX_DOCUMENT_BYTES, MergedLessons};
 pub use learn::learn;
 pub use lesson::{FailedWith, Lesson, LessonKind, MAX_LESSON_BYTES};
 pub use select::{Call, MAX_SELECTED, select};
@@ -58,7 +58,7 @@ const KEY_DIGITS: usize = 10;
 /// Longest key of a lesson, in bytes.
 const MAX_KEY_BYTES: usize = 100;
 
-/// What a new lesson is called in a document, and none is in a store.
+/// The key of a new lesson in a document, which no lesson in a store has.
 const NEW: &str = "new";
 
 /// The lessons of a context.
@@ -71,12 +71,12 @@ pub struct Lessons {
     section: Option<ObjectId>,
 }
 
-/// What became of a lesson that was added.
+/// The outcome of adding a lesson.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedLesson {
     /// Its key.
     pub key: String,
-    /// Whether there was one that said the same, which it was folded into.
+    /// True if there was one that said the same, which it was folded into.
     pub folded: bool,
 }
 
@@ -100,7 +100,7 @@ impl Lessons {
     /// Reads a section by its root: the lessons that a document was written from.
     ///
     /// # Errors
-    /// What reading reports.
+    /// As for reading.
     pub fn read_section(source: &dyn ObjectSource, section: Option<ObjectId>) -> Result<Self> {
         let map = section.map(|id| Map::open(source, &id)).transpose()?.unwrap_or_default();
         Self::read_map(source, &map, section)
@@ -264,7 +264,7 @@ fn lesson_of(item: &Item, bytes: &[u8]) -> Option<Lesson> {
     lesson.to_json().is_ok().then_some(lesson)
 }
 
-/// Whether a key can stand in a heading of a document.
+/// Returns true if a key can stand in a heading of a document.
 fn is_key(key: &str) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len())
         && key.trim() == key

@@ -1,4 +1,4 @@
-//! Which lessons a coming call of a tool gets: every pinned one, and the few that fit best.
+//! Selects lessons for a coming call of a tool: every pinned one, and the few that fit best.
 
 use std::cmp::Reverse;
 
@@ -42,7 +42,7 @@ pub fn select<'a>(lessons: &'a Lessons, call: &Call<'_>) -> Vec<(&'a str, &'a Le
     pinned
 }
 
-/// How well a lesson fits.
+/// Scores the fit of a lesson.
 fn score(lesson: &Lesson, call: &Call<'_>) -> i64 {
     let is_same = call.tool.is_some() && lesson.tool_name.as_deref() == call.tool;
     let tool = if is_same { SAME_TOOL } else { 0 };

@@ -10,8 +10,8 @@
 //! ## End of lessons
 //! ```
 //!
-//! What a lesson says stands there as it is, each line of it indented, so that nothing in it can pass
-//! for the end of the block.
+//! The text of a lesson stands there as it is, each line of it indented, so that nothing in it can
+//! pass for the end of the block.
 
 use std::fmt::Write as _;
 

@@ -8,7 +8,7 @@ use turntree::context::Context;
 use turntree::object::Memory;
 
 use super::*;
-use crate::insight::spiral::{SPIRAL_WINDOW, Spiral, Step, Verdict, find_spiral};
+use crate::insight::spiral::{SPIRAL_WINDOW, SpiralReport, SpiralStep, SpiralVerdict, find_spiral};
 
 const MINUTE: i64 = 60_000;
 
@@ -233,19 +233,19 @@ fn what_does_not_fit_is_left_out_pinned_last_and_the_prompt_says_so() {
 
 #[test]
 fn a_spiral_is_learned_from_and_progress_is_not() {
-    let step = |turn: u64, artifact: Option<String>| Step {
+    let step = |turn: u64, artifact: Option<String>| SpiralStep {
         turn,
         tool: Some("edit".into()),
         arguments: Some("same".into()),
         artifact,
-        ..Step::default()
+        ..SpiralStep::default()
     };
-    let found = |artifact: &dyn Fn(u64) -> Option<String>| -> Spiral {
-        let steps: Vec<Step> = (7..=9).map(|turn| step(turn, artifact(turn))).collect();
+    let found = |artifact: &dyn Fn(u64) -> Option<String>| -> SpiralReport {
+        let steps: Vec<SpiralStep> = (7..=9).map(|turn| step(turn, artifact(turn))).collect();
         find_spiral(&steps, SPIRAL_WINDOW)
     };
     let progress = found(&|turn| Some(turn.to_string()));
-    assert_eq!(progress.verdict, Verdict::Progress);
+    assert_eq!(progress.verdict, SpiralVerdict::Progress);
     assert_eq!(learn(&progress), None);
     assert_eq!(learn(&find_spiral(&[], SPIRAL_WINDOW)), None);
     let learned = learn(&found(&|_| Some("same".into()))).unwrap();
@@ -291,7 +291,8 @@ fn what_is_no_lesson_in_the_section_is_left_alone() {
 
 #[test]
 fn a_bad_edit_is_named_by_its_line() {
-    let good = Document::of(&with(&[("a", lesson("x", "one")), ("b", lesson("x", "secret"))]));
+    let good =
+        LessonsDocument::of(&with(&[("a", lesson("x", "one")), ("b", lesson("x", "secret"))]));
     let good = good.to_text().unwrap();
     let line_of = |text: &str| good.lines().position(|line| line.contains(text)).unwrap() + 1;
     let second = line_of("## b");
@@ -312,26 +313,26 @@ fn a_bad_edit_is_named_by_its_line() {
         ),
     ] {
         assert!(good.contains(from), "{from}");
-        let error = Document::parse(&good.replacen(from, to, 1)).unwrap_err().to_string();
+        let error = LessonsDocument::parse(&good.replacen(from, to, 1)).unwrap_err().to_string();
         assert!(error.starts_with(&place), "{from} -> {to}: {error}");
         assert!(!error.contains("secret"), "{error}");
     }
     let cut = good.trim_end().trim_end_matches('`');
-    assert!(Document::parse(cut).unwrap_err().to_string().contains("the end of the block"));
-    assert!(Document::parse("").unwrap_err().to_string().starts_with("line 1"));
+    assert!(LessonsDocument::parse(cut).unwrap_err().to_string().contains("the end of the block"));
+    assert!(LessonsDocument::parse("").unwrap_err().to_string().starts_with("line 1"));
 }
 
 #[test]
 fn what_people_changed_is_made_and_what_was_learned_meanwhile_stays() {
     let base = with(&[("a", lesson("x", "one")), ("b", lesson("x", "two"))]);
-    let text = Document::of(&base).to_text().unwrap();
+    let text = LessonsDocument::of(&base).to_text().unwrap();
     let merge = |text: &str, lessons: &mut Lessons| {
-        Document::parse(text)?.merge_into(lessons, &base, 12, 3400)
+        LessonsDocument::parse(text)?.merge_into(lessons, &base, 12, 3400)
     };
     let mut current = base.clone();
     current.set("c", lesson("y", "meanwhile")).unwrap();
     let learned = current.clone();
-    assert_eq!(merge(&text, &mut current).unwrap(), Merged::default());
+    assert_eq!(merge(&text, &mut current).unwrap(), MergedLessons::default());
     assert_eq!(current, learned);
 
     let without_b = text.split("\n## b").next().unwrap().replace("one", "won");
@@ -383,9 +384,9 @@ turntree_properties::properties! {
 
     #[test]
     fn a_file_reads_back_as_what_was_written(lessons in any_lessons(), crlf: bool) {
-        let text = Document::of(&lessons).to_text().unwrap();
+        let text = LessonsDocument::of(&lessons).to_text().unwrap();
         let read = if crlf { text.replace('\n', "\r\n") } else { text.clone() };
-        let document = Document::parse(&read).unwrap();
+        let document = LessonsDocument::parse(&read).unwrap();
         prop_assert_eq!(document.to_text().unwrap(), text);
         let kept: BTreeSet<&str> =
             lessons.iter().filter(|(_, lesson)| !lesson.deprecated).map(|(key, _)| key).collect();
@@ -394,22 +395,22 @@ turntree_properties::properties! {
         prop_assert_eq!(read, kept);
         let mut same = lessons.clone();
         let merged = document.merge_into(&mut same, &lessons, 1, 1).unwrap();
-        prop_assert_eq!((merged, same), (Merged::default(), lessons));
+        prop_assert_eq!((merged, same), (MergedLessons::default(), lessons));
     }
 
     #[test]
     fn whatever_is_in_a_file_is_an_error_or_writes_the_same_twice(
         lessons in any_lessons(), at: prop::sample::Index, cut: prop::sample::Index, put in "[ -~\\n]{0,12}",
     ) {
-        let text = Document::of(&lessons).to_text().unwrap();
+        let text = LessonsDocument::of(&lessons).to_text().unwrap();
         let mut chars: Vec<char> = text.chars().collect();
         let at = at.index(chars.len());
         let end = (at + cut.index(20)).min(chars.len());
         chars.splice(at..end, put.chars());
         let edited: String = chars.into_iter().collect();
-        if let Ok(document) = Document::parse(&edited) {
+        if let Ok(document) = LessonsDocument::parse(&edited) {
             let written = document.to_text().unwrap();
-            let again = Document::parse(&written).unwrap();
+            let again = LessonsDocument::parse(&written).unwrap();
             prop_assert_eq!(again.to_text().unwrap(), written);
         }
     }

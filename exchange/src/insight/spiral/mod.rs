@@ -1,4 +1,4 @@
-//! Whether an agent goes in circles, by its last turns: advice, and never an act.
+//! Tells if an agent goes in circles, by its last turns: advice, and never an act.
 //!
 //! A tool that is called again and again with the same arguments is the plain sign. That the store
 //! knows files by their content gives better ones for nothing: a tree of files that was there some
@@ -53,16 +53,16 @@ const RETURN_TURNS: usize = 5;
 /// Times that a file comes back to an earlier content before that is a sign.
 const SWINGS: usize = 2;
 
-/// What a turn did, as far as it matters.
+/// The step of a turn, as far as it matters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct SpiralStep {
     /// The turn.
     pub turn: u64,
     /// The tool that was called; `None` when none was.
     pub tool: Option<String>,
-    /// What stands for its arguments: equal for equal ones.
+    /// The digest of its arguments: equal for equal ones.
     pub arguments: Option<String>,
-    /// What stands for what it made: equal for equal content. `None` when that is not known.
+    /// The digest of its artifact: equal for equal content. `None` when that is not known.
     pub artifact: Option<String>,
     /// The file that it was called for.
     pub path: Option<String>,
@@ -72,23 +72,23 @@ pub struct Step {
     pub changed: BTreeMap<String, Option<ObjectId>>,
 }
 
-/// What is made of the last turns.
+/// The judgement of the last turns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spiral {
-    /// What to think of it.
-    pub verdict: Verdict,
+pub struct SpiralReport {
+    /// The verdict.
+    pub verdict: SpiralVerdict,
     /// The newest equal calls in a row, when there are enough of them.
     pub streak: Option<Streak>,
-    /// What the files say.
+    /// The signs in the files.
     pub signs: Vec<Sign>,
     /// The turn before all of that, to go back to; `None` without a reason to go back, and when it began
     /// with the first turn.
     pub rollback_to: Option<u64>,
 }
 
-/// What to think of the last turns. Ordered by how bad they are.
+/// The verdict on the last turns. Ordered by severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum SpiralVerdict {
     /// No sign.
     None,
     /// Equal calls, each of which changed something.
@@ -99,7 +99,7 @@ pub enum Verdict {
     Confirmed,
 }
 
-impl Verdict {
+impl SpiralVerdict {
     /// The name in records; that of progress is the one that others use.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -121,21 +121,21 @@ pub struct Streak {
     pub signature: String,
     /// The turns, oldest first.
     pub turns: Vec<u64>,
-    /// What to think of them alone.
-    pub verdict: Verdict,
+    /// The verdict on them alone.
+    pub verdict: SpiralVerdict,
 }
 
-/// What the content of files says.
+/// A sign in the content of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sign {
-    /// What it is.
+    /// The kind.
     pub kind: SignKind,
     /// The file that it is about, if it is about one.
     pub path: Option<String>,
     /// The turns that show it, oldest first.
     pub turns: Vec<u64>,
-    /// What to think of it alone.
-    pub verdict: Verdict,
+    /// The verdict on it alone.
+    pub verdict: SpiralVerdict,
 }
 
 /// Kinds of signs.
@@ -164,7 +164,7 @@ impl SignKind {
 /// Judges turns, oldest first; `window` is the number of equal calls in a row that are a sign, at
 /// least 2. Looks at the newest [`SPIRAL_TURNS`].
 #[must_use]
-pub fn find_spiral(steps: &[Step], window: usize) -> Spiral {
+pub fn find_spiral(steps: &[SpiralStep], window: usize) -> SpiralReport {
     let steps = steps.get(steps.len().saturating_sub(SPIRAL_TURNS)..).unwrap_or(steps);
     let window = window.max(2);
     let streak = streak(steps, window);
@@ -173,30 +173,31 @@ pub fn find_spiral(steps: &[Step], window: usize) -> Spiral {
     signs.extend(same_file(steps, window));
     let verdicts = signs.iter().map(|sign| sign.verdict);
     let verdict = verdicts.chain(streak.as_ref().map(|streak| streak.verdict)).max();
-    let verdict = verdict.unwrap_or(Verdict::None);
-    let is_bad = |of: Verdict| of >= Verdict::Suspected;
+    let verdict = verdict.unwrap_or(SpiralVerdict::None);
+    let is_bad = |of: SpiralVerdict| of >= SpiralVerdict::Suspected;
     let evidence = signs.iter().filter(|sign| is_bad(sign.verdict)).flat_map(|sign| &sign.turns);
     let streaks = streak.iter().filter(|streak| is_bad(streak.verdict));
     let first = evidence.chain(streaks.flat_map(|streak| &streak.turns)).min();
     let rollback_to = first.and_then(|first| first.checked_sub(1)).filter(|turn| *turn > 0);
-    Spiral { verdict, streak, signs, rollback_to }
+    SpiralReport { verdict, streak, signs, rollback_to }
 }
 
 /// The newest turns with one signature.
-fn streak(steps: &[Step], window: usize) -> Option<Streak> {
+fn streak(steps: &[SpiralStep], window: usize) -> Option<Streak> {
     let newest = steps.last()?;
     let (tool, arguments) = (newest.tool.clone()?, newest.arguments.clone()?);
-    let is_equal = |step: &&Step| step.tool == newest.tool && step.arguments == newest.arguments;
-    let mut equal: Vec<&Step> = steps.iter().rev().take_while(is_equal).collect();
+    let is_equal =
+        |step: &&SpiralStep| step.tool == newest.tool && step.arguments == newest.arguments;
+    let mut equal: Vec<&SpiralStep> = steps.iter().rev().take_while(is_equal).collect();
     equal.reverse();
     if equal.len() < window {
         return None;
     }
     let made: Option<BTreeSet<&String>> = equal.iter().map(|step| step.artifact.as_ref()).collect();
     let verdict = match made {
-        Some(made) if made.len() == 1 => Verdict::Confirmed,
-        Some(made) if made.len() == equal.len() => Verdict::Progress,
-        Some(_) | None => Verdict::Suspected,
+        Some(made) if made.len() == 1 => SpiralVerdict::Confirmed,
+        Some(made) if made.len() == equal.len() => SpiralVerdict::Progress,
+        Some(_) | None => SpiralVerdict::Suspected,
     };
     let signature = format!("{tool}:{arguments}");
     Some(Streak { tool, signature, turns: turns(&equal), verdict })
@@ -204,26 +205,26 @@ fn streak(steps: &[Step], window: usize) -> Option<Streak> {
 
 /// The newest tree, when it was there before and another one in between: more than once, or after
 /// several turns. To try something and take it back at once is no circle.
-fn same_tree(steps: &[Step]) -> Option<Sign> {
+fn same_tree(steps: &[SpiralStep]) -> Option<Sign> {
     let newest = steps.last()?.files?;
-    let is_newest = |step: &Step| step.files == Some(newest);
+    let is_newest = |step: &SpiralStep| step.files == Some(newest);
     let first = steps.iter().position(is_newest)?;
-    let evidence: Vec<&Step> = steps.get(first..)?.iter().collect();
+    let evidence: Vec<&SpiralStep> = steps.get(first..)?.iter().collect();
     let returns =
         evidence.windows(2).filter(|pair| matches!(pair, [a, b] if !is_newest(a) && is_newest(b)));
     let verdict = match returns.count() {
         0 => return None,
         1 if evidence.len() < RETURN_TURNS => return None,
-        1 => Verdict::Suspected,
-        _ => Verdict::Confirmed,
+        1 => SpiralVerdict::Suspected,
+        _ => SpiralVerdict::Confirmed,
     };
     Some(Sign { kind: SignKind::SameTree, path: None, turns: turns(&evidence), verdict })
 }
 
 /// Files that came back to an earlier content more than once.
-fn oscillations(steps: &[Step]) -> Vec<Sign> {
+fn oscillations(steps: &[SpiralStep]) -> Vec<Sign> {
     let recent = steps.get(steps.len().saturating_sub(SWING_TURNS)..).unwrap_or(steps);
-    let mut contents: BTreeMap<&String, Vec<(&Step, Option<ObjectId>)>> = BTreeMap::new();
+    let mut contents: BTreeMap<&String, Vec<(&SpiralStep, Option<ObjectId>)>> = BTreeMap::new();
     for step in recent {
         for (path, content) in &step.changed {
             contents.entry(path).or_default().push((step, *content));
@@ -234,18 +235,23 @@ fn oscillations(steps: &[Step]) -> Vec<Sign> {
         let contents: BTreeSet<_> = versions.iter().map(|(_, content)| content).collect();
         let returns = versions.len() - contents.len();
         if returns >= SWINGS {
-            let evidence: Vec<&Step> = versions.iter().map(|(step, _)| *step).collect();
+            let evidence: Vec<&SpiralStep> = versions.iter().map(|(step, _)| *step).collect();
             let (kind, path) = (SignKind::Oscillation, Some(path.clone()));
-            signs.push(Sign { kind, path, turns: turns(&evidence), verdict: Verdict::Confirmed });
+            signs.push(Sign {
+                kind,
+                path,
+                turns: turns(&evidence),
+                verdict: SpiralVerdict::Confirmed,
+            });
         }
     }
     signs
 }
 
 /// The newest turns, when all of them are about one file and one tool tried it in several ways.
-fn same_file(steps: &[Step], window: usize) -> Option<Sign> {
+fn same_file(steps: &[SpiralStep], window: usize) -> Option<Sign> {
     let path = steps.last()?.path.as_ref()?;
-    let mut about: Vec<&Step> =
+    let mut about: Vec<&SpiralStep> =
         steps.iter().rev().take_while(|step| step.path.as_ref() == Some(path)).collect();
     about.reverse();
     let mut ways: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
@@ -258,12 +264,12 @@ fn same_file(steps: &[Step], window: usize) -> Option<Sign> {
     let ends = about.first().zip(about.last());
     let unmoved =
         ends.is_some_and(|(first, last)| first.files.is_some() && first.files == last.files);
-    let verdict = if unmoved { Verdict::Confirmed } else { Verdict::Suspected };
+    let verdict = if unmoved { SpiralVerdict::Confirmed } else { SpiralVerdict::Suspected };
     let (kind, path) = (SignKind::SameFile, Some(path.clone()));
     Some(Sign { kind, path, turns: turns(&about), verdict })
 }
 
-fn turns(steps: &[&Step]) -> Vec<u64> {
+fn turns(steps: &[&SpiralStep]) -> Vec<u64> {
     steps.iter().map(|step| step.turn).collect()
 }
 
@@ -278,8 +284,8 @@ mod tests {
     }
 
     /// A turn that calls `tool` for `a.rs` and leaves the files as `content`.
-    fn step(turn: u64, tool: &str, arguments: &str, content: &str) -> Step {
-        Step {
+    fn step(turn: u64, tool: &str, arguments: &str, content: &str) -> SpiralStep {
+        SpiralStep {
             turn,
             tool: Some(tool.into()),
             arguments: Some(arguments.into()),
@@ -292,8 +298,8 @@ mod tests {
 
     #[test]
     fn work_that_goes_on_is_no_spiral() {
-        let steps: Vec<Step> = (1..20)
-            .map(|turn| Step {
+        let steps: Vec<SpiralStep> = (1..20)
+            .map(|turn| SpiralStep {
                 path: Some(format!("{turn}.rs")),
                 changed: BTreeMap::from([(format!("{turn}.rs"), Some(id("x")))]),
                 ..step(turn, "edit", &turn.to_string(), &turn.to_string())
@@ -301,23 +307,23 @@ mod tests {
             .collect();
         for end in 0..steps.len() {
             let found = find_spiral(&steps[..end], SPIRAL_WINDOW);
-            assert_eq!((found.verdict, found.rollback_to), (Verdict::None, None), "{end}");
+            assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::None, None), "{end}");
         }
     }
 
     #[test]
     fn edits_and_looks_that_alternate_on_one_file_are_seen() {
-        let steps: Vec<Step> = (41..=48)
+        let steps: Vec<SpiralStep> = (41..=48)
             .map(|turn| match turn % 2 {
                 1 => step(turn, "edit", &turn.to_string(), &turn.to_string()),
                 _ => {
                     let looked = step(turn, "view", "a.rs", &(turn - 1).to_string());
-                    Step { changed: BTreeMap::new(), ..looked }
+                    SpiralStep { changed: BTreeMap::new(), ..looked }
                 }
             })
             .collect();
         let found = find_spiral(&steps, SPIRAL_WINDOW);
-        assert_eq!(found.verdict, Verdict::Suspected);
+        assert_eq!(found.verdict, SpiralVerdict::Suspected);
         let [sign] = &*found.signs else { panic!("{found:?}") };
         assert_eq!((sign.kind, sign.path.as_deref()), (SignKind::SameFile, Some("a.rs")));
         assert_eq!(sign.turns, (41..=48).collect::<Vec<_>>());
@@ -326,17 +332,21 @@ mod tests {
 
     #[test]
     fn files_that_come_back_are_a_circle() {
-        let steps: Vec<Step> = (1..=5)
+        let steps: Vec<SpiralStep> = (1..=5)
             .map(|turn| {
                 let content = if turn % 2 == 0 { "b" } else { "a" };
-                Step { path: None, ..step(turn, "edit", &turn.to_string(), content) }
+                SpiralStep { path: None, ..step(turn, "edit", &turn.to_string(), content) }
             })
             .collect();
         let found = find_spiral(&steps, SPIRAL_WINDOW);
         let kinds: Vec<SignKind> = found.signs.iter().map(|sign| sign.kind).collect();
         assert_eq!(kinds, [SignKind::SameTree, SignKind::Oscillation]);
-        assert_eq!((found.verdict, found.rollback_to), (Verdict::Confirmed, None));
+        assert_eq!((found.verdict, found.rollback_to), (SpiralVerdict::Confirmed, None));
         assert_eq!(found.signs[0].turns, [1, 2, 3, 4, 5]);
-        assert_eq!(find_spiral(&steps[..3], SPIRAL_WINDOW).verdict, Verdict::None, "tried once");
+        assert_eq!(
+            find_spiral(&steps[..3], SPIRAL_WINDOW).verdict,
+            SpiralVerdict::None,
+            "tried once"
+        );
     }
 }

@@ -8,7 +8,7 @@ use turntree::error::{ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
 use turntree::repo::{LESSONS_CHANGED, LogEntry, Repository};
 
-use super::{SPIRAL_TURNS, Step};
+use super::{SPIRAL_TURNS, SpiralStep};
 use crate::formats::view;
 use crate::model::view::ToolCall;
 
@@ -22,7 +22,7 @@ const PATHS: [&str; 7] =
 ///
 /// # Errors
 /// `NotFound` or `Corrupt`, naming what cannot be read.
-pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<Step>> {
+pub fn steps(repo: &Repository, tip: &ObjectId) -> Result<Vec<SpiralStep>> {
     let mut steps = Vec::new();
     for entry in repo.history(&[*tip], &[])?.first_parent().take(SPIRAL_TURNS) {
         let entry = entry?;
@@ -46,7 +46,7 @@ fn begins_anew(trigger: Trigger) -> bool {
     matches!(trigger, Trigger::Rollback | Trigger::Merge | Trigger::Compaction)
 }
 
-fn step(repo: &Repository, entry: &LogEntry) -> Result<Step> {
+fn step(repo: &Repository, entry: &LogEntry) -> Result<SpiralStep> {
     let source = repo.store();
     let before = entry.parents.first().map(|parent| repo.context(parent)).transpose()?;
     let after = repo.context(&entry.id)?;
@@ -69,7 +69,7 @@ fn step(repo: &Repository, entry: &LogEntry) -> Result<Step> {
     let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
     let inputs: Vec<String> = calls.iter().map(|call| sorted(&call.input)).collect();
     let called = !calls.is_empty();
-    Ok(Step {
+    Ok(SpiralStep {
         turn: entry.commit.turn,
         tool: called.then(|| names.join("+")),
         arguments: called

@@ -28,7 +28,7 @@ use crate::insight::usage::usage;
 use crate::model::picture::{Picture, PictureContent};
 use crate::render::ShowTime;
 use crate::render::escape::json_in_html;
-use crate::render::story::{Chapter, Entry, Splice, Story};
+use crate::render::history::{ChangedEntry, History, Splice, TurnChange};
 
 /// Version of the data.
 const SCHEMA: u32 = 1;
@@ -60,19 +60,19 @@ struct Header<'a> {
     title: &'a str,
     #[serde(rename = "madeBy")]
     made_by: &'a str,
-    branches: Vec<Branch<'a>>,
+    branches: Vec<PageBranch<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     compare: Option<&'a serde_json::value::RawValue>,
 }
 
 #[derive(Serialize)]
-struct Branch<'a> {
+struct PageBranch<'a> {
     name: &'a str,
     tip: usize,
 }
 
 #[derive(Serialize)]
-struct Turn<'a> {
+struct PageTurn<'a> {
     id: String,
     parents: Vec<usize>,
     turn: u64,
@@ -90,15 +90,15 @@ struct Turn<'a> {
     meta: &'a BTreeMap<String, String>,
     /// Absent when retention has dropped the content.
     #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<Change>,
+    change: Option<PageChange>,
 }
 
 /// By section: position, how many are taken out there, what stands there instead.
 type Lists = BTreeMap<String, Vec<(u64, u64, Vec<usize>)>>;
 
-/// What a turn changed, against the turn `base`.
+/// The changes of a turn, against the turn `base`.
 #[derive(Serialize)]
-struct Change {
+struct PageChange {
     base: Option<usize>,
     lists: Lists,
     /// Path, text, what the file is, bytes; only the path for a file that is gone.
@@ -114,7 +114,7 @@ enum FileChange {
     Is((String, usize, &'static str, u64)),
 }
 
-/// What stands for a text that is not shown.
+/// The placeholder of a text that is not shown.
 #[derive(Serialize)]
 struct Unshown {
     bytes: usize,
@@ -123,7 +123,7 @@ struct Unshown {
 }
 
 #[derive(Serialize)]
-struct Message {
+struct PageMessage {
     role: &'static str,
     format: String,
     id: String,
@@ -136,15 +136,15 @@ struct Message {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calls: Vec<(String, String, String)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    results: Vec<(String, String, bool, Vec<Shown>)>,
+    results: Vec<(String, String, bool, Vec<ImageAddress>)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pictures: Vec<Shown>,
+    pictures: Vec<ImageAddress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<(u64, u64)>,
 }
 
 /// A picture: its address, or nothing when it is too large or of a kind that is not shown.
-type Shown = Option<String>;
+type ImageAddress = Option<String>;
 
 impl<'a> Data<'a> {
     pub(super) fn new(repo: &'a Repository, out: &'a mut dyn Write) -> Self {
@@ -155,11 +155,11 @@ impl<'a> Data<'a> {
     /// Writes all lines.
     pub(super) fn write(mut self, page: &Page<'_>) -> Result<()> {
         let tips: Vec<ObjectId> = page.branches.iter().map(|branch| branch.tip).collect();
-        for chapter in Story::of(self.repo, &tips)? {
-            self.turn(&chapter?, page.show_time)?;
+        for turn_change in History::of(self.repo, &tips)? {
+            self.turn(&turn_change?, page.show_time)?;
         }
         let branches = page.branches.iter().filter_map(|branch| {
-            Some(Branch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
+            Some(PageBranch { name: &branch.name, tip: *self.turns.get(&branch.tip)? })
         });
         let compare = page.comparison.map(serde_json::from_str).transpose();
         let compare = compare.map_err(|error| {
@@ -175,10 +175,10 @@ impl<'a> Data<'a> {
         self.line('h', &header)
     }
 
-    fn turn(&mut self, chapter: &Chapter, show_time: ShowTime<'_>) -> Result<()> {
-        let (entry, commit) = (&chapter.entry, &chapter.entry.commit);
-        let change = match &chapter.changes {
-            Some(changes) => Some(Change {
+    fn turn(&mut self, turn_change: &TurnChange, show_time: ShowTime<'_>) -> Result<()> {
+        let (entry, commit) = (&turn_change.entry, &turn_change.entry.commit);
+        let change = match &turn_change.changes {
+            Some(changes) => Some(PageChange {
                 base: changes.base.and_then(|base| self.turns.get(&base).copied()),
                 lists: self.lists(&changes.lists)?,
                 files: self.files(&changes.entries)?,
@@ -186,7 +186,7 @@ impl<'a> Data<'a> {
             }),
             None => None,
         };
-        let turn = Turn {
+        let turn = PageTurn {
             id: entry.id.to_string(),
             parents: entry.parents.iter().filter_map(|id| self.turns.get(id).copied()).collect(),
             turn: commit.turn,
@@ -223,7 +223,7 @@ impl<'a> Data<'a> {
         Ok(written)
     }
 
-    fn files(&mut self, entries: &[Entry]) -> Result<Vec<FileChange>> {
+    fn files(&mut self, entries: &[ChangedEntry]) -> Result<Vec<FileChange>> {
         let files = entries.iter().filter(|entry| entry.section == FILES);
         files
             .map(|change| {
@@ -235,7 +235,10 @@ impl<'a> Data<'a> {
             .collect()
     }
 
-    fn entries(&mut self, entries: &[Entry]) -> Result<Vec<(String, String, Option<usize>)>> {
+    fn entries(
+        &mut self,
+        entries: &[ChangedEntry],
+    ) -> Result<Vec<(String, String, Option<usize>)>> {
         let entries = entries.iter().filter(|entry| entry.section != FILES);
         entries
             .map(|change| {
@@ -280,7 +283,7 @@ impl<'a> Data<'a> {
             .tool_results
             .into_iter()
             .map(|result| (result.call_id, result.text, result.is_error, shown(result.pictures)));
-        let message = Message {
+        let message = PageMessage {
             role: entry.role.name(),
             format: entry.media,
             id: entry.blob.short(ID_DIGITS),
@@ -318,7 +321,7 @@ fn mode(mode: FileMode) -> &'static str {
 }
 
 /// Pictures as addresses that hold them.
-fn shown(pictures: Vec<Picture>) -> Vec<Shown> {
+fn shown(pictures: Vec<Picture>) -> Vec<ImageAddress> {
     let digits = |text: &str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))
     };

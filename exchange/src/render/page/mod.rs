@@ -35,10 +35,10 @@ const SCRIPTS: [&str; 8] = [
     include_str!("app.js"),
 ];
 
-/// What a page is about.
+/// The subject of a page.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
-    /// What it is called.
+    /// The title.
     pub title: &'a str,
     /// The lines that it shows, the one that is opened first.
     pub branches: &'a [PageBranch],
@@ -53,7 +53,7 @@ pub struct Page<'a> {
 /// A line of snapshots in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageBranch {
-    /// What people call it.
+    /// The name for people.
     pub name: String,
     /// Its newest snapshot.
     pub tip: ObjectId,
@@ -101,7 +101,7 @@ fn script() -> String {
     format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPTS.join("\n"))
 }
 
-/// What a policy calls a script or style.
+/// Returns the hash of a script or style in a policy.
 fn hash(text: &str) -> String {
     base64::padded(&Sha256::digest(text.as_bytes()))
 }

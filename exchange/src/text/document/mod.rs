@@ -43,8 +43,8 @@ use std::ops::Range;
 use bytes::BytesMut;
 
 pub use rules::Rules;
-use rules::{Matcher, Target};
-use scanner::{Scanner, Step};
+use rules::{Matcher, PathTarget};
+use scanner::{ByteRole, Scanner};
 use turntree::error::{Error, Result};
 
 use super::piece::{Piece, PieceKind};
@@ -75,13 +75,13 @@ const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Document<R> {
     input: R,
-    /// Where the input is read into.
+    /// The block that input is read into.
     read: Box<[u8]>,
     /// The input has no more bytes.
     ended: bool,
-    /// What was read and is in no piece yet.
+    /// Bytes that were read and are in no piece yet.
     buffer: BytesMut,
-    /// How far `buffer` is scanned.
+    /// The length of `buffer` that is scanned.
     scanned: usize,
     scanner: Scanner,
     mode: Mode,
@@ -95,7 +95,7 @@ pub struct Document<R> {
     line_start: u64,
 }
 
-/// What the bytes at the front of the buffer are.
+/// The role of the bytes at the front of the buffer.
 #[derive(Debug)]
 enum Mode {
     Glue,
@@ -247,16 +247,16 @@ impl<R: Read> Document<R> {
                     _ => self.fault(expected, Some(byte)),
                 };
             }
-            Ok(Step::Begin) => {
+            Ok(ByteRole::Begin) => {
                 let piece = self.value_began();
                 self.scanned += 1;
                 return piece;
             }
-            Ok(Step::End) => {
+            Ok(ByteRole::End) => {
                 self.scanned += 1;
                 self.value_ended();
             }
-            Ok(Step::Inside) => self.scanned += 1,
+            Ok(ByteRole::Inside) => self.scanned += 1,
         }
         None
     }
@@ -269,20 +269,20 @@ impl<R: Read> Document<R> {
         let (path, target) = self.scanner.rule()?;
         let depth = self.scanner.depth() - usize::from(self.scanner.opened());
         match target {
-            Target::Cut => {
+            PathTarget::Cut => {
                 self.open_field = None;
                 let glue = self.glue(self.scanned);
                 self.scanner.close_to_rules();
                 self.mode = Mode::Record { path, depth };
                 glue
             }
-            Target::Split => {
+            PathTarget::Split => {
                 self.open_field = None;
                 let glue = self.glue(self.scanned);
                 self.fields.push((path, 0..0));
                 glue
             }
-            Target::Field => {
+            PathTarget::Field => {
                 let start = self.scanned;
                 self.open_field.get_or_insert(OpenField { path, start, depth });
                 None
@@ -363,7 +363,7 @@ impl<R: Read> Document<R> {
         Some(self.piece(kind, MAX_GLUE_BYTES, 0))
     }
 
-    /// What is left when the input has ended and nothing more can be scanned.
+    /// Returns the rest when the input has ended and nothing more can be scanned.
     fn end(&mut self) -> Option<Piece> {
         if self.scanner.ends_number(None) {
             self.value_ended();

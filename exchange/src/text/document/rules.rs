@@ -1,6 +1,7 @@
-//! Which values of a document are cut, and which fields are reported: paths and their matching.
+//! The values of a document that are records, and the fields that are reported: paths and their
+//! matching.
 
-/// What a format wants from a document.
+/// The paths of a document that a format asks for.
 ///
 /// A path is made of keys and `[*]` (each element of an array): `messages[*]`,
 /// `simulations[*].messages[*]`, `agent.model_name`; `[*]` alone is each element of a top-level
@@ -22,9 +23,9 @@ enum Segment {
     Each,
 }
 
-/// What a path asks for.
+/// The purpose of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum PathTarget {
     /// A record.
     Cut,
     /// A place where glue is split: deeper cuts lie below.
@@ -37,7 +38,7 @@ pub(super) enum Target {
 struct Rule {
     path: &'static str,
     segments: Vec<Segment>,
-    target: Target,
+    target: PathTarget,
 }
 
 /// A set of rules: bit `i` stands for rule `i`.
@@ -53,8 +54,8 @@ impl Matcher {
     /// Compiles `rules`, of which there are at most 64.
     pub(super) fn new(rules: &Rules) -> Self {
         debug_assert!(rules.cuts.len() + rules.fields.len() <= Mask::BITS as usize);
-        let cuts = rules.cuts.iter().map(|path| (*path, Target::Cut));
-        let fields = rules.fields.iter().map(|path| (*path, Target::Field));
+        let cuts = rules.cuts.iter().map(|path| (*path, PathTarget::Cut));
+        let fields = rules.fields.iter().map(|path| (*path, PathTarget::Field));
         let mut compiled: Vec<Rule> = cuts
             .chain(fields)
             .take(Mask::BITS as usize)
@@ -64,15 +65,15 @@ impl Matcher {
             .iter()
             .map(|rule| {
                 compiled.iter().any(|other| {
-                    other.target == Target::Cut
+                    other.target == PathTarget::Cut
                         && other.segments.len() > rule.segments.len()
                         && other.segments.starts_with(&rule.segments)
                 })
             })
             .collect();
         for (rule, deeper) in compiled.iter_mut().zip(deeper) {
-            if deeper && rule.target == Target::Cut {
-                rule.target = Target::Split;
+            if deeper && rule.target == PathTarget::Cut {
+                rule.target = PathTarget::Split;
             }
         }
         Self { rules: compiled }
@@ -96,7 +97,7 @@ impl Matcher {
     }
 
     /// The path of `mask` that ends at `depth`, if there is one, and what it asks for.
-    pub(super) fn complete(&self, mask: Mask, depth: usize) -> Option<(&'static str, Target)> {
+    pub(super) fn complete(&self, mask: Mask, depth: usize) -> Option<(&'static str, PathTarget)> {
         let mut fitting = self.rules.iter().enumerate().filter(|(index, _)| mask >> index & 1 == 1);
         fitting.find(|(_, rule)| rule.segments.len() == depth).map(|(_, r)| (r.path, r.target))
     }
@@ -128,13 +129,16 @@ mod tests {
     fn a_path_fits_step_by_step() {
         let matcher = Matcher::new(&Rules { cuts: &["", "runs[*].messages[*]"], fields: &["id"] });
         let all = matcher.all();
-        assert_eq!(matcher.complete(all, 0), Some(("", Target::Split)));
-        assert_eq!(matcher.complete(matcher.key(all, 0, b"id"), 1), Some(("id", Target::Field)));
+        assert_eq!(matcher.complete(all, 0), Some(("", PathTarget::Split)));
+        assert_eq!(
+            matcher.complete(matcher.key(all, 0, b"id"), 1),
+            Some(("id", PathTarget::Field))
+        );
         let runs = matcher.key(all, 0, b"runs");
         assert_eq!(matcher.complete(runs, 1), None);
         let messages = matcher.key(matcher.each(runs, 1), 2, b"messages");
         let found = matcher.complete(matcher.each(messages, 3), 4);
-        assert_eq!(found, Some(("runs[*].messages[*]", Target::Cut)));
+        assert_eq!(found, Some(("runs[*].messages[*]", PathTarget::Cut)));
         assert_eq!(matcher.key(all, 0, b"other"), 0);
     }
 }

@@ -5,22 +5,22 @@
 //! other, and the `NaN` and `Infinity` that Python writes.
 
 use super::MAX_DEPTH;
-use super::rules::{Mask, Matcher, Target};
+use super::rules::{Mask, Matcher, PathTarget};
 
 /// Longest key that is compared with rules, in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
 /// An open array or object.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
+struct OpenValue {
     array: bool,
     /// Rules that fit its path so far.
     mask: Mask,
 }
 
-/// What may come next.
+/// The state of the scanner: the bytes that may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScanState {
     /// Between top-level values; the document may end here.
     Top,
     /// The rest of a byte order mark.
@@ -46,7 +46,7 @@ enum State {
     Literal(&'static [u8]),
 }
 
-/// How far a number has come.
+/// The state inside a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Number {
     Minus,
@@ -59,9 +59,9 @@ enum Number {
     Power,
 }
 
-/// What a byte did.
+/// The role of a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ByteRole {
     /// Nothing that matters outside.
     Inside,
     /// It is the first byte of a value.
@@ -77,8 +77,8 @@ pub(super) type Fault = &'static str;
 #[derive(Debug)]
 pub(super) struct Scanner {
     matcher: Matcher,
-    frames: Vec<Frame>,
-    state: State,
+    frames: Vec<OpenValue>,
+    state: ScanState,
     /// The string being read is a key.
     in_key: bool,
     /// The key's bytes as written (one with escapes matches no rule), one more than [`MAX_KEY_BYTES`]
@@ -94,7 +94,7 @@ impl Scanner {
         Self {
             matcher,
             frames: Vec::new(),
-            state: State::Top,
+            state: ScanState::Top,
             in_key: false,
             key: Vec::new(),
             mask,
@@ -105,7 +105,7 @@ impl Scanner {
     pub(super) fn resume(&mut self) {
         self.frames.truncate(1);
         self.frames.retain(|frame| frame.array);
-        self.state = if self.frames.is_empty() { State::Top } else { State::Value };
+        self.state = if self.frames.is_empty() { ScanState::Top } else { ScanState::Value };
         self.in_key = false;
     }
 
@@ -115,7 +115,7 @@ impl Scanner {
     }
 
     /// The rule that the value which just began fulfils.
-    pub(super) fn rule(&self) -> Option<(&'static str, Target)> {
+    pub(super) fn rule(&self) -> Option<(&'static str, PathTarget)> {
         let depth = self.frames.len() - usize::from(self.opened());
         self.matcher.complete(self.mask, depth)
     }
@@ -129,34 +129,35 @@ impl Scanner {
         }
     }
 
-    /// Whether every value is complete.
+    /// Returns true if every value is complete.
     pub(super) fn at_top(&self) -> bool {
-        self.state == State::Top
+        self.state == ScanState::Top
     }
 
-    /// What the next byte must be, for people.
+    /// Describes the expected next byte, for people.
     pub(super) fn expected(&self) -> Fault {
         match self.state {
-            State::Top | State::Value => "a value",
-            State::Mark(_) => "a byte order mark",
-            State::ValueOrEnd => "a value or ']'",
-            State::Key => "a key",
-            State::KeyOrEnd => "a key or '}'",
-            State::Colon => "':'",
-            State::CommaOrEnd if self.in_array() => "',' or ']'",
-            State::CommaOrEnd => "',' or '}'",
-            State::String => "the rest of a string",
-            State::Escape => "an escape",
-            State::Unicode(_) => "a hex digit",
-            State::Utf8 { .. } => "UTF-8",
-            State::Number(_) => "a digit",
-            State::Literal(_) => "true, false or null",
+            ScanState::Top | ScanState::Value => "a value",
+            ScanState::Mark(_) => "a byte order mark",
+            ScanState::ValueOrEnd => "a value or ']'",
+            ScanState::Key => "a key",
+            ScanState::KeyOrEnd => "a key or '}'",
+            ScanState::Colon => "':'",
+            ScanState::CommaOrEnd if self.in_array() => "',' or ']'",
+            ScanState::CommaOrEnd => "',' or '}'",
+            ScanState::String => "the rest of a string",
+            ScanState::Escape => "an escape",
+            ScanState::Unicode(_) => "a hex digit",
+            ScanState::Utf8 { .. } => "UTF-8",
+            ScanState::Number(_) => "a digit",
+            ScanState::Literal(_) => "true, false or null",
         }
     }
 
-    /// Whether a number is complete before `next` (`None`: the end of the file). Ends it if so.
+    /// Returns true if a number is complete before `next` (`None`: the end of the file). Ends it
+    /// if so.
     pub(super) fn ends_number(&mut self, next: Option<u8>) -> bool {
-        let State::Number(number) = self.state else { return false };
+        let ScanState::Number(number) = self.state else { return false };
         let complete =
             matches!(number, Number::Zero | Number::Integer | Number::Fraction | Number::Power);
         // At the end of the file only a number of its own is known to be complete.
@@ -171,9 +172,9 @@ impl Scanner {
         true
     }
 
-    /// How many bytes at the front of `bytes` are plain characters of the string being read.
+    /// Returns the number of plain characters of the string at the front of `bytes`.
     pub(super) fn skip_plain(&mut self, bytes: &[u8]) -> usize {
-        if self.state != State::String {
+        if self.state != ScanState::String {
             return 0;
         }
         let plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | 0..0x20 | 0x80..);
@@ -186,7 +187,7 @@ impl Scanner {
     }
 
     /// Takes the next byte. Numbers must be ended before with [`Self::ends_number`].
-    pub(super) fn feed(&mut self, byte: u8) -> Result<Step, Fault> {
+    pub(super) fn feed(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let in_key = self.in_key;
         let step = self.step(byte)?;
         if in_key && self.in_key && self.key.len() <= MAX_KEY_BYTES {
@@ -195,154 +196,162 @@ impl Scanner {
         Ok(step)
     }
 
-    fn step(&mut self, byte: u8) -> Result<Step, Fault> {
+    fn step(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let is_blank = matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         match self.state {
-            State::String | State::Escape | State::Unicode(_) | State::Utf8 { .. } => {
-                self.string(byte)
-            }
-            State::Mark(_) | State::Number(_) | State::Literal(_) => self.scalar(byte),
-            _ if is_blank => Ok(Step::Inside),
-            State::Top if byte == 0xef => self.enter(State::Mark(b"\xbb\xbf")),
-            State::ValueOrEnd if byte == b']' => self.close(),
-            State::Top | State::Value | State::ValueOrEnd => self.begin(byte),
-            State::KeyOrEnd if byte == b'}' => self.close(),
-            State::Key | State::KeyOrEnd if byte == b'"' => {
+            ScanState::String
+            | ScanState::Escape
+            | ScanState::Unicode(_)
+            | ScanState::Utf8 { .. } => self.string(byte),
+            ScanState::Mark(_) | ScanState::Number(_) | ScanState::Literal(_) => self.scalar(byte),
+            _ if is_blank => Ok(ByteRole::Inside),
+            ScanState::Top if byte == 0xef => self.enter(ScanState::Mark(b"\xbb\xbf")),
+            ScanState::ValueOrEnd if byte == b']' => self.close(),
+            ScanState::Top | ScanState::Value | ScanState::ValueOrEnd => self.begin(byte),
+            ScanState::KeyOrEnd if byte == b'}' => self.close(),
+            ScanState::Key | ScanState::KeyOrEnd if byte == b'"' => {
                 self.key.clear();
                 self.in_key = true;
-                self.enter(State::String)
+                self.enter(ScanState::String)
             }
-            State::Colon if byte == b':' => self.enter(State::Value),
-            State::CommaOrEnd => self.after_value(byte),
-            State::Key | State::KeyOrEnd | State::Colon => Err(self.expected()),
+            ScanState::Colon if byte == b':' => self.enter(ScanState::Value),
+            ScanState::CommaOrEnd => self.after_value(byte),
+            ScanState::Key | ScanState::KeyOrEnd | ScanState::Colon => Err(self.expected()),
         }
     }
 
     /// The next byte of a number, a literal, or a byte order mark.
-    fn scalar(&mut self, byte: u8) -> Result<Step, Fault> {
+    fn scalar(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let fault = self.expected();
         let split = |rest: &'static [u8]| rest.split_first().filter(|(first, _)| **first == byte);
         match self.state {
-            State::Number(Number::Minus) if byte == b'I' => self.enter(State::Literal(b"nfinity")),
-            State::Number(number) => self.enter(State::Number(number.after(byte).ok_or(fault)?)),
-            State::Literal(rest) => match split(rest).ok_or(fault)? {
+            ScanState::Number(Number::Minus) if byte == b'I' => {
+                self.enter(ScanState::Literal(b"nfinity"))
+            }
+            ScanState::Number(number) => {
+                self.enter(ScanState::Number(number.after(byte).ok_or(fault)?))
+            }
+            ScanState::Literal(rest) => match split(rest).ok_or(fault)? {
                 (_, []) => self.value_ended(),
-                (_, rest) => self.enter(State::Literal(rest)),
+                (_, rest) => self.enter(ScanState::Literal(rest)),
             },
-            State::Mark(rest) => match split(rest).ok_or(fault)? {
-                (_, []) => self.enter(State::Top),
-                (_, rest) => self.enter(State::Mark(rest)),
+            ScanState::Mark(rest) => match split(rest).ok_or(fault)? {
+                (_, []) => self.enter(ScanState::Top),
+                (_, rest) => self.enter(ScanState::Mark(rest)),
             },
             _ => Err(fault),
         }
     }
 
-    fn enter(&mut self, state: State) -> Result<Step, Fault> {
+    fn enter(&mut self, state: ScanState) -> Result<ByteRole, Fault> {
         self.state = state;
-        Ok(Step::Inside)
+        Ok(ByteRole::Inside)
     }
 
-    fn begin(&mut self, byte: u8) -> Result<Step, Fault> {
+    fn begin(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let fault = self.expected();
         let state = match byte {
             b'{' | b'[' if self.frames.len() >= MAX_DEPTH => return Err("fewer open containers"),
-            b'{' => State::KeyOrEnd,
-            b'[' => State::ValueOrEnd,
-            b'"' => State::String,
-            b'-' => State::Number(Number::Minus),
-            b'0' => State::Number(Number::Zero),
-            b'1'..=b'9' => State::Number(Number::Integer),
-            b't' => State::Literal(b"rue"),
-            b'f' => State::Literal(b"alse"),
-            b'n' => State::Literal(b"ull"),
-            b'N' => State::Literal(b"aN"),
-            b'I' => State::Literal(b"nfinity"),
+            b'{' => ScanState::KeyOrEnd,
+            b'[' => ScanState::ValueOrEnd,
+            b'"' => ScanState::String,
+            b'-' => ScanState::Number(Number::Minus),
+            b'0' => ScanState::Number(Number::Zero),
+            b'1'..=b'9' => ScanState::Number(Number::Integer),
+            b't' => ScanState::Literal(b"rue"),
+            b'f' => ScanState::Literal(b"alse"),
+            b'n' => ScanState::Literal(b"ull"),
+            b'N' => ScanState::Literal(b"aN"),
+            b'I' => ScanState::Literal(b"nfinity"),
             _ => return Err(fault),
         };
         self.mask = self.value_mask();
         if matches!(byte, b'{' | b'[') {
-            self.frames.push(Frame { array: byte == b'[', mask: self.mask });
+            self.frames.push(OpenValue { array: byte == b'[', mask: self.mask });
         }
         self.state = state;
-        Ok(Step::Begin)
+        Ok(ByteRole::Begin)
     }
 
     /// Rules that fit the value that begins here.
     fn value_mask(&self) -> Mask {
         match self.frames.last() {
             None => self.matcher.all(),
-            Some(Frame { mask: 0, .. }) => 0,
+            Some(OpenValue { mask: 0, .. }) => 0,
             Some(frame) if frame.array => self.matcher.each(frame.mask, self.frames.len() - 1),
             Some(frame) => self.matcher.key(frame.mask, self.frames.len() - 1, &self.key),
         }
     }
 
     /// The next byte of a string.
-    fn string(&mut self, byte: u8) -> Result<Step, Fault> {
+    fn string(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         let next = match (self.state, byte) {
-            (State::String, b'"') if self.in_key => {
+            (ScanState::String, b'"') if self.in_key => {
                 self.in_key = false;
-                State::Colon
+                ScanState::Colon
             }
-            (State::String, b'"') => return self.value_ended(),
-            (State::String, b'\\') => State::Escape,
-            (State::String, 0..0x20) => return Err("an escaped control character"),
-            (State::String, 0x20..0x80) => State::String,
-            (State::String, lead) => after_lead(lead).ok_or("UTF-8")?,
-            (State::Escape, b'u') => State::Unicode(4),
-            (State::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                State::String
+            (ScanState::String, b'"') => return self.value_ended(),
+            (ScanState::String, b'\\') => ScanState::Escape,
+            (ScanState::String, 0..0x20) => return Err("an escaped control character"),
+            (ScanState::String, 0x20..0x80) => ScanState::String,
+            (ScanState::String, lead) => after_lead(lead).ok_or("UTF-8")?,
+            (ScanState::Escape, b'u') => ScanState::Unicode(4),
+            (ScanState::Escape, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                ScanState::String
             }
-            (State::Unicode(0 | 1), digit) if digit.is_ascii_hexdigit() => State::String,
-            (State::Unicode(missing), digit) if digit.is_ascii_hexdigit() => {
-                State::Unicode(missing - 1)
+            (ScanState::Unicode(0 | 1), digit) if digit.is_ascii_hexdigit() => ScanState::String,
+            (ScanState::Unicode(missing), digit) if digit.is_ascii_hexdigit() => {
+                ScanState::Unicode(missing - 1)
             }
-            (State::Utf8 { low, high, more }, byte) if (low..=high).contains(&byte) => match more {
-                0 => State::String,
-                _ => State::Utf8 { low: 0x80, high: 0xbf, more: more - 1 },
-            },
+            (ScanState::Utf8 { low, high, more }, byte) if (low..=high).contains(&byte) => {
+                match more {
+                    0 => ScanState::String,
+                    _ => ScanState::Utf8 { low: 0x80, high: 0xbf, more: more - 1 },
+                }
+            }
             _ => return Err(self.expected()),
         };
         self.enter(next)
     }
 
-    fn after_value(&mut self, byte: u8) -> Result<Step, Fault> {
+    fn after_value(&mut self, byte: u8) -> Result<ByteRole, Fault> {
         match byte {
-            b',' if self.in_array() => self.enter(State::Value),
-            b',' => self.enter(State::Key),
+            b',' if self.in_array() => self.enter(ScanState::Value),
+            b',' => self.enter(ScanState::Key),
             b']' if self.in_array() => self.close(),
             b'}' if !self.in_array() => self.close(),
             _ => Err(self.expected()),
         }
     }
 
-    fn close(&mut self) -> Result<Step, Fault> {
+    fn close(&mut self) -> Result<ByteRole, Fault> {
         self.frames.pop();
         self.value_ended()
     }
 
-    fn value_ended(&mut self) -> Result<Step, Fault> {
+    fn value_ended(&mut self) -> Result<ByteRole, Fault> {
         self.state = self.between();
-        Ok(Step::End)
+        Ok(ByteRole::End)
     }
 
     /// The state after a value.
-    fn between(&self) -> State {
-        if self.frames.is_empty() { State::Top } else { State::CommaOrEnd }
+    fn between(&self) -> ScanState {
+        if self.frames.is_empty() { ScanState::Top } else { ScanState::CommaOrEnd }
     }
 
     fn in_array(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.array)
     }
 
-    /// Whether the value that just began is a container, already on the stack.
+    /// Returns true if the value that just began is a container, already on the stack.
     pub(super) fn opened(&self) -> bool {
-        matches!(self.state, State::ValueOrEnd | State::KeyOrEnd)
+        matches!(self.state, ScanState::ValueOrEnd | ScanState::KeyOrEnd)
     }
 }
 
-/// What follows the first byte of a character of several bytes (table 3-7 of the Unicode standard).
-fn after_lead(lead: u8) -> Option<State> {
+/// Returns the bytes that may follow the first byte of a character (table 3-7 of the Unicode
+/// standard).
+fn after_lead(lead: u8) -> Option<ScanState> {
     let (low, high, more) = match lead {
         0xc2..=0xdf => (0x80, 0xbf, 0),
         0xe0 => (0xa0, 0xbf, 1),
@@ -353,7 +362,7 @@ fn after_lead(lead: u8) -> Option<State> {
         0xf4 => (0x80, 0x8f, 2),
         _ => return None,
     };
-    Some(State::Utf8 { low, high, more })
+    Some(ScanState::Utf8 { low, high, more })
 }
 
 impl Number {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use turntree::error::{Error, ErrorKind, Result};
 
-use super::log::{HEADER_BYTES, Log};
+use super::log::{HEADER_BYTES, WriteAheadLog};
 use super::source::Source;
 
 /// Steps of the machine that all queries may take together, at least, and more for each byte.
@@ -24,46 +24,47 @@ const STEPS_PER_BYTE: u64 = 8;
 /// Bytes of the header of a database, which has the number of the last change.
 const DATABASE_HEADER_BYTES: usize = 100;
 
-/// What begins a journal that is to be rolled back.
+/// The first bytes of a journal that is to be rolled back.
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// A database at one moment.
 #[derive(Debug)]
 pub(crate) struct Image {
     database: Source,
-    log: Option<(Source, Log)>,
+    log: Option<(Source, WriteAheadLog)>,
     /// Bytes of the database, with the log.
     len: u64,
     steps: AtomicU64,
-    /// Where its files are, and how they were before they were read.
-    files: Option<Files>,
+    /// The paths of its files, and their state before they were read.
+    files: Option<DatabaseFiles>,
 }
 
 #[derive(Debug)]
-struct Files {
+struct DatabaseFiles {
     database: PathBuf,
     log: PathBuf,
-    before: (State, Option<State>),
+    before: (FileStat, Option<FileStat>),
     heads: Heads,
 }
 
-/// How the log and the database begin: with the number of the checkpoint, and that of the change.
+/// The headers of the log and the database: with the number of the checkpoint, and that of the
+/// change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Heads {
     log: [u8; HEADER_BYTES],
     database: [u8; DATABASE_HEADER_BYTES],
 }
 
-/// What tells one state of a file from another.
+/// The facts that tell one state of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct FileStat {
     file: (u64, u64),
     len: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl State {
+impl FileStat {
     fn of(is: &Metadata) -> Self {
         Self {
             file: (is.dev(), is.ino()),
@@ -93,7 +94,7 @@ impl Image {
         let failed = |error| Error::io("read the database", error);
         let [log_path, journal] = ["-wal", "-journal"].map(|end| beside(path, end));
         let database = File::open(path).map_err(failed)?;
-        let before = State::of(&database.metadata().map_err(failed)?);
+        let before = FileStat::of(&database.metadata().map_err(failed)?);
         let log = match File::open(&log_path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             log => Some(log.map_err(failed)?),
@@ -105,14 +106,16 @@ impl Image {
         }
         let mut image = Self::new(Source::File(database), log.map(Source::File))?;
         let heads = image.heads().map_err(failed)?;
-        let before = (before, log_before.as_ref().map(State::of));
-        image.files = Some(Files { database: path.to_owned(), log: log_path, before, heads });
+        let before = (before, log_before.as_ref().map(FileStat::of));
+        image.files =
+            Some(DatabaseFiles { database: path.to_owned(), log: log_path, before, heads });
         Ok(image)
     }
 
     fn new(database: Source, log: Option<Source>) -> Result<Self> {
         let mut len = database.len().map_err(|error| Error::io("read the database", error))?;
-        let read = log.map(|log| Ok::<_, Error>(Log::read(&log, len)?.map(|read| (log, read))));
+        let read =
+            log.map(|log| Ok::<_, Error>(WriteAheadLog::read(&log, len)?.map(|read| (log, read))));
         let log = read.transpose()?.flatten();
         if let Some((_, log)) = &log {
             len = log.pages * log.page_bytes;
@@ -141,7 +144,7 @@ impl Image {
         Ok(count)
     }
 
-    /// Where the bytes at `at` are, and how many of them in one go.
+    /// Returns the place of the bytes at `at`, and the length that is contiguous there.
     fn place(&self, at: u64) -> (&Source, u64, u64) {
         let left = self.len - at;
         let Some((source, log)) = &self.log else { return (&self.database, at, left) };
@@ -160,7 +163,7 @@ impl Image {
         self.steps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Whether everything that was read so far belongs together.
+    /// Returns true if everything that was read so far belongs together.
     pub(crate) fn is_intact(&self) -> bool {
         let Some(files) = &self.files else { return true };
         let (database, log) = files.now();
@@ -186,7 +189,7 @@ impl Image {
         Ok(heads)
     }
 
-    /// Whether its files are as they were when it was opened.
+    /// Returns true if its files are as they were when it was opened.
     pub(crate) fn is_current(&self) -> bool {
         self.files.as_ref().is_none_or(|files| {
             let (database, log) = files.now();
@@ -195,9 +198,9 @@ impl Image {
     }
 }
 
-impl Files {
-    fn now(&self) -> (Option<State>, Option<State>) {
-        let state = |path: &Path| fs::metadata(path).ok().map(|is| State::of(&is));
+impl DatabaseFiles {
+    fn now(&self) -> (Option<FileStat>, Option<FileStat>) {
+        let state = |path: &Path| fs::metadata(path).ok().map(|is| FileStat::of(&is));
         (state(&self.database), state(&self.log))
     }
 }
@@ -209,7 +212,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-/// Whether a journal says that the database is half changed.
+/// Returns true if a journal says that the database is half changed.
 fn is_hot(journal: &Path) -> io::Result<bool> {
     let mut magic = [0; JOURNAL_MAGIC.len()];
     match File::open(journal) {

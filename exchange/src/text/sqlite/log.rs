@@ -27,18 +27,18 @@ const FRAME_BYTES: usize = 24;
 const MIN_PAGE_BYTES: usize = 512;
 const MAX_PAGE_BYTES: usize = 65536;
 
-/// Where the pages are that a log has committed.
+/// The places of the pages that a log has committed.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct WriteAheadLog {
     /// Bytes of a page.
     pub(super) page_bytes: u64,
     /// Pages of the database, with the log.
     pub(super) pages: u64,
-    /// Where the newest of each page begins in the log; pages count from 1.
+    /// The offset of the newest copy of each page in the log; pages count from 1.
     pub(super) newest: HashMap<u32, u64>,
 }
 
-impl Log {
+impl WriteAheadLog {
     /// Reads what `log` has committed over a database of `database_bytes` bytes; nothing for a log that
     /// is not whole at its beginning. Memory: some bytes for each page.
     ///

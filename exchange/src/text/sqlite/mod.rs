@@ -35,7 +35,7 @@ const MAX_SQL_BYTES: i32 = 1 << 20;
 
 const STEPS_AT_A_TIME: i32 = 10_000;
 
-/// Where the header says how large a database is.
+/// The offset of the size of the database in its header.
 const PAGE_BYTES_AT: usize = 16;
 const CHANGES_AT: usize = 24;
 const PAGES_AT: usize = 28;
@@ -220,7 +220,7 @@ fn check_length(image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// What SQLite reports, as an error of ours. What it says may quote the database.
+/// Makes an error of ours from one of SQLite. Its text may quote the database.
 fn refused(action: &str, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     match code {

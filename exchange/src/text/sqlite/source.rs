@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 
-/// Where bytes are.
+/// A source of bytes.
 #[derive(Debug)]
 pub(super) enum Source {
     Bytes(Bytes),

@@ -1,4 +1,4 @@
-//! What SQLite reads images through: a file system that has nothing but them, and cannot be written to.
+//! A file system for SQLite that has nothing but images, and cannot be written to.
 //!
 //! SQLite asks a table of functions, the VFS, for every byte. This one answers with an [`Image`] and
 //! says that it never changes, so SQLite takes no locks and looks for no journal. Anything else it

@@ -1,0 +1,29 @@
+//! Formats of agent frameworks, each a folder behind a feature of its name.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`swarm`] | SwarmSDK: snapshots and event logs |
+//! | [`ollm`] | OLLM CLI: context snapshots, transitions, intents |
+//! | [`codesign`] | open-codesign: design stores, databases, chats |
+//! | [`context_chef`] | ContextChef: snapshots, core memory, payloads |
+//! | `json_parts` | documents part by part, with the places of errors |
+//! | `json_writer` | documents key by key |
+//! | [`read_tree`] | the folders in which a framework keeps its files |
+
+#[cfg(feature = "codesign")]
+pub mod codesign;
+#[cfg(feature = "context-chef")]
+pub mod context_chef;
+#[cfg(feature = "ollm")]
+pub mod ollm;
+#[cfg(feature = "swarm")]
+pub mod swarm;
+
+#[cfg(any(feature = "codesign", feature = "context-chef", feature = "ollm"))]
+mod json_parts;
+#[cfg(any(feature = "codesign", feature = "context-chef", feature = "ollm", feature = "swarm"))]
+mod json_writer;
+pub(crate) mod read_tree;
+
+/// The entry of a commit's metadata with the tokens of its context, as OLLM CLI counts them.
+pub const OLLM_TOKENS: &str = "ollm/tokenCount";

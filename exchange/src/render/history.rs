@@ -1,0 +1,152 @@
+//! The snapshots of branches, oldest first, each with what it changed.
+//!
+//! A change is told against the nearest snapshot before it on its own line whose content is kept, so
+//! whoever follows the changes from the first one on has every context again.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use turntree::context::{Context, SOURCE, Section, Shape, changed_sections, diff_section};
+use turntree::error::{ErrorKind, Result};
+use turntree::object::{ObjectId, ObjectSource};
+use turntree::repo::{LogEntry, Repository};
+use turntree::tree::{Item, List, diff_lists};
+
+/// A snapshot with what it changed.
+#[derive(Debug)]
+pub(super) struct TurnChange {
+    /// The commit.
+    pub(super) entry: LogEntry,
+    /// The changes; `None` when retention has dropped its content.
+    pub(super) changes: Option<Changes>,
+}
+
+/// The changes of a snapshot, without the records of an imported transcript.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// The snapshot that they are told against; `None` for an empty context.
+    pub(super) base: Option<ObjectId>,
+    /// Lists, by section: stretches of rising positions.
+    pub(super) lists: Vec<(String, Vec<Splice>)>,
+    /// Entries of maps, and sections that are one blob, whose key is empty.
+    pub(super) entries: Vec<ChangedEntry>,
+}
+
+/// A stretch of a list that was replaced.
+#[derive(Debug)]
+pub(super) struct Splice {
+    /// Positions in the old list.
+    pub(super) old: Range<u64>,
+    /// The items there now.
+    pub(super) new: Vec<Item>,
+}
+
+/// An entry of a map that is another one than before.
+#[derive(Debug)]
+pub(super) struct ChangedEntry {
+    /// The section.
+    pub(super) section: String,
+    /// The key in it.
+    pub(super) key: String,
+    /// The old value; `None` for a new entry.
+    pub(super) old: Option<Item>,
+    /// The new value; `None` for an entry that is gone.
+    pub(super) new: Option<Item>,
+}
+
+/// Walks everything that some snapshots go back to, oldest first.
+///
+/// Keeps the commits in memory, and of content only what one snapshot changed.
+#[derive(Debug)]
+pub(super) struct History<'r> {
+    repo: &'r Repository,
+    /// Newest first.
+    left: Vec<LogEntry>,
+    /// For each snapshot met, the nearest one at or before it whose content is kept.
+    kept: HashMap<ObjectId, Option<ObjectId>>,
+}
+
+impl<'r> History<'r> {
+    /// The story of all that `tips` go back to.
+    pub(super) fn of(repo: &'r Repository, tips: &[ObjectId]) -> Result<Self> {
+        let left = repo.history(tips, &[])?.collect::<Result<_>>()?;
+        Ok(Self { repo, left, kept: HashMap::new() })
+    }
+
+    /// The story of one line: `tip` and its first parents.
+    pub(super) fn of_line(repo: &'r Repository, tip: &ObjectId) -> Result<Self> {
+        let left = repo.history(&[*tip], &[])?.first_parent().collect::<Result<_>>()?;
+        Ok(Self { repo, left, kept: HashMap::new() })
+    }
+
+    fn turn_change(&mut self, entry: LogEntry) -> Result<TurnChange> {
+        let before = entry.parents.first().and_then(|parent| *self.kept.get(parent)?);
+        let changes = match self.repo.context(&entry.id) {
+            Ok(after) => {
+                let context = before.map(|id| self.repo.context(&id)).transpose()?;
+                Some(changes(self.repo.store(), before, &context.unwrap_or_default(), &after)?)
+            }
+            Err(error) if error.kind() == ErrorKind::Expired => None,
+            Err(error) => return Err(error),
+        };
+        self.kept.insert(entry.id, if changes.is_some() { Some(entry.id) } else { before });
+        Ok(TurnChange { entry, changes })
+    }
+}
+
+impl Iterator for History<'_> {
+    type Item = Result<TurnChange>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.left.pop()?;
+        Some(self.turn_change(entry))
+    }
+}
+
+fn changes(
+    source: &dyn ObjectSource,
+    base: Option<ObjectId>,
+    before: &Context,
+    after: &Context,
+) -> Result<Changes> {
+    let mut changes = Changes { base, lists: Vec::new(), entries: Vec::new() };
+    let (before, after) = (before.sections(source)?, after.sections(source)?);
+    for (section, old, new) in changed_sections(&before, &after) {
+        if section == SOURCE {
+            continue;
+        }
+        let is_list = |side: &Section| side.shape == Shape::List;
+        if old.as_ref().is_some_and(is_list) || new.as_ref().is_some_and(is_list) {
+            let splices = splices(source, old.filter(is_list), new.filter(is_list))?;
+            changes.lists.push((section.to_owned(), splices));
+        }
+        let (old, new) = (old.filter(|old| !is_list(old)), new.filter(|new| !is_list(new)));
+        if old.is_none() && new.is_none() {
+            continue;
+        }
+        for change in diff_section(source, old, new)? {
+            let (section, key) = (section.to_owned(), change.key);
+            changes.entries.push(ChangedEntry { section, key, old: change.old, new: change.new });
+        }
+    }
+    Ok(changes)
+}
+
+fn splices(
+    source: &dyn ObjectSource,
+    old: Option<Section>,
+    new: Option<Section>,
+) -> Result<Vec<Splice>> {
+    let open = |side: Option<Section>| match side {
+        Some(section) => List::open(source, &section.id),
+        None => Ok(List::new()),
+    };
+    let (old, new) = (open(old)?, open(new)?);
+    diff_lists(&old, &new, source)?
+        .into_iter()
+        .map(|change| {
+            let new = new.iter(source, change.new).collect::<Result<_>>()?;
+            Ok(Splice { old: change.old, new })
+        })
+        .collect()
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use turntree::repo::Repository;
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Adopted, Outcome, Place, adopt, find, places};
+use turntree_exchange::agents::{AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 /// A home with sessions of some agents.
@@ -115,7 +115,7 @@ fn only_new_turns_come_in_and_nothing_outside_the_store_changes() {
 fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     // A file that nobody has touched for some time, unlike all that a test can make.
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/swarmsdk/event-log.jsonl");
-    let place = Place { agent: String::new(), path };
+    let place = SessionPlace { agent: String::new(), path };
     let sandbox = Sandbox::new();
     let adopt_again = || {
         let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
@@ -311,7 +311,7 @@ fn no_link_is_followed_and_a_file_that_is_named_must_be_a_session() {
     assert!(home.adopt().is_empty());
 
     let notes = home.write("notes.json", b"{}");
-    let place = Place { agent: String::new(), path: notes };
+    let place = SessionPlace { agent: String::new(), path: notes };
     let found = find(&[place]);
     assert!(found.odd[0].error.to_string().starts_with("unknown format"));
 }

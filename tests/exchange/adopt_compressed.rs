@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use turntree::ErrorKind;
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Adopted, Found, Outcome, adopt, find, places};
+use turntree_exchange::agents::{AdoptOptions, Adopted, FoundSessions, Outcome, adopt, find, places};
 use turntree_tests::{Sandbox, stamp};
 
 const ROLLOUT: &str = ".codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-ab.jsonl";
@@ -55,7 +55,7 @@ impl Home {
         self.path.join(format!("{ROLLOUT}.zst"))
     }
 
-    fn find(&self) -> Found {
+    fn find(&self) -> FoundSessions {
         let home = self.path.clone().into_os_string();
         find(&places(&|name| (name == "HOME").then(|| home.clone())))
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use turntree::ErrorKind;
 use turntree::workspace::AdoptionCache;
 use turntree_exchange::agents::{
-    AdoptOptions, Adopted, Found, Outcome, Place, adopt, find, places,
+    AdoptOptions, Adopted, FoundSessions, Outcome, SessionPlace, adopt, find, places,
 };
 use turntree_exchange::{ImportOptions, import};
 use turntree_tests::sim::Random;
@@ -100,7 +100,7 @@ impl Home {
         self.opencode.execute(touch, params![told, format!("T{told}"), session]).unwrap();
     }
 
-    fn find(&self) -> Found {
+    fn find(&self) -> FoundSessions {
         let home = self.path.clone().into_os_string();
         find(&places(&|name| (name == "HOME").then(|| home.clone())))
     }
@@ -109,7 +109,7 @@ impl Home {
         self.adopt_all(self.find())
     }
 
-    fn adopt_all(&self, found: Found) -> Vec<Adopted> {
+    fn adopt_all(&self, found: FoundSessions) -> Vec<Adopted> {
         let repo = &self.sandbox.repo;
         let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
         let mut seen = AdoptionCache::open(repo.store());
@@ -351,7 +351,7 @@ fn files_that_opencode_took_over_and_their_database_are_one_session() {
     assert!(!home.has("ses_1/main-2"), "it goes on where the files ended");
 
     // And the files alone are a beginning of what is known.
-    let place = Place { agent: String::new(), path: storage };
+    let place = SessionPlace { agent: String::new(), path: storage };
     assert_eq!(turns(&home.adopt_all(find(&[place])))["ses_1"], Some(0));
     assert!(!home.has("ses_1/main-2"));
 }
@@ -383,7 +383,7 @@ fn databases_and_folders_with_one_can_be_named() {
         (home.path.clone(), vec!["ses_1"]),
         (named.clone(), vec![]),
     ] {
-        let found = find(&[Place { agent: String::new(), path }]);
+        let found = find(&[SessionPlace { agent: String::new(), path }]);
         let sessions: Vec<_> = found.sessions.iter().map(|it| it.session.as_str()).collect();
         assert_eq!(sessions, expected);
         assert!(found.odd.is_empty());
@@ -394,10 +394,10 @@ fn databases_and_folders_with_one_can_be_named() {
     for name in ["backup.sqlite", "opencode-dev.db"] {
         let path = named.join(name);
         fs::copy(home.database(), &path).unwrap();
-        let found = find(&[Place { agent: String::new(), path }]);
+        let found = find(&[SessionPlace { agent: String::new(), path }]);
         assert_eq!(turns(&home.adopt_all(found)).len(), 1);
     }
-    let found = find(&[Place { agent: String::new(), path: named }]);
+    let found = find(&[SessionPlace { agent: String::new(), path: named }]);
     assert_eq!(found.sessions.len(), 1, "a folder has those that are called so");
 }
 
@@ -534,7 +534,7 @@ fn flipped_bytes_are_refused_or_read_and_change_nothing_outside() {
         fs::write(folder.join("opencode.db"), &bytes).unwrap();
         fs::write(folder.join("opencode.db-wal"), &log).unwrap();
         let before = tree(&folder);
-        let found = find(&[Place { agent: String::new(), path: folder.clone() }]);
+        let found = find(&[SessionPlace { agent: String::new(), path: folder.clone() }]);
         refused += found.odd.len();
         for it in home.adopt_all(found) {
             match it.outcome {

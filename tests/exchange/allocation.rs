@@ -12,7 +12,7 @@ use turntree::maintenance::{Loss, fsck, repair};
 use turntree::object::ObjectSource;
 use turntree::store::Thoroughness;
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Outcome, Place, adopt, find};
+use turntree_exchange::agents::{AdoptOptions, Outcome, SessionPlace, adopt, find};
 use turntree_exchange::{ImportOptions, formats, import};
 use turntree_tests::checksums::{mend_manifest, mend_segment, mend_superblock, replace_pack};
 use turntree_tests::sample::{Sample, try_open, used};
@@ -163,7 +163,7 @@ fn adopting_more_sessions_takes_memory_for_their_index_only() {
             let dir = folder.path().join(format!("store-{sessions}"));
             let repo = new_store(&dir);
             let options = AdoptOptions { stamp: stamp(1), passed: &|_| {} };
-            let place = Place { agent: String::new(), path: home.clone() };
+            let place = SessionPlace { agent: String::new(), path: home.clone() };
             let (adopted, memory) = peak(|| {
                 let found = find(std::slice::from_ref(&place)).sessions;
                 adopt(&repo, found, &options, &mut AdoptionCache::default()).unwrap()

@@ -1,8 +1,8 @@
 //! Imports sessions that were found: several at once, and only what is new.
 //!
-//! What others were forked from comes before them. A file that has not changed since it was last adopted is not read again; any other one is compared
-//! with what its session has, as every import does. Each session is one operation, so a process that
-//! is stopped leaves whole sessions, and the next one goes on.
+//! A session comes before its forks. A file that has not changed since it was last adopted is not
+//! read again; any other file is compared with its session, as every import does. Each session is
+//! one operation, so a process that is stopped leaves whole sessions, and the next one resumes.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -359,8 +359,8 @@ impl ClaudeCode {
     }
 }
 
-/// What the lines of one reply share. A gateway may give every reply the same message id, so the
-/// request counts too.
+/// Returns the key that the lines of one reply share. A gateway may give every reply the same message
+/// id, so the request counts too.
 fn reply_of(line: &Value) -> String {
     let id = text_at(line, "/message/id").or_else(|| text_at(line, "/uuid"));
     let request = text_at(line, "/requestId").or_else(|| text_at(line, "/requestRef"));

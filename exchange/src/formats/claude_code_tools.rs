@@ -25,9 +25,9 @@ pub(super) fn todos_key(agent: &str) -> String {
     if agent == MAIN_AGENT { "todos".to_owned() } else { format!("todos/{agent}") }
 }
 
-/// What a tool told about the file it wrote, edited or read. An edit tells the content before, as a
-/// rule, so what came of it is known whatever happened to the file in between; an edit that does not
-/// fit even that leaves a file of which nothing is known.
+/// Returns the change of the file that a tool wrote, edited or read. An edit usually tells the content
+/// before, so its result is known whatever happened to the file in between; after an edit that does
+/// not fit even that content, nothing is known of the file.
 pub(super) fn change(result: &Value) -> Option<FileChange> {
     if let Some(file) = result.get("file") {
         let lines = |name| file.get(name).and_then(Value::as_u64);

@@ -81,7 +81,7 @@ pub struct GitImport {
     pub notes: Vec<GitNote>,
 }
 
-/// Returns true if there is a repository in `dir` to [`import`].
+/// Checks that `dir` has a repository to [`import`].
 ///
 /// # Errors
 /// `InvalidInput` when there is none that can be read.

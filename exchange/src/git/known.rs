@@ -73,7 +73,7 @@ impl RepositoryState {
         Ok(known)
     }
 
-    /// Returns true if turntree wrote the object, and the snapshot that it is or names.
+    /// Returns if turntree wrote the object, and the snapshot that it is or names.
     fn look(git: &gix::Repository, id: GitId) -> Result<(bool, Option<ObjectId>)> {
         let Some(object) = find(git, id)? else { return Ok((false, None)) };
         match object.kind {
@@ -105,7 +105,7 @@ impl RepositoryState {
     }
 }
 
-/// Returns true if `object` is a commit that turntree wrote, and the snapshot that it is.
+/// Returns if `object` is a commit that turntree wrote, and the snapshot that it is.
 fn said(object: &gix::Object<'_>) -> (bool, Option<ObjectId>) {
     let commit = match object.kind {
         GitKind::Commit => CommitRef::from_bytes(&object.data, object.id.kind()).ok(),

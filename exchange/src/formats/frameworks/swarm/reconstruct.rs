@@ -1,7 +1,7 @@
 //! All events of a log become the snapshot document of that moment, in one pass over the log.
 //!
-//! What counts is the time of an event and, where times are equal, its place in the log; but nothing
-//! is sorted before it has to be: everything that an event changes keeps its key, and later keys win.
+//! Events are ordered by time and, where times are equal, by their place in the log; but nothing is
+//! sorted before it has to be: everything that an event changes keeps its key, and later keys win.
 //! Memory holds the document that comes out, one line, and some bytes for each message.
 
 use std::collections::btree_map::{BTreeMap, Entry};

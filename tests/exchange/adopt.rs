@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 use turntree::repo::Repository;
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places};
+use turntree_exchange::agents::{
+    AdoptOptions, Adopted, Outcome, SessionPlace, adopt, find, places,
+};
 use turntree_tests::{Sandbox, claude_code, claude_code_turn, stamp};
 
 /// A home with sessions of some agents.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::json;
 use turntree::ErrorKind;
 use turntree::workspace::AdoptionCache;
-use turntree_exchange::agents::{AdoptOptions, Adopted, FoundSessions, Outcome, adopt, find, places};
+use turntree_exchange::agents::{
+    AdoptOptions, Adopted, FoundSessions, Outcome, adopt, find, places,
+};
 use turntree_tests::{Sandbox, stamp};
 
 const ROLLOUT: &str = ".codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-ab.jsonl";

@@ -81,7 +81,11 @@ pub(super) fn learned(
 }
 
 /// Warns of a loop, when the newest turn is in one.
-pub(super) fn circle(repo: &Repository, event: &HookEvent, tip: &ObjectId) -> Result<Option<String>> {
+pub(super) fn circle(
+    repo: &Repository,
+    event: &HookEvent,
+    tip: &ObjectId,
+) -> Result<Option<String>> {
     if !matches!(event.moment, EventKind::AfterTool | EventKind::Prompt) {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 //! Long outputs leave the conversation and come back byte for byte, whoever else is at work.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -14,7 +15,7 @@ use turntree::maintenance::{
     set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::vfs::{EvictionReason, Pool, VFS_SECTION, VfsUri, take_over};
+use turntree::repo::vfs::{EvictionReason, Pool, VFS_SECTION, VfsUri};
 use turntree::repo::{BranchName, Repository, Snapshot};
 use turntree::store::Thoroughness;
 use turntree_exchange::{OffloadOptions, Tail, apply_state, offload};
@@ -176,8 +177,8 @@ fn say_as(repo: &Repository, session: &str, text: &str, takes_over: bool) -> Obj
     let message = serde_json::json!({"role": "tool", "content": text});
     let state = serde_json::json!({"agents": {"main": {"messages": [message]}}}).to_string();
     apply_state(&mut change, &mut builder, state.as_bytes()).unwrap();
-    if takes_over {
-        take_over(&mut change, &mut builder).unwrap();
+    if !takes_over {
+        change.set_cited(BTreeSet::new());
     }
     let tree = builder.write(&mut change).unwrap();
     let id = change.snapshot(&branch, Snapshot::new(tree, "turn", &stamp(1))).unwrap();

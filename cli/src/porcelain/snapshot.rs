@@ -9,7 +9,6 @@ use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::object::{Memory, ObjectId, Trigger};
-use turntree::repo::vfs::take_over;
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
 use turntree::workspace::workspace_metadata;
 use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
@@ -182,7 +181,6 @@ impl NewSnapshot {
                 Some(self.limits.capture(repo, &mut change, &parent, &mut builder, dir)?)
             }
         };
-        take_over(&mut change, &mut builder)?;
         let tree = builder.write(&mut change)?;
         let message = match (&self.basics.message, &due) {
             (Some(message), _) => message.clone(),

@@ -79,6 +79,9 @@ pub const JSON_MEDIA: &str = "json";
 /// The section of what an agent learned.
 pub const LESSONS: &str = "lessons";
 
+/// Section of the payloads that the content of a context cites.
+pub const PAYLOADS: &str = "vfs";
+
 /// The agent whose conversation is a session's main one.
 pub const MAIN_AGENT: &str = "main";
 

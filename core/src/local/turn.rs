@@ -8,7 +8,6 @@ use super::{Repo, Snapshot, bad_path};
 use crate::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, split};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, Trigger};
-use crate::repo::vfs::take_over;
 use crate::repo::{self, BranchName, Transaction};
 use crate::workspace::{CaptureOptions, CaptureReport, StatCache, capture, workspace_metadata};
 
@@ -133,7 +132,6 @@ impl<'r> Turn<'r> {
     /// `Conflict` when another process put a snapshot on the branch meanwhile, `Io` when the disk
     /// refuses. The session is as it was then.
     pub fn commit(mut self, title: impl Into<String>) -> Result<Snapshot> {
-        take_over(&mut self.change, &mut self.builder)?;
         let tree = self.builder.write(&mut self.change)?;
         let stamp = self.repo.stamp();
         let mut draft = repo::Snapshot::new(tree, title, &stamp);

@@ -186,6 +186,15 @@ pub trait ObjectSink: ObjectSource {
         Ok(false)
     }
 
+    /// Takes the payloads that the blobs written since the last call cite: their names, and their
+    /// blobs. A context that is written then keeps them. None by default.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
+        Ok(Vec::new())
+    }
+
     /// Called now and then by whoever writes more than memory should hold: a sink that keeps objects
     /// in memory may put them where they belong. Does nothing by default.
     ///

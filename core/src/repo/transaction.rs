@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 
 use super::redactions::{REDACTIONS_REF, refused};
+use super::vfs::VfsUri;
 use super::{BranchName, Repository, Stamp, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
@@ -58,6 +59,8 @@ pub struct Transaction<'r> {
     lease: Lease<'r>,
     /// The operation that it takes back.
     undoes: Option<ObjectId>,
+    /// Payloads that blobs written since the last context cite.
+    pub(super) cited: BTreeSet<VfsUri>,
 }
 
 /// The fields of a commit other than parents, session and turn, which follow from its branch.
@@ -97,7 +100,8 @@ impl<'r> Transaction<'r> {
         let (lease, refs) = (repo.store.lease(), repo.refs());
         let (staged, updates) = (Memory::new(), BTreeMap::new());
         let elided = HashSet::new();
-        Self { repo, refs, staged, updates, appended_bytes: 0, elided, lease, undoes: None }
+        let (appended_bytes, undoes, cited) = (0, None, BTreeSet::new());
+        Self { repo, refs, staged, updates, appended_bytes, elided, lease, undoes, cited }
     }
 
     /// The newest commit of a branch, as this transaction would leave it.
@@ -290,12 +294,6 @@ impl<'r> Transaction<'r> {
         self.undoes = Some(id);
     }
 
-    /// The blobs that are staged, in the order in which they were written.
-    pub(super) fn staged_blobs(&self) -> impl Iterator<Item = &Bytes> {
-        let objects = self.staged.iter().map(|(_, object)| object);
-        objects.filter(|object| object.kind == Kind::Blob).map(|object| &object.bytes)
-    }
-
     /// Bytes staged in memory.
     #[must_use]
     pub fn staged_bytes(&self) -> usize {
@@ -451,7 +449,14 @@ impl ObjectSource for Transaction<'_> {
 
 impl ObjectSink for Transaction<'_> {
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId> {
+        if kind == Kind::Blob {
+            self.note_citations(&bytes);
+        }
         self.staged.write(kind, bytes)
+    }
+
+    fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
+        self.take_cited_payloads()
     }
 
     fn is_redacted(&self, blob: &[u8]) -> Result<bool> {

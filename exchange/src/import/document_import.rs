@@ -10,7 +10,6 @@ use bytes::Bytes;
 use turntree::context::{Builder, Context, SOURCE};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Memory, ObjectId, Trigger};
-use turntree::repo::vfs::take_over;
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
 
 use super::finish::finish_import;
@@ -123,7 +122,6 @@ impl ValidatedDocument {
         let name = Bytes::from_static(self.format.name.as_bytes());
         builder.set_entry(change, "meta", "format", Some(name))?;
         builder.set_entry(change, "meta", BASE, None)?;
-        take_over(change, &mut builder)?;
         let facts = &self.facts;
         let snapshot = Snapshot {
             tree: builder.write(change)?,

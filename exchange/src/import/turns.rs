@@ -2,7 +2,7 @@
 
 mod back;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use turntree::context::{
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
-use turntree::repo::vfs::{VFS_SECTION, VfsUri, take_cited};
+use turntree::repo::vfs::VFS_SECTION;
 use turntree::repo::{BranchName, Snapshot, Stamp, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
@@ -61,9 +61,6 @@ pub(crate) struct TurnWriter<'r> {
     pub(crate) messages: u64,
     /// Time of the newest commit, for turns whose records have none.
     last_time: Option<Time>,
-    /// Payloads that messages of the turn may cite; looked for only when there are any.
-    cited: BTreeSet<VfsUri>,
-    follows_citations: bool,
     /// Files that wait for the turns of their calls.
     pub(crate) captures: Captures,
     /// The turns of the session by their place in the file, once a conversation has gone back.
@@ -138,7 +135,6 @@ impl<'r> TurnWriter<'r> {
         stamp: Stamp,
         captures: Captures,
     ) -> Self {
-        let follows_citations = transaction.has_payloads();
         Self {
             transaction,
             builder,
@@ -149,8 +145,6 @@ impl<'r> TurnWriter<'r> {
             turns: 0,
             messages: 0,
             last_time: None,
-            cited: BTreeSet::new(),
-            follows_citations,
             captures,
             timeline: None,
             left: Vec::new(),
@@ -406,10 +400,6 @@ impl<'r> TurnWriter<'r> {
     }
 
     fn message_item(&mut self, piece: &Piece, message: &MessageEvent) -> Result<Item> {
-        if self.follows_citations {
-            let bytes = message.content.bytes_in(piece);
-            self.cited.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
-        }
         let blob = self.write_content(piece, &message.content)?;
         MessageEntry::new(blob, message.role, self.format.name).to_item()
     }
@@ -441,8 +431,6 @@ impl<'r> TurnWriter<'r> {
             let format = Bytes::from_static(self.format.name.as_bytes());
             self.builder.set_entry(&mut self.transaction, META, "format", Some(format))?;
         }
-        let cited = std::mem::take(&mut self.cited);
-        take_cited(&mut self.transaction, &mut self.builder, cited)?;
         let time = pending.time.or(self.last_time).unwrap_or(self.stamp.time);
         let main = agent_section(MAIN_AGENT, "messages")?;
         let has_main = self.builder.list_len(&self.transaction, &main)? > 0;

@@ -311,11 +311,6 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Returns whether there is a pool that content may cite.
-    pub fn has_payloads(&self) -> bool {
-        self.begun_with(PAYLOADS_REF).is_some()
-    }
-
     /// Stages payloads and the pool with them, as used at `now`. See [`Repository::put_payloads`].
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use turntree::context::{
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
-use turntree::repo::vfs::{VfsUri, take_cited};
+use turntree::repo::vfs::VfsUri;
 use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
 use turntree::tree::{Item, Link};
 
@@ -546,7 +546,7 @@ impl HistoryWriter<'_> {
         facts: [(&str, String); N],
     ) -> Result<ObjectId> {
         let cited = std::mem::take(&mut draft.cited);
-        take_cited(&mut self.change, &mut draft.builder, cited)?;
+        self.change.set_cited(cited);
         let snapshot = Snapshot {
             tree: draft.builder.write(&mut self.change)?,
             author: Author { agent: NAME.to_owned(), model: String::new() },

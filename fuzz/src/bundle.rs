@@ -12,7 +12,7 @@ use turntree::maintenance::fsck;
 use turntree::object::{IdPrefix, ObjectSource};
 use turntree::repo::Repository;
 use turntree::store::{Io, NewStore, OpenOptions, Thoroughness, Tier};
-use turntree::transfer::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, unbundle};
+use turntree::transfer::bundle::{Bundle, BundleRequest, UnbundleOptions, plan_bundle, unbundle};
 use turntree_tests::checksums::mend_bundle;
 use turntree_tests::oracle::DIR;
 use turntree_tests::sample::{Sample, try_open};
@@ -74,7 +74,7 @@ fn good() -> &'static Vec<u8> {
     GOOD.get_or_init(|| {
         let repo = try_open(&Sample::small(6).disk, 50).expect("the sample opens");
         let sessions = repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned());
-        let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
+        let wanted: Vec<BundleRequest> = sessions.map(BundleRequest::Session).collect();
         let plan = plan_bundle(&repo, &wanted, &[]).expect("the sample is whole");
         let disk = SimDisk::new(Path::new("/out"));
         let file = disk.create(Path::new("/out/b")).expect("a new file");

@@ -11,7 +11,8 @@ use turntree::object::{ObjectId, ObjectSource, RefValue, Time};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{Access, FindingKind, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::transfer::bundle::{
-    Bundle, RefFate, UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle,
+    unbundle,
 };
 use turntree_tests::oracle::DIR;
 use turntree_tests::random_history::{RandomHistory, steps};
@@ -22,12 +23,12 @@ use turntree_tests::{Sandbox, recorded_sessions, stamp};
 /// What is bundled is compressed quickly: it is the same format.
 const TIER: Tier = Tier::Hot;
 
-fn session(name: &str) -> Vec<Wanted> {
-    vec![Wanted::Session(name.to_owned())]
+fn session(name: &str) -> Vec<BundleRequest> {
+    vec![BundleRequest::Session(name.to_owned())]
 }
 
 /// Makes a bundle and returns its bytes.
-fn bundle(repo: &Repository, wanted: &[Wanted], without: &[ObjectId]) -> Vec<u8> {
+fn bundle(repo: &Repository, wanted: &[BundleRequest], without: &[ObjectId]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("b");
     let plan = plan_bundle(repo, wanted, without).unwrap();
@@ -108,7 +109,7 @@ turntree_properties::properties! {
         let history = RandomHistory::new(&steps);
         let repo = &history.sandbox.repo;
         let first = history.turns[cut.index(history.turns.len())].id;
-        let old = bundle(repo, &[Wanted::Commit(first)], &[]);
+        let old = bundle(repo, &[BundleRequest::Commit(first)], &[]);
         let Ok(plan) = plan_bundle(repo, &session("s"), &[first]) else { return Ok(()) };
         prop_assert!(plan.manifest.prerequisites.iter().any(|known| known.commit.0 == first));
         let new = bundle(repo, &session("s"), &[first]);
@@ -244,7 +245,7 @@ fn sample() -> (Repository, Vec<u8>) {
     let disk = Sample::small(9).disk;
     let repo = sample::open(&disk, 7);
     let sessions = repo.branches().into_iter().map(|(branch, _)| branch.session().to_owned());
-    let wanted: Vec<Wanted> = sessions.map(Wanted::Session).collect();
+    let wanted: Vec<BundleRequest> = sessions.map(BundleRequest::Session).collect();
     let file = SimDisk::new(Path::new("/out")).create(Path::new("/out/b")).unwrap();
     plan_bundle(&repo, &wanted, &[]).unwrap().write(&repo, TIER, &file).unwrap();
     let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap()];

@@ -11,7 +11,7 @@ use turntree::object::{ObjectSource, Time};
 use turntree::repo::Repository;
 use turntree::store::{Access, Io, RealIo, Thoroughness, Tier};
 use turntree::transfer::bundle::{
-    Bundle, Held, UnbundleOptions, Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle, BundleRequest, Held, UnbundleOptions, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree_tests::sample::{Sample, try_open};
 use turntree_tests::{Sandbox, claude_code, recorded_sessions, stamp};
@@ -31,9 +31,9 @@ fn open(path: &Path) -> Bundle {
     Bundle::open(Arc::new(RealIo.open(path, Access::Read).unwrap())).unwrap()
 }
 
-fn everything(repo: &Repository) -> Vec<Wanted> {
+fn everything(repo: &Repository) -> Vec<BundleRequest> {
     let branches = repo.branches().into_iter();
-    branches.map(|(branch, _)| Wanted::Session(branch.session().to_owned())).collect()
+    branches.map(|(branch, _)| BundleRequest::Session(branch.session().to_owned())).collect()
 }
 
 #[test]

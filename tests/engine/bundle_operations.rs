@@ -11,15 +11,15 @@ use turntree::object::{ObjectId, RefValue, Writer};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{Access, BundleDraft, BundleFile, Expected, Io, IoFile, PackItem, Tier};
 use turntree::transfer::bundle::{
-    Bundle, BundledOperation, Held, UnbundleOptions, Wanted, plan_bundle, unbundle,
+    Bundle, BundleRequest, BundledOperation, Held, UnbundleOptions, plan_bundle, unbundle,
 };
 use turntree_tests::sim::SimDisk;
 use turntree_tests::{Sandbox, stamp};
 
 const TIER: Tier = Tier::Archive;
 
-fn session(name: &str) -> Vec<Wanted> {
-    vec![Wanted::Session(name.to_owned())]
+fn session(name: &str) -> Vec<BundleRequest> {
+    vec![BundleRequest::Session(name.to_owned())]
 }
 
 fn branch(name: &str) -> BranchName {
@@ -53,7 +53,7 @@ fn undo_last(repo: &Repository, reason: &str) {
 }
 
 /// A bundle in memory.
-fn bundle(repo: &Repository, wanted: &[Wanted], without: &[ObjectId]) -> (SimDisk, Bundle) {
+fn bundle(repo: &Repository, wanted: &[BundleRequest], without: &[ObjectId]) -> (SimDisk, Bundle) {
     let disk = SimDisk::new(Path::new("/out"));
     let plan = plan_bundle(repo, wanted, without).unwrap();
     let file = disk.create(Path::new("/out/b")).unwrap();
@@ -179,7 +179,7 @@ fn no_name_of_another_session_comes_along() {
 
     // One branch alone tells nothing of the others.
     turn(repo, "work/plan", 20);
-    let (_disk, bundle) = self::bundle(repo, &[Wanted::Branch(branch("work/main"))], &[]);
+    let (_disk, bundle) = self::bundle(repo, &[BundleRequest::Branch(branch("work/main"))], &[]);
     let told = told(&bundle);
     let names: Vec<&str> = told.iter().flat_map(changes).map(|(name, ..)| name).collect();
     assert_eq!(
@@ -196,7 +196,7 @@ fn an_increment_has_the_operations_since() {
     move_branches(repo, &[("work/main", Some(turns[1]))], "rollback");
     turn(repo, "work/main", 5);
     turn(repo, "other/main", 6);
-    let numbers = |wanted: &[Wanted], without: &[ObjectId]| -> Vec<u64> {
+    let numbers = |wanted: &[BundleRequest], without: &[ObjectId]| -> Vec<u64> {
         let told = told(&bundle(repo, wanted, without).1);
         told.iter().map(|operation| operation.sequence).collect()
     };
@@ -206,7 +206,7 @@ fn an_increment_has_the_operations_since() {
     assert_eq!(numbers(&both, &[turns[1]]), [3, 4, 5, 6]);
     assert_eq!(numbers(&both, &[turns[0]]), [2, 3, 4, 5, 6]);
     // A turn of which no ref is kept has no operations.
-    assert_eq!(numbers(&[Wanted::Commit(turns[1])], &[]), [0_u64; 0]);
+    assert_eq!(numbers(&[BundleRequest::Commit(turns[1])], &[]), [0_u64; 0]);
     // Where no operation led to what is known, those count that led to what is in it.
     let mut change = repo.begin();
     let mut ids = Vec::new();
@@ -275,7 +275,7 @@ fn a_thousand_turns_cost_at_most_15_kilobytes() {
 fn forged(repo: &Repository, good: &BundleFile, operations: &[u8]) -> Arc<dyn IoFile> {
     let mut items = Vec::new();
     good.visit(&mut |id, object| {
-        items.push(PackItem { id, kind: object.kind, lane: 0 });
+        items.push(PackItem { id, kind: object.kind, placement: 0 });
         Ok(())
     })
     .unwrap();

@@ -13,7 +13,7 @@ use turntree::maintenance::{
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{
-    Durability, Finding, FindingKind, Gone, NewStore, OpenOptions, RealIo, Tier,
+    Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, Tier, Tombstone,
 };
 use turntree_exchange::apply_state;
 use turntree_tests::sim::Random;
@@ -180,11 +180,13 @@ fn objects(repo: &Repository) -> Vec<String> {
             lines.push(format!("{id}\t{}\t{}", object.kind, object.bytes.len()));
         }
     }
-    for (id, kind, why) in (0..inventory.files().len()).flat_map(|file| inventory.gone_in(file)) {
-        if inventory.gone(&id).is_some() && inventory.find(&id).is_none() {
+    for (id, kind, why) in
+        (0..inventory.files().len()).flat_map(|file| inventory.tombstones_in(file))
+    {
+        if inventory.tombstone(&id).is_some() && inventory.find(&id).is_none() {
             let why = match why {
-                Gone::Elided => "elided",
-                Gone::Redacted => "redacted",
+                Tombstone::Elided => "elided",
+                Tombstone::Redacted => "redacted",
             };
             lines.push(format!("{id}\t{kind}\t{why}"));
         }

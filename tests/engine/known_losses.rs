@@ -10,7 +10,7 @@ use turntree::maintenance::{
 };
 use turntree::object::{Kind, Object, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository};
-use turntree::store::{Expected, HOLES_REF, Replacement, Thoroughness, Tier};
+use turntree::store::{Expected, FileReplacement, KNOWN_LOSSES_REF, Thoroughness, Tier};
 use turntree_tests::oracle::set;
 use turntree_tests::sample::{Sample, open};
 use turntree_tests::sim::SimDisk;
@@ -30,17 +30,17 @@ fn lose(disk: &SimDisk, ids: &[ObjectId]) {
     let entries = (0..inventory.positions()).filter_map(|at| inventory.entry(at));
     let mut seen: BTreeSet<ObjectId> = ids.iter().copied().collect();
     let chosen = entries.filter(|entry| seen.insert(entry.id));
-    let item = |entry: turntree::store::Entry| turntree::store::PackItem {
+    let item = |entry: turntree::store::InventoryEntry| turntree::store::PackItem {
         id: entry.id,
         kind: entry.kind,
-        lane: 0,
+        placement: 0,
     };
     let mut items: Vec<_> = chosen.map(item).collect();
     items.sort_by_key(|item| item.kind);
-    let mut gone: Vec<_> = files.iter().flat_map(|file| inventory.gone_in(*file)).collect();
+    let mut gone: Vec<_> = files.iter().flat_map(|file| inventory.tombstones_in(*file)).collect();
     gone.sort_by_key(|(id, ..)| *id);
     gone.dedup_by_key(|(id, ..)| *id);
-    let replacement = Replacement { files, items, gone, tier: Tier::Compacted };
+    let replacement = FileReplacement { files, items, gone, tier: Tier::Compacted };
     collection.replace(&replacement, &mut |_| Ok(Vec::new())).unwrap();
 }
 
@@ -256,7 +256,7 @@ fn what_comes_back_is_no_hole_and_lets_go_of_what_was_kept_for_it() {
     assert!(repo.context(&repo.resolve("two~9").unwrap().commit).is_ok());
     drop(repo);
     assert_eq!(accept_as(&disk, 81).plan.given_up, Some(0));
-    assert_eq!(open(&disk, 75).refs().value(HOLES_REF), None);
+    assert_eq!(open(&disk, 75).refs().value(KNOWN_LOSSES_REF), None);
     gc(&disk, Purpose::Gc, 62).unwrap();
     assert!(check(&disk, 62).is_ok());
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{
-    Builder, Context, MessageEntry, MessagePolicy, Selection, Take, Version, open_conflicts,
+    Builder, Context, MergeSide, MessageEntry, MessagePolicy, Selection, Take, open_conflicts,
 };
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -65,7 +65,7 @@ fn merge(repo: &Repository, into: &str, theirs: ObjectId) -> turntree::Result<Me
 
 fn entry(repo: &Repository, at: &ObjectId, path: &str) -> Option<String> {
     match repo.context(at).unwrap().lookup(repo.store(), path) {
-        Ok(turntree::context::Place::Entry(item)) => {
+        Ok(turntree::context::PathTarget::Entry(item)) => {
             let bytes = repo.store().read_as(Kind::Blob, &item.link.id).unwrap();
             Some(String::from_utf8(bytes.to_vec()).unwrap())
         }
@@ -250,7 +250,7 @@ fn conflicts_outlive_collections_and_are_decided_by_a_snapshot() {
     let open = open_conflicts(again.store(), &again.context(&merged.commit).unwrap()).unwrap();
     assert_eq!(open.len(), 1);
     let mut change = again.begin();
-    let take = |path: &str| [(path.to_owned(), Take::Version(Version::Theirs))];
+    let take = |path: &str| [(path.to_owned(), Take::Version(MergeSide::Theirs))];
     let missing = change.resolve_conflicts(&branch("main"), &take("memory/x"), None, &stamp(6));
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
     let taken = take("scratchpad/plan");

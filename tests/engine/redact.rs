@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role, Shape};
 use turntree::maintenance::{
-    Part, Pattern, Policies, Policy, Purpose, Scope, collect, fsck, plan_redaction, redact,
+    MatchField, Pattern, Policies, Policy, Purpose, Scope, collect, fsck, plan_redaction, redact,
     set_policy,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
@@ -319,20 +319,20 @@ fn the_report_says_where_and_never_what() {
     let World { sandbox, .. } = world(PLAIN);
     let plan = plan_redaction(&sandbox.repo, &pattern(PLAIN)).unwrap();
     assert!(!format!("{plan:?}").contains(PLAIN));
-    let found = |words: &str, part: Part| {
+    let found = |words: &str, part: MatchField| {
         let place =
             plan.places.iter().find(|p| p.whereabouts.to_string() == words && p.part == part);
         place.unwrap_or_else(|| panic!("{words}: {:#?}", plan.places)).clone()
     };
-    let message = found("one, turns 21 to 63: agents/main/messages/20", Part::Content);
+    let message = found("one, turns 21 to 63: agents/main/messages/20", MatchField::Content);
     assert_eq!((message.matches, message.spots.len()), (2, 2));
     assert_eq!((message.spots[0].line, message.spots[0].offset), (1, 37));
-    found("one, turns 22 to 63: scratchpad/login", Part::Content);
-    found("one, turns 22 to 63: files/key.env", Part::Content);
-    found("one, turns 22 to 63: files/config/[redacted].env", Part::Key);
-    found("one, turn 23: the commit", Part::Message);
-    found("two, turn 2: agents/main/messages/1", Part::Content);
-    assert!(plan.places.iter().any(|place| place.part == Part::Reason));
+    found("one, turns 22 to 63: scratchpad/login", MatchField::Content);
+    found("one, turns 22 to 63: files/key.env", MatchField::Content);
+    found("one, turns 22 to 63: files/config/[redacted].env", MatchField::Key);
+    found("one, turn 23: the commit", MatchField::Message);
+    found("two, turn 2: agents/main/messages/1", MatchField::Content);
+    assert!(plan.places.iter().any(|place| place.part == MatchField::Reason));
     assert_eq!(plan.refs.len(), 5);
     assert_eq!((plan.rewritten.tags, plan.lost_commits), (2, 0));
     assert_eq!(plan.rewritten.commits, 43 + 40 + 1);
@@ -550,7 +550,7 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
     change.snapshot(&main, Snapshot::new(tree, "", &stamp(1))).unwrap();
     change.finish(&stamp(1), "snapshot").unwrap();
     let plan = plan_redaction(repo, &pattern(PLAIN)).unwrap();
-    assert_eq!((plan.places.len(), plan.places[0].part), (1, Part::Meta));
+    assert_eq!((plan.places.len(), plan.places[0].part), (1, MatchField::Meta));
     redact(repo, &pattern(PLAIN), &stamp(2)).unwrap();
     assert_gone(&sandbox, PLAIN);
     let context = repo.context(&repo.tip(&main).unwrap()).unwrap();
@@ -558,7 +558,7 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
     assert_eq!(MessageEntry::from_item(&item.unwrap()).unwrap().media, "x-[redacted]");
     // 97 is the code of the letter a.
     let letters = plan_redaction(repo, &Pattern::literal("a", "X").unwrap()).unwrap();
-    assert!(letters.places.iter().filter(|place| place.part == Part::Meta).count() == 1);
+    assert!(letters.places.iter().filter(|place| place.part == MatchField::Meta).count() == 1);
 }
 
 #[test]

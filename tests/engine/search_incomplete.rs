@@ -61,7 +61,7 @@ fn turns_that_expired_are_named_and_what_they_left_is_found() {
     let starts: Vec<ObjectId> = scope.starts.iter().map(|(id, _)| *id).collect();
     let entries: Vec<LogEntry> =
         repo.history(&starts, &[]).unwrap().collect::<Result<_, _>>().unwrap();
-    let is_gone = |entry: &&LogEntry| repo.store().gone(&entry.commit.tree).is_some();
+    let is_gone = |entry: &&LogEntry| repo.store().tombstone(&entry.commit.tree).is_some();
     let gone: BTreeSet<u64> = entries.iter().filter(is_gone).map(|e| e.commit.turn).collect();
     assert!(!gone.is_empty() && gone.len() < entries.len());
 

@@ -2,7 +2,7 @@
 
 use turntree::context::Shape;
 use turntree::maintenance::{
-    Policy, Purpose, Scope, SessionStats, Stats, Usage, collect, set_policy, stats,
+    Policy, Purpose, Scope, SessionStats, Stats, StorageUsage, collect, set_policy, stats,
 };
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::repo::{BranchName, NewPin, Repository};
@@ -63,7 +63,7 @@ fn history(repo: &Repository, session: &str) -> Vec<ObjectId> {
 }
 
 fn objects(stats: &Stats) -> u64 {
-    let mut all = Usage::default();
+    let mut all = StorageUsage::default();
     stats.sessions.iter().for_each(|session| all.add(session.total()));
     all.add(stats.operations);
     all.add(stats.other);
@@ -82,7 +82,7 @@ fn every_object_is_counted_once_whatever_file_it_lies_in() {
     assert_eq!(objects(&packed), sandbox.repo.store().summary().unwrap().objects as u64);
     assert_eq!(packed.garbage.objects, 0);
     for (before, after) in journal.sessions.iter().zip(&packed.sessions) {
-        let raw = |usage: Usage| (usage.objects, usage.raw_bytes);
+        let raw = |usage: StorageUsage| (usage.objects, usage.raw_bytes);
         assert_eq!(raw(before.total()), raw(after.total()));
         assert_eq!(raw(before.shared), raw(after.shared));
     }

@@ -23,7 +23,7 @@ use turntree::maintenance::{
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
 use turntree::store::{
-    Durability, Expected, Gone, NewStore, OpenOptions, PackItem, RealIo, Replacement, Tier,
+    Durability, Expected, FileReplacement, NewStore, OpenOptions, PackItem, RealIo, Tier, Tombstone,
 };
 use turntree_tests::{open_store, stamp};
 
@@ -224,11 +224,11 @@ fn store_again(repo: &Repository, from: Option<Tier>, tier: Tier) {
     let entries = (0..inventory.positions()).filter_map(|position| {
         let entry = inventory.entry(position)?;
         let stays = files.contains(&entry.file) && inventory.find(&entry.id) == Some(position);
-        stays.then_some(PackItem { id: entry.id, kind: entry.kind, lane: 0 })
+        stays.then_some(PackItem { id: entry.id, kind: entry.kind, placement: 0 })
     });
     let items = entries.collect();
-    let gone = files.iter().flat_map(|file| inventory.gone_in(*file)).collect();
-    let replacement = Replacement { files, items, gone, tier };
+    let gone = files.iter().flat_map(|file| inventory.tombstones_in(*file)).collect();
+    let replacement = FileReplacement { files, items, gone, tier };
     collection.replace(&replacement, &mut |_| Ok(Vec::new())).unwrap();
 }
 
@@ -277,20 +277,20 @@ fn object(repo: &Repository, id: &ObjectId) -> String {
 }
 
 /// A line of JSON for an id that has no content any more: its kind, and why.
-fn gone_line((id, kind, why): &(ObjectId, Kind, Gone)) -> String {
+fn gone_line((id, kind, why): &(ObjectId, Kind, Tombstone)) -> String {
     let why = match why {
-        Gone::Elided => "elided",
-        Gone::Redacted => "redacted",
+        Tombstone::Elided => "elided",
+        Tombstone::Redacted => "redacted",
     };
     format!(r#""{id}": ["{kind}", "{why}"]"#)
 }
 
 /// The ids that packs answer for without having the object, in order.
-fn gone(repo: &Repository) -> Vec<(ObjectId, Kind, Gone)> {
+fn gone(repo: &Repository) -> Vec<(ObjectId, Kind, Tombstone)> {
     let inventory = repo.store().inventory().unwrap();
     let files = 0..inventory.files().len();
-    let mut gone: Vec<_> = files.flat_map(|file| inventory.gone_in(file)).collect();
-    gone.retain(|(id, ..)| inventory.gone(id).is_some() && inventory.find(id).is_none());
+    let mut gone: Vec<_> = files.flat_map(|file| inventory.tombstones_in(file)).collect();
+    gone.retain(|(id, ..)| inventory.tombstone(id).is_some() && inventory.find(id).is_none());
     gone.sort_unstable();
     gone.dedup();
     gone
@@ -386,7 +386,7 @@ fn the_store_with_every_tier_tells_expired_forgotten_and_redacted_turns_apart() 
     assert!(summary.sealed_segments > 0 && summary.active_segments > 0, "{summary:?}");
 
     let gone = gone(&repo);
-    for why in [Gone::Elided, Gone::Redacted] {
+    for why in [Tombstone::Elided, Tombstone::Redacted] {
         assert!(gone.iter().any(|(.., found)| *found == why), "{why:?}");
     }
     assert!(!repo.grafts().unwrap().0.is_empty(), "history goes on behind forgotten turns");

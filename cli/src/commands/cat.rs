@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::Error;
-use turntree::context::{Context, Place, Section, Shape, split};
+use turntree::context::{Context, PathTarget, Section, Shape, split};
 use turntree::context::{export_messages, export_source};
 use turntree::object::{Kind, ObjectSource};
 use turntree::tree::List;
@@ -47,13 +47,13 @@ impl Verb for Cat {
         };
         let context = repo.context(&revision.commit)?;
         match context.lookup(repo.store(), &path)? {
-            Place::Entry(item) => {
+            PathTarget::Entry(item) => {
                 run.out.write_all(&repo.store().read_as(item.link.kind, &item.link.id)?)?;
             }
-            Place::Section(section) => {
+            PathTarget::Section(section) => {
                 write_section(&mut run.out, repo.store(), &context, split(&path).0, &section)?;
             }
-            Place::Folder => return Err(not_an_entry(&path)),
+            PathTarget::Folder => return Err(not_an_entry(&path)),
         }
         Ok(Answer::Yes)
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use clap::Args;
 use turntree::maintenance::{
-    DEFAULT_REPLACEMENT, Pattern, Redacted, RedactionPlace, RedactionPlan, Rewritten, Whereabouts,
-    plan_redaction, redact,
+    DEFAULT_REPLACEMENT, MatchLocation, Pattern, Redacted, RedactionPlace, RedactionPlan,
+    Rewritten, plan_redaction, redact,
 };
 use turntree::{Error, ErrorKind};
 
@@ -218,7 +218,7 @@ fn record(plan: &RedactionPlan, redacted: Option<&Redacted>) -> json::Redaction 
 }
 
 fn place(place: &RedactionPlace) -> json::RedactionPlace {
-    let at = |spot: &turntree::maintenance::Spot| json::Position {
+    let at = |spot: &turntree::maintenance::PatternMatch| json::Position {
         line: spot.line,
         offset: spot.offset,
     };
@@ -230,24 +230,24 @@ fn place(place: &RedactionPlace) -> json::RedactionPlace {
         ..json::RedactionPlace::default()
     };
     match &place.whereabouts {
-        Whereabouts::Entry { session, first_turn, last_turn, section, key } => {
+        MatchLocation::Entry { session, first_turn, last_turn, section, key } => {
             record.what = "entry";
             record.section = Some(section.clone());
             record.key = Some(key.clone());
             record.session = Some(session.clone());
             (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
         }
-        Whereabouts::Commits { session, first_turn, last_turn } => {
+        MatchLocation::Commits { session, first_turn, last_turn } => {
             record.what = "commit";
             record.session = Some(session.clone());
             (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
         }
-        Whereabouts::Tag(name) => (record.what, record.name) = ("tag", Some(name.clone())),
-        Whereabouts::Ref(name) => (record.what, record.name) = ("ref", Some(name.clone())),
-        Whereabouts::Operation(sequence) => {
+        MatchLocation::Tag(name) => (record.what, record.name) = ("tag", Some(name.clone())),
+        MatchLocation::Ref(name) => (record.what, record.name) = ("ref", Some(name.clone())),
+        MatchLocation::Operation(sequence) => {
             (record.what, record.operation) = ("operation", Some(*sequence));
         }
-        Whereabouts::Unreached(_) => record.what = "unreached",
+        MatchLocation::Unreached(_) => record.what = "unreached",
     }
     record
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
-use turntree::context::{OpenConflict, Take, Version, open_conflicts};
+use turntree::context::{MergeSide, OpenConflict, Take, open_conflicts};
 use turntree::repo::{BranchName, Repository, Resolution};
 use turntree::{Error, ErrorKind};
 
@@ -99,7 +99,7 @@ impl Resolve {
     }
 
     fn read(&self, take: &str) -> Result<Take> {
-        let version = Version::ALL.into_iter().find(|version| version.name() == take);
+        let version = MergeSide::ALL.into_iter().find(|version| version.name() == take);
         Ok(match version {
             Some(version) => Take::Version(version),
             None if take == "current" => Take::Current,
@@ -136,9 +136,9 @@ fn list(run: &mut Invocation, repo: &Repository, branch: &BranchName) -> Result<
         let record = |conflict: &OpenConflict| json::OpenConflict {
             path: conflict.path.clone(),
             kind: conflict.kind.name(),
-            base: id(conflict, Version::Base),
-            ours: id(conflict, Version::Ours),
-            theirs: id(conflict, Version::Theirs),
+            base: id(conflict, MergeSide::Base),
+            ours: id(conflict, MergeSide::Ours),
+            theirs: id(conflict, MergeSide::Theirs),
         };
         run.out.record(&json::OpenConflicts {
             session: branch.session().to_owned(),

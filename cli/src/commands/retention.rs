@@ -244,7 +244,7 @@ fn planned(repo: &Repository, session: Option<&str>, policy: &Policy) -> Result<
         None => policies.default = Some(policy.clone()),
     }
     let roots = Roots::find(store, &refs, now)?;
-    let is_gone = |tree: &_| store.gone(tree).is_some();
+    let is_gone = |tree: &_| store.tombstone(tree).is_some();
     let mut plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
     plan.sessions.retain(|plan| match session {
         Some(session) => plan.session == session,

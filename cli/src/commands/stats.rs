@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::ErrorKind;
-use turntree::maintenance::{SessionStats, Stats as Found, Usage, stats};
+use turntree::maintenance::{SessionStats, Stats as Found, StorageUsage, stats};
 use turntree::object::Time;
 use turntree::store::Tier;
 
@@ -107,8 +107,8 @@ fn write_sessions(out: &mut Output, found: &Found, now: Time) -> Result<()> {
 
 /// Writes what is in each section, of all sessions together.
 fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()> {
-    let mut sections: BTreeMap<&str, Usage> = BTreeMap::new();
-    let (mut shared, mut all) = (Usage::default(), Usage::default());
+    let mut sections: BTreeMap<&str, StorageUsage> = BTreeMap::new();
+    let (mut shared, mut all) = (StorageUsage::default(), StorageUsage::default());
     for session in &found.sessions {
         for (name, usage) in &session.sections {
             sections.entry(name).or_default().add(*usage);
@@ -124,11 +124,11 @@ fn write_sections(out: &mut Output, found: &Found, is_whole: bool) -> Result<()>
         all.add(found.operations);
         all.add(found.other);
     }
-    let mut rows: Vec<(&str, Usage)> = sections.into_iter().collect();
+    let mut rows: Vec<(&str, StorageUsage)> = sections.into_iter().collect();
     rows.retain(|(_, usage)| usage.objects > 0);
     rows.sort_by_key(|(_, usage)| std::cmp::Reverse(usage.stored_bytes));
     let mut table = Table::new(&["section", "objects", "content", "stored", "share"]);
-    let mut row = |name: &str, usage: Usage| {
+    let mut row = |name: &str, usage: StorageUsage| {
         table.row(vec![
             one_line(name, PATH_WIDTH),
             usage.objects.to_string(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use turntree::context::{
-    Context, FileEntry, FileMode, MessageEntry, Place, Section, Shape, open_conflicts, split,
+    Context, FileEntry, FileMode, MessageEntry, PathTarget, Section, Shape, open_conflicts, split,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, Map};
@@ -49,9 +49,9 @@ pub(crate) fn entry_at(
 ) -> Result<Option<json::Entry>> {
     let (section, _) = split(path);
     let item = match context.lookup(source, path)? {
-        Place::Entry(item) => item,
-        Place::Section(found) if found.shape == Shape::Blob => Item::new(Kind::Blob, found.id),
-        Place::Section(_) | Place::Folder => return Ok(None),
+        PathTarget::Entry(item) => item,
+        PathTarget::Section(found) if found.shape == Shape::Blob => Item::new(Kind::Blob, found.id),
+        PathTarget::Section(_) | PathTarget::Folder => return Ok(None),
     };
     let bytes = source.read_as(Kind::Blob, &item.link.id)?;
     let mut record = json::Entry {
@@ -110,13 +110,13 @@ type Below = Vec<(Listed, Option<Item>)>;
 fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Below> {
     let (name, rest) = split(path);
     match context.lookup(source, path)? {
-        Place::Entry(item) => {
+        PathTarget::Entry(item) => {
             let shown = rest.rsplit('/').next().unwrap_or(rest);
             Ok(vec![found(shown.to_owned(), item)])
         }
-        Place::Section(section) => section_entries(source, name, &section, ""),
-        Place::Folder if rest.is_empty() => sections_below(source, context, name),
-        Place::Folder => match context.section(source, name)? {
+        PathTarget::Section(section) => section_entries(source, name, &section, ""),
+        PathTarget::Folder if rest.is_empty() => sections_below(source, context, name),
+        PathTarget::Folder => match context.section(source, name)? {
             Some(section) => section_entries(source, name, &section, &format!("{rest}/")),
             None => Ok(Vec::new()),
         },

@@ -6,7 +6,7 @@ use turntree::Error;
 use turntree::context::Context;
 use turntree::object::ObjectId;
 use turntree::repo::{BranchName, HEAD, LogEntry, Repository, SearchScope};
-use turntree::store::Gone;
+use turntree::store::Tombstone;
 use turntree_exchange::context_tokens;
 
 use super::revision::{resolve, with_resolver};
@@ -148,9 +148,9 @@ pub(crate) fn messages(repo: &Repository, tree: &ObjectId) -> Result<u64> {
 
 /// Names the reason for which a context no longer exists.
 pub(crate) fn gone(repo: &Repository, tree: &ObjectId) -> Option<&'static str> {
-    repo.store().gone(tree).map(|gone| match gone {
-        Gone::Elided => "expired",
-        Gone::Redacted => "redacted",
+    repo.store().tombstone(tree).map(|gone| match gone {
+        Tombstone::Elided => "expired",
+        Tombstone::Redacted => "redacted",
     })
 }
 

@@ -1,6 +1,6 @@
 //! Names that people type: revisions, objects, branches.
 
-use turntree::context::Place;
+use turntree::context::PathTarget;
 use turntree::object::{IdPrefix, ObjectId};
 use turntree::repo::{BranchName, Repository, Resolver, Revision};
 use turntree::{Error, ErrorKind};
@@ -26,9 +26,9 @@ pub(crate) fn object(repo: &Repository, name: &str) -> Result<ObjectId> {
         (Ok(Revision { commit, path: None, .. }), _) => Ok(commit),
         (Ok(Revision { commit, path: Some(path), .. }), _) => {
             match repo.context(&commit)?.lookup(repo.store(), &path)? {
-                Place::Entry(item) => Ok(item.link.id),
-                Place::Section(section) => Ok(section.id),
-                Place::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
+                PathTarget::Entry(item) => Ok(item.link.id),
+                PathTarget::Section(section) => Ok(section.id),
+                PathTarget::Folder => Err(Error::invalid(format!("'{path}' is no object")).into()),
             }
         }
         (Err(failure), Ok(prefix)) => match repo.store().find(&prefix, 2).as_slice() {

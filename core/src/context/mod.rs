@@ -56,8 +56,8 @@ pub use entry::{
 };
 pub use export::{compact_json, export_messages, export_source};
 pub use merge::{
-    Added, Conflict, ConflictKind, ContextMerge, MessagePolicy, OpenConflict, SectionMerge, Take,
-    ToolUse, Version, open_conflicts, resolve,
+    Added, Conflict, ConflictKind, ContextMerge, MergeSide, MessagePolicy, OpenConflict,
+    SectionMerge, Take, ToolUse, open_conflicts, resolve,
 };
 pub(crate) use merge::{Labels, MergeOptions, ReadToolUse, merge, write as write_resolved};
 pub use path::{MAX_PATH_BYTES, agent_section, split};
@@ -126,7 +126,7 @@ pub struct Section {
 
 /// What a path into a context names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum PathTarget {
     /// Several sections or entries below the path.
     Folder,
     /// A whole section.
@@ -253,7 +253,7 @@ impl Context {
     ///
     /// # Errors
     /// `NotFound`, naming the path, when nothing is there.
-    pub fn lookup(&self, source: &dyn ObjectSource, path: &str) -> Result<Place> {
+    pub fn lookup(&self, source: &dyn ObjectSource, path: &str) -> Result<PathTarget> {
         let (name, rest) = split(path);
         let missing = || Error::not_found(format!("'{path}' is not in this context"));
         let Some(section) = self.section(source, name)? else {
@@ -261,10 +261,10 @@ impl Context {
             let is_folder = rest.is_empty()
                 && (name.is_empty()
                     || self.root.prefix(source, folder.as_bytes()).next().transpose()?.is_some());
-            return if is_folder { Ok(Place::Folder) } else { Err(missing()) };
+            return if is_folder { Ok(PathTarget::Folder) } else { Err(missing()) };
         };
         if rest.is_empty() {
-            return Ok(Place::Section(section));
+            return Ok(PathTarget::Section(section));
         }
         let entry = match section.shape {
             Shape::Blob => None,
@@ -279,12 +279,12 @@ impl Context {
                     None => {
                         let folder = format!("{rest}/");
                         let below = map.prefix(source, folder.as_bytes()).next().transpose()?;
-                        return below.map(|_| Place::Folder).ok_or_else(missing);
+                        return below.map(|_| PathTarget::Folder).ok_or_else(missing);
                     }
                 }
             }
         };
-        entry.map(Place::Entry).ok_or_else(missing)
+        entry.map(PathTarget::Entry).ok_or_else(missing)
     }
 
     /// Sets or removes sections in one pass.

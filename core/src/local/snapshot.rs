@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 
 use super::{Checkout, Repo};
-use crate::context::{Context, MessageEntry, Place, Role, diff};
+use crate::context::{Context, MessageEntry, PathTarget, Role, diff};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 
@@ -115,9 +115,11 @@ impl Snapshot {
     pub fn read_entry(&self, path: &str) -> Result<Bytes> {
         let store = self.repo.inner.store();
         let blob = match self.context.lookup(store, path)? {
-            Place::Entry(item) => item.link.id,
-            Place::Section(section) if section.shape == crate::context::Shape::Blob => section.id,
-            Place::Section(_) | Place::Folder => {
+            PathTarget::Entry(item) => item.link.id,
+            PathTarget::Section(section) if section.shape == crate::context::Shape::Blob => {
+                section.id
+            }
+            PathTarget::Section(_) | PathTarget::Folder => {
                 return Err(Error::invalid(format!("{path} is not one entry: list it")));
             }
         };

@@ -28,7 +28,7 @@ use super::collect::{Collected, collect};
 use super::collection_plan::Purpose;
 use crate::error::{ErrorKind, Result};
 use crate::repo::{Repository, Stamp};
-use crate::store::{Inventory, StoredFile};
+use crate::store::{Inventory, InventoryFile};
 
 /// Bytes of the journal from which a step is worth it. A segment is sealed at this size, and opening
 /// a store reads the directories of what is not; packed, the same takes a tenth to a third.
@@ -75,7 +75,7 @@ pub fn step(repo: &Repository, stamp: &Stamp) -> Result<Option<Collected>> {
 /// Whether what nobody writes to is enough: where many processes are at work for long, most of the
 /// journal may be theirs.
 fn is_idle_due(inventory: &Inventory<'_>) -> bool {
-    let idle = |file: &&StoredFile| file.tier.is_none() && file.replaceable;
+    let idle = |file: &&InventoryFile| file.tier.is_none() && file.replaceable;
     let idle = inventory.files().iter().filter(idle);
     let positions = idle.flat_map(|file| file.first..file.first + file.objects);
     let entries = positions.filter_map(|position| inventory.entry(position));

@@ -1,6 +1,6 @@
 //! Which files a collection rewrites, and into which tier.
 
-use super::collection_plan::{Amount, Purpose};
+use super::collection_plan::{ObjectsSize, Purpose};
 use crate::store::Tier;
 
 /// Most bytes of files that are rewritten in one step, and so about the most that a pack has and the
@@ -20,8 +20,8 @@ pub(super) struct FileState {
     pub(super) tier: Option<Tier>,
     pub(super) bytes: u64,
     pub(super) replaceable: bool,
-    pub(super) live: Amount,
-    pub(super) garbage: Amount,
+    pub(super) live: ObjectsSize,
+    pub(super) garbage: ObjectsSize,
 }
 
 /// The numbers of the files to rewrite, the tier to write, and whether there is more to do after it.
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn file(tier: Option<Tier>, live: u64, garbage: u64) -> FileState {
-        let amount = |bytes| Amount { objects: bytes / 100, bytes };
+        let amount = |bytes| ObjectsSize { objects: bytes / 100, bytes };
         let (live, garbage, bytes) = (amount(live), amount(garbage), live + garbage);
         FileState { tier, bytes, replaceable: true, live, garbage }
     }

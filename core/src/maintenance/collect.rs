@@ -12,7 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::choose::{FileState, choose};
-use super::collection_plan::{Amount, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose};
+use super::collection_plan::{
+    CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
+};
 use super::forget::{choose_forgotten, forget_expired};
 use super::layout::arrange;
 use super::mark::Marker;
@@ -23,7 +25,7 @@ use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
 use crate::repo::{Repository, Stamp};
-use crate::store::{Gone, Holes, Inventory, PackItem, Replaced, Replacement};
+use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
@@ -36,7 +38,7 @@ pub struct Collected {
     /// Turns that expired.
     pub expired_turns: u64,
     /// Garbage that went.
-    pub freed: Amount,
+    pub freed: ObjectsSize,
     /// Bytes of new packs.
     pub written_bytes: u64,
     /// Bytes of the files that went.
@@ -95,7 +97,7 @@ pub fn collect(
                 file.is_some_and(|file| chosen.contains(&file))
             };
             let needed = added.into_iter().filter(|(id, _)| lost(id));
-            Ok(needed.map(|(id, kind)| PackItem { id, kind, lane: 0 }).collect())
+            Ok(needed.map(|(id, kind)| PackItem { id, kind, placement: 0 }).collect())
         };
         let Replaced { written_bytes, freed_bytes, .. } =
             collection.replace(&replacement, &mut arrived)?;
@@ -124,7 +126,7 @@ pub(super) struct Survey<'a> {
     chosen: Vec<usize>,
     /// The last round that marked the newest contexts.
     now_round: u32,
-    gone: Vec<(ObjectId, Kind, Gone)>,
+    gone: Vec<(ObjectId, Kind, Tombstone)>,
 }
 
 impl<'a> Survey<'a> {
@@ -143,7 +145,7 @@ impl<'a> Survey<'a> {
             false => Fate::InUse,
         };
         let files = states.iter().enumerate().zip(inventory.files());
-        let files = files.map(|((number, state), file)| PlannedFile {
+        let files = files.map(|((number, state), file)| StoreFilePlan {
             name: file.name.clone(),
             tier: file.tier,
             bytes: file.bytes,
@@ -151,18 +153,19 @@ impl<'a> Survey<'a> {
             garbage: state.garbage,
             fate: fate(&number, state),
         });
-        let files: Vec<PlannedFile> = files.collect();
-        let (live, garbage) = states.iter().fold(<(Amount, Amount)>::default(), |sum, state| {
-            (sum.0.plus(state.live), sum.1.plus(state.garbage))
-        });
+        let files: Vec<StoreFilePlan> = files.collect();
+        let (live, garbage) =
+            states.iter().fold(<(ObjectsSize, ObjectsSize)>::default(), |sum, state| {
+                (sum.0.plus(state.live), sum.1.plus(state.garbage))
+            });
         let gone = gone(inventory, &marker, &roots, &retention, &chosen)?;
         let holes = holes(inventory, &marker, &roots.holes);
         let plan = CollectionPlan { retention, live, garbage, files, tier, partial, holes };
         Ok(Self { inventory, roots, marker, plan, chosen, now_round, gone })
     }
 
-    fn replacement(&self) -> Replacement {
-        Replacement {
+    fn replacement(&self) -> FileReplacement {
+        FileReplacement {
             files: self.chosen.clone(),
             items: arrange(
                 self.inventory,
@@ -177,7 +180,7 @@ impl<'a> Survey<'a> {
     }
 }
 
-impl Amount {
+impl ObjectsSize {
     fn plus(self, other: Self) -> Self {
         Self { objects: self.objects + other.objects, bytes: self.bytes + other.bytes }
     }
@@ -211,13 +214,13 @@ fn plan_turns(
 /// Whether a context was dropped on purpose: what is lost is not there either, and must not pass for
 /// something that expired.
 pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
-    inventory.find(tree).is_none() && inventory.gone(tree).is_some()
+    inventory.find(tree).is_none() && inventory.tombstone(tree).is_some()
 }
 
 /// What keeping a turn costs: the bytes of what is met for the first time in its context.
 struct MarkCost<'a> {
     inventory: &'a Inventory<'a>,
-    holes: Arc<Holes>,
+    holes: Arc<KnownLosses>,
     marker: Marker<'a>,
     /// Objects whose bytes were counted already.
     counted: usize,
@@ -289,28 +292,28 @@ fn retention_order(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
 }
 
 /// What is lost, and what stays because of it.
-fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &Holes) -> HolesPlan {
+fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) -> KnownLossesPlan {
     let lost = holes.lost.keys().filter(|id| inventory.find(id).is_none()).count() as u64;
     let spared = marker.spared().iter().filter_map(|met| inventory.entry(met.position as usize));
-    let spared = spared.fold(Amount::default(), |sum, entry| {
-        sum.plus(Amount { objects: 1, bytes: entry.stored_bytes })
+    let spared = spared.fold(ObjectsSize::default(), |sum, entry| {
+        sum.plus(ObjectsSize { objects: 1, bytes: entry.stored_bytes })
     });
-    HolesPlan { lost, spared }
+    KnownLossesPlan { lost, spared }
 }
 
 /// What of each file is live.
 fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
-    let state = |file: &crate::store::StoredFile| {
+    let state = |file: &crate::store::InventoryFile| {
         let mut state = FileState {
             tier: file.tier,
             bytes: file.bytes,
             replaceable: file.replaceable,
-            live: Amount::default(),
-            garbage: Amount::default(),
+            live: ObjectsSize::default(),
+            garbage: ObjectsSize::default(),
         };
         for position in file.first..file.first + file.objects {
             let Some(entry) = inventory.entry(position) else { continue };
-            let amount = Amount { objects: 1, bytes: entry.stored_bytes };
+            let amount = ObjectsSize { objects: 1, bytes: entry.stored_bytes };
             if marker.is_met(position) {
                 state.live = state.live.plus(amount);
             } else {
@@ -330,23 +333,23 @@ pub(super) fn gone(
     roots: &Roots,
     retention: &RetentionPlan,
     chosen: &[usize],
-) -> Result<Vec<(ObjectId, Kind, Gone)>> {
+) -> Result<Vec<(ObjectId, Kind, Tombstone)>> {
     let mut redacted = Vec::new();
     let mut answered = HashSet::new();
     for file in 0..inventory.files().len() {
-        for (id, kind, why) in inventory.gone_in(file) {
+        for (id, kind, why) in inventory.tombstones_in(file) {
             if !chosen.contains(&file) {
                 answered.insert(id);
-            } else if why == Gone::Redacted {
+            } else if why == Tombstone::Redacted {
                 redacted.push((id, kind, why));
             }
         }
     }
     let turns = retention.elided.iter().chain(&retention.gone);
-    let trees = turns.map(|turn| (turn.tree, Kind::Node, Gone::Elided));
+    let trees = turns.map(|turn| (turn.tree, Kind::Node, Tombstone::Elided));
     let ends = log_ends(inventory, marker, chosen)?;
     let floor = roots.floor.iter().chain(&ends);
-    let floor = floor.map(|id| (*id, Kind::Operation, Gone::Elided));
+    let floor = floor.map(|id| (*id, Kind::Operation, Tombstone::Elided));
     let is_live = |id: &ObjectId| inventory.find(id).is_some_and(|at| marker.is_met(at));
     let mut gone: Vec<_> = redacted
         .into_iter()

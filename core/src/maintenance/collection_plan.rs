@@ -19,7 +19,7 @@ pub enum Purpose {
 
 /// A number of objects and their bytes on disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct ObjectsSize {
     /// Objects.
     pub objects: u64,
     /// Bytes on disk: in packs, their share of the blocks.
@@ -28,7 +28,7 @@ pub struct Amount {
 
 /// What would be done with a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedFile {
+pub struct StoreFilePlan {
     /// Its path in the store.
     pub name: String,
     /// `None` for a segment of the journal.
@@ -36,9 +36,9 @@ pub struct PlannedFile {
     /// Bytes on disk.
     pub bytes: u64,
     /// What in it is reached.
-    pub live: Amount,
+    pub live: ObjectsSize,
     /// What in it is not, or lies in another file too.
-    pub garbage: Amount,
+    pub garbage: ObjectsSize,
     /// What happens to it.
     pub fate: Fate,
 }
@@ -60,26 +60,26 @@ pub struct CollectionPlan {
     /// Which turns expire.
     pub retention: RetentionPlan,
     /// What is reached.
-    pub live: Amount,
+    pub live: ObjectsSize,
     /// What is not.
-    pub garbage: Amount,
+    pub garbage: ObjectsSize,
     /// Each file of the store.
-    pub files: Vec<PlannedFile>,
+    pub files: Vec<StoreFilePlan>,
     /// How the new pack is stored.
     pub tier: Tier,
     /// Whether more steps are needed after this one, because a pack has a limited size.
     pub partial: bool,
     /// What it cannot look into.
-    pub holes: HolesPlan,
+    pub holes: KnownLossesPlan,
 }
 
 /// What a collection cannot look into: objects that are lost, with damage that was accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HolesPlan {
+pub struct KnownLossesPlan {
     /// How many are lost.
     pub lost: u64,
     /// What nothing reaches, and stays because these may have led to it. Counts as reached.
-    pub spared: Amount,
+    pub spared: ObjectsSize,
 }
 
 impl CollectionPlan {

@@ -205,8 +205,10 @@ impl<'a> Citations<'a> {
         let mut found = Self { repo, pool, seen, cited, waiting };
         let roots = Roots::find(store, &repo.refs(), now)?;
         let commits = roots.graph.commits().iter();
-        let trees: Vec<ObjectId> =
-            commits.map(|commit| commit.tree).filter(|tree| store.gone(tree).is_none()).collect();
+        let trees: Vec<ObjectId> = commits
+            .map(|commit| commit.tree)
+            .filter(|tree| store.tombstone(tree).is_none())
+            .collect();
         let mut sections = HashSet::new();
         for tree in &trees {
             let context = Context::open(store, tree)?;

@@ -37,7 +37,7 @@ pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
         return Ok(false);
     }
     let roots = Roots::find(store, &refs, stamp.time.micros)?;
-    let is_gone = |tree: &ObjectId| store.gone(tree).is_some();
+    let is_gone = |tree: &ObjectId| store.tombstone(tree).is_some();
     let plan = plan_retention(&roots, &policies, stamp.time.micros, &is_gone, None)?;
     let forgotten = choose_forgotten(&roots, &plan);
     if forgotten.is_empty() {

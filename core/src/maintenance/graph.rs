@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, ObjectId, ObjectSource};
 use crate::repo::Grafts;
-use crate::store::Holes;
+use crate::store::KnownLosses;
 
 /// Commits and how they continue each other.
 ///
@@ -24,7 +24,7 @@ pub(crate) struct CommitGraph {
     sessions: Vec<String>,
     by_session: HashMap<String, usize>,
     /// Commits that are lost and known to be: what stands behind them is not known.
-    holes: Arc<Holes>,
+    holes: Arc<KnownLosses>,
 }
 
 /// What retention asks of a commit.
@@ -47,7 +47,7 @@ pub(crate) struct GraphCommit {
 impl CommitGraph {
     /// An empty graph of a store with these holes: history ends at a commit that is lost.
     #[must_use]
-    pub(crate) fn with_holes(holes: Arc<Holes>) -> Self {
+    pub(crate) fn with_holes(holes: Arc<KnownLosses>) -> Self {
         Self { holes, ..Self::default() }
     }
 

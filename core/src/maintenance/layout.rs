@@ -41,23 +41,23 @@ pub(super) fn arrange(
     let mut chosen: Vec<(Lane, usize, usize, &Met)> = Vec::new();
     for (order, met) in marker.met().iter().enumerate() {
         let first = *first_of_group.entry(met.group).or_insert(order);
-        let lane = lane(met, now, first == order);
+        let placement = placement(met, now, first == order);
         let file = inventory.file_of(met.position as usize);
         if file.is_some_and(|file| files.contains(&file)) {
-            chosen.push((lane, if met.versioned { first } else { order }, order, met));
+            chosen.push((placement, if met.versioned { first } else { order }, order, met));
         }
     }
-    chosen.sort_unstable_by_key(|(lane, first, order, _)| (*lane, *first, *order));
-    let item = |(lane, _, _, met): (Lane, usize, usize, &Met)| {
+    chosen.sort_unstable_by_key(|(placement, first, order, _)| (*placement, *first, *order));
+    let item = |(placement, _, _, met): (Lane, usize, usize, &Met)| {
         let entry = inventory.entry(met.position as usize)?;
         // In an archive, what is now and what was before share the large blocks.
-        let lane = if tier == Tier::Archive { 0 } else { lane as u32 };
-        Some(PackItem { id: entry.id, kind: entry.kind, lane })
+        let placement = if tier == Tier::Archive { 0 } else { placement as u32 };
+        Some(PackItem { id: entry.id, kind: entry.kind, placement })
     };
     chosen.into_iter().filter_map(item).collect()
 }
 
-fn lane(met: &Met, now: u32, newest: bool) -> Lane {
+fn placement(met: &Met, now: u32, newest: bool) -> Lane {
     match met.kind {
         Kind::Commit => Lane::Commits,
         Kind::Operation => Lane::Operations,

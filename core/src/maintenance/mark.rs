@@ -17,7 +17,7 @@ use super::walk::{ContextWalk, OpenNode, read_node, short};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::links;
-use crate::store::{Holes, Inventory};
+use crate::store::{Inventory, KnownLosses};
 use crate::tree::Child;
 use bytes::Bytes;
 
@@ -42,7 +42,7 @@ pub(super) struct Met {
 #[derive(Debug)]
 pub(super) struct Marker<'a> {
     inventory: &'a Inventory<'a>,
-    holes: Arc<Holes>,
+    holes: Arc<KnownLosses>,
     live: Bits,
     met: Vec<Met>,
     rounds: u32,
@@ -63,7 +63,7 @@ pub(super) struct Arrow {
 
 impl<'a> Marker<'a> {
     /// Nothing is met yet. What is lost is passed over if it is one of the holes, and else an error.
-    pub(super) fn new(inventory: &'a Inventory<'a>, holes: Arc<Holes>) -> Self {
+    pub(super) fn new(inventory: &'a Inventory<'a>, holes: Arc<KnownLosses>) -> Self {
         Self {
             inventory,
             holes,

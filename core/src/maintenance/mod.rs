@@ -45,13 +45,14 @@
 //! let (refs, store, now) = (repo.refs(), repo.store(), stamp.time.micros);
 //! let roots = Roots::find(store, &refs, now)?;
 //! let policies = Policies::load(store, &refs)?;
-//! let is_gone = |tree: &_| store.gone(tree).is_some();
+//! let is_gone = |tree: &_| store.tombstone(tree).is_some();
 //! let plan = plan_retention(&roots, &policies, now, &is_gone, None)?;
 //! // The newest 20 operations are kept whole, for undo.
 //! assert_eq!(plan.sessions[0].to_string(), "session demo: 30 of 50 turns expire, turns 1 to 30");
 //! # Ok::<(), turntree::Error>(())
 //! ```
 
+mod accept_loss;
 pub mod auto;
 mod choose;
 mod collect;
@@ -60,7 +61,6 @@ mod evict;
 mod finding;
 mod forget;
 mod fsck;
-mod give_up;
 mod graph;
 mod layout;
 mod mark;
@@ -83,7 +83,9 @@ mod walk;
 mod wholeness;
 
 pub use collect::{Collected, collect, plan_collection};
-pub use collection_plan::{Amount, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose};
+pub use collection_plan::{
+    CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
+};
 pub use evict::{Eviction, EvictionLimits, EvictionPlan, evict, plan_eviction};
 pub use finding::{FsckFinding, FsckKind};
 pub use forget::MAX_EXPIRED;
@@ -91,11 +93,11 @@ pub use fsck::{FsckReport, fsck};
 pub use plan::{ElidedTurn, Keep, RetentionPlan, SessionPlan};
 pub use policy::{Policies, Policy, Scope, Thin, remove_policy, set_policy};
 pub use redact::{
-    DEFAULT_REPLACEMENT, Part, Pattern, Redacted, RedactionPlace, RedactionPlan, Rewritten, Spot,
-    Whereabouts, plan_redaction, redact,
+    DEFAULT_REPLACEMENT, MatchField, MatchLocation, Pattern, PatternMatch, Redacted,
+    RedactionPlace, RedactionPlan, Rewritten, plan_redaction, redact,
 };
 pub use repair::{Loss, RefRepair, RepairPlan, Repaired, plan_repair, repair};
 pub use retention::{Cost, plan_retention};
 pub use roots::{MAX_OPERATIONS, MIN_OPERATIONS, PROTECTED_OPERATIONS, Reason, Roots};
 pub use stats::stats;
-pub use usage::{LargeObject, SessionStats, Stats, Usage};
+pub use usage::{LargeObject, SessionStats, Stats, StorageUsage};

@@ -16,9 +16,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use crate::repo::{BranchName, Transaction};
+use crate::repo::{BranchName, Transaction, decode_versioned};
 use crate::store::{Expected, RefTable};
 
 /// The ref of the policy of every session without its own.
@@ -79,7 +79,7 @@ pub struct Policies {
 /// A policy as it is stored, its fields in this order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct StoredPolicy {
     version: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep_last: Option<u64>,
@@ -89,12 +89,6 @@ struct Stored {
     thin: Vec<Thin>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     budget_bytes: Option<u64>,
-}
-
-/// What is looked at first: a newer version may have other fields.
-#[derive(Deserialize)]
-struct Version {
-    version: u64,
 }
 
 impl Policy {
@@ -112,7 +106,7 @@ impl Policy {
         self.check().map_err(|found| Error::invalid(format!("retention policy: {found}")))?;
         let Self { keep_last, keep_within, thin, budget_bytes } = self.clone();
         let (version, keep_within_micros) = (VERSION, keep_within);
-        let stored = Stored { version, keep_last, keep_within_micros, thin, budget_bytes };
+        let stored = StoredPolicy { version, keep_last, keep_within_micros, thin, budget_bytes };
         serde_json::to_vec(&stored)
             .map_err(|source| Error::invalid("retention policy").with_source(source))
     }
@@ -124,16 +118,8 @@ impl Policy {
     /// write: what a policy does not say clearly must not decide what is dropped.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         const WHAT: &str = "retention policy";
-        // The cause would quote bytes that may be anything.
-        let not_json = |_| Error::malformed(WHAT, "a policy in JSON");
-        let Version { version } = serde_json::from_slice(bytes).map_err(not_json)?;
-        if version > VERSION {
-            let message =
-                format!("{WHAT} has version {version}: this build knows versions up to {VERSION}");
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let stored: Stored = serde_json::from_slice(bytes).map_err(not_json)?;
-        let Stored { keep_last, keep_within_micros, thin, budget_bytes, .. } = stored;
+        let stored: StoredPolicy = decode_versioned(WHAT, VERSION, bytes)?;
+        let StoredPolicy { keep_last, keep_within_micros, thin, budget_bytes, .. } = stored;
         let policy = Self { keep_last, keep_within: keep_within_micros, thin, budget_bytes };
         policy.check().map_err(|found| Error::corrupt(WHAT, "numbers from 1 on", found))?;
         if policy.encode()? != bytes {
@@ -302,6 +288,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     fn any_thin() -> impl Strategy<Value = Thin> {
         prop_oneof![(1..=u64::MAX).prop_map(Thin::Every), Just(Thin::Hourly), Just(Thin::Daily)]

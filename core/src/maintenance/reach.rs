@@ -14,7 +14,7 @@ use super::walk::ContextWalk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Operation, RefChange, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, pin_name};
-use crate::store::{Examination, Gone, Holes, Inventory};
+use crate::store::{Examination, Inventory, KnownLosses, Tombstone};
 use crate::tree::{Child, Link, children};
 
 const ABSENT: &str = "it is in no file";
@@ -28,7 +28,7 @@ pub(super) struct Reach<'a> {
     now: i64,
     grafts: Grafts,
     /// What is lost and known to be: a note, and no damage.
-    holes: Arc<Holes>,
+    holes: Arc<KnownLosses>,
     pub(super) findings: Vec<FsckFinding>,
     /// Objects that must be there and are not, the holes among them, and what they are.
     pub(super) lost: BTreeMap<ObjectId, Kind>,
@@ -70,7 +70,7 @@ impl<'a> Reach<'a> {
     pub(super) fn find(examination: &'a Examination<'_>, now: i64) -> Self {
         let inventory = &examination.inventory;
         // What cannot be read of them is found from the roots.
-        let holes = Holes::load(inventory, inventory.refs()).unwrap_or_default();
+        let holes = KnownLosses::load(inventory, inventory.refs()).unwrap_or_default();
         Self::find_around(examination, now, Arc::new(holes))
     }
 
@@ -78,7 +78,7 @@ impl<'a> Reach<'a> {
     pub(super) fn find_around(
         examination: &'a Examination<'_>,
         now: i64,
-        holes: Arc<Holes>,
+        holes: Arc<KnownLosses>,
     ) -> Self {
         let mut reach = Self::new(examination, now, holes);
         reach.check_refs();
@@ -89,14 +89,18 @@ impl<'a> Reach<'a> {
     }
 
     /// Follows what refs lead to, and no operation.
-    pub(super) fn from_refs(examination: &'a Examination<'_>, now: i64, holes: Arc<Holes>) -> Self {
+    pub(super) fn from_refs(
+        examination: &'a Examination<'_>,
+        now: i64,
+        holes: Arc<KnownLosses>,
+    ) -> Self {
         let mut reach = Self::new(examination, now, holes);
         reach.follow_refs();
         reach.follow_contexts();
         reach
     }
 
-    fn new(examination: &'a Examination<'_>, now: i64, holes: Arc<Holes>) -> Self {
+    fn new(examination: &'a Examination<'_>, now: i64, holes: Arc<KnownLosses>) -> Self {
         let inventory = &examination.inventory;
         Self {
             inventory,
@@ -187,7 +191,7 @@ impl<'a> Reach<'a> {
             let place =
                 expected.map_or_else(|| format!("operation {id}"), |at| format!("operation {at}"));
             // One that is recorded as dropped may still lie in a file that was not rewritten.
-            let recorded = self.inventory.gone(&id).is_some() && self.operations > 0;
+            let recorded = self.inventory.tombstone(&id).is_some() && self.operations > 0;
             let operation = match self.read(&id) {
                 _ if recorded => {
                     if is_kept && self.holes.is_lost(&id) {
@@ -335,7 +339,7 @@ impl<'a> Reach<'a> {
                 Ok(commit) => {
                     let parents = self.grafts.parents(&commit);
                     let Commit { tree, session, turn, .. } = commit;
-                    let dropped = self.inventory.gone(&tree).is_some();
+                    let dropped = self.inventory.tombstone(&tree).is_some();
                     let place = format!("before turn {turn} of {session}");
                     waiting.extend(parents.into_iter().rev().map(|id| (id, place.clone())));
                     self.trees.push(Tree { root: tree, session, turn: Some(turn), dropped });
@@ -369,7 +373,7 @@ impl<'a> Reach<'a> {
         let Link { kind, id } = link;
         let Some(position) = self.inventory.find(&id) else {
             // Retention drops contexts as a whole, so only what was redacted may miss in one.
-            if self.inventory.gone(&id) != Some(Gone::Redacted) {
+            if self.inventory.tombstone(&id) != Some(Tombstone::Redacted) {
                 let place = self.place(tree, section);
                 let dropped = self.trees.get(tree as usize).is_some_and(|tree| tree.dropped);
                 if dropped {
@@ -395,7 +399,7 @@ impl<'a> Reach<'a> {
     fn read(&self, id: &ObjectId) -> std::result::Result<Option<Object>, String> {
         match self.inventory.read_any(id) {
             Ok(Some(object)) => Ok(Some(object)),
-            Ok(None) if self.inventory.gone(id).is_some() => Ok(None),
+            Ok(None) if self.inventory.tombstone(id).is_some() => Ok(None),
             Ok(None) => Err(ABSENT.to_owned()),
             Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
                 Ok(None)

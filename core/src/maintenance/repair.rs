@@ -15,9 +15,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::accept_loss::accept_losses;
 use super::finding::{FsckFinding, FsckKind};
 use super::fsck::{FsckReport, report};
-use super::give_up::give_up;
 use super::reach::Reach;
 use super::rejoin;
 use super::repair_commit::commit;
@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
 use crate::repo::Stamp;
 use crate::store::{
-    Detached, Examination, Expected, HOLES_REF, Progress, RefUpdate, SalvagedFile, Store,
+    Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
 };
 
 /// Rounds of mending: a file that is brought back may be damaged itself, or hold operations that have
@@ -116,14 +116,14 @@ pub fn plan_repair(
     stamp: &Stamp,
     progress: &mut Progress<'_>,
 ) -> Result<RepairPlan> {
-    let mending = store.mend(progress)?;
-    let reach = Reach::find(&mending.examination, stamp.time.micros);
-    let salvage = mending.salvage(&reach.lost)?;
-    let mut plan = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
+    let repair = store.begin_repair(progress)?;
+    let reach = Reach::find(&repair.examination, stamp.time.micros);
+    let salvage = repair.salvage(&reach.lost)?;
+    let mut plan = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
     plan.files.clone_from(&salvage.files);
     plan.adopted.clone_from(&salvage.adopted);
     plan.refs_behind = salvage.lists_unknown;
-    plan.rejoin(&mending.examination.detached, &reach);
+    plan.rejoin(&repair.examination.detached, &reach);
     Ok(plan)
 }
 
@@ -141,10 +141,10 @@ pub fn repair(
     let mut done = RepairPlan::default();
     let mut missing = BTreeMap::new();
     for _ in 0..MAX_ROUNDS {
-        let mending = store.mend(progress)?;
-        let reach = Reach::find(&mending.examination, stamp.time.micros);
-        let salvage = mending.salvage(&reach.lost)?;
-        let detached = &mending.examination.detached;
+        let repair = store.begin_repair(progress)?;
+        let reach = Reach::find(&repair.examination, stamp.time.micros);
+        let salvage = repair.salvage(&reach.lost)?;
+        let detached = &repair.examination.detached;
         if done.rejoined.is_empty() {
             done.rejoin(detached, &reach);
         }
@@ -153,20 +153,20 @@ pub fn repair(
             continue;
         }
         if salvage.is_empty() {
-            let planned = plan_refs(&mending.examination, &reach, &|id| salvage.saves(id));
+            let planned = plan_refs(&repair.examination, &reach, &|id| salvage.saves(id));
             let RepairPlan { refs, operations, lost, .. } = planned;
             (done.refs, done.operations, done.lost) = (refs, operations, lost);
             add_files(&mut done, &salvage.files);
-            let is_missing = |id: &ObjectId| mending.examination.inventory.find(id).is_none();
+            let is_missing = |id: &ObjectId| repair.examination.inventory.find(id).is_none();
             missing = reach.lost.into_iter().filter(|(id, _)| is_missing(id)).collect();
             if loss == Loss::Accept && !done.operations.is_empty() {
                 let given_up: Vec<_> =
                     done.operations.iter().map(|id| (*id, Kind::Operation)).collect();
-                mending.apply(&salvage, &given_up)?;
+                repair.apply(&salvage, &given_up)?;
             }
             break;
         }
-        mending.apply(&salvage, &[])?;
+        repair.apply(&salvage, &[])?;
         add_files(&mut done, &salvage.files);
         done.adopted.extend(salvage.adopted.iter().cloned());
         done.refs_behind |= salvage.lists_unknown;
@@ -191,19 +191,19 @@ fn accept(
     progress: &mut Progress<'_>,
 ) -> Result<Option<u64>> {
     // No collection takes anything away before it is written down.
-    let mending = store.mend(progress)?;
-    let inventory = &mending.examination.inventory;
-    let holes = give_up(&mending.examination, lost, stamp.time.micros);
+    let repair = store.begin_repair(progress)?;
+    let inventory = &repair.examination.inventory;
+    let holes = accept_losses(&repair.examination, lost, stamp.time.micros);
     let text = holes.encode();
     let blob = Object { kind: Kind::Blob, bytes: text.into() };
     let id = ObjectId::of(Kind::Blob, &blob.bytes);
     let new = (!holes.is_empty()).then_some(RefValue::Object(id));
-    let old = inventory.refs().value(HOLES_REF).cloned();
+    let old = inventory.refs().value(KNOWN_LOSSES_REF).cloned();
     if new == old {
         return Ok(None);
     }
     let change = RefUpdate {
-        name: HOLES_REF.to_owned(),
+        name: KNOWN_LOSSES_REF.to_owned(),
         expected: old.map_or(Expected::Absent, Expected::Value),
         new,
     };

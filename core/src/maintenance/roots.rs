@@ -20,7 +20,7 @@ use super::graph::CommitGraph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget, pin_name};
-use crate::store::{Holes, RefTable};
+use crate::store::{KnownLosses, RefTable};
 
 /// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
 pub const MAX_OPERATIONS: usize = 1000;
@@ -54,7 +54,7 @@ pub struct Roots {
     /// Every commit behind the roots.
     pub(crate) graph: CommitGraph,
     /// What is lost and known to be.
-    pub(crate) holes: Arc<Holes>,
+    pub(crate) holes: Arc<KnownLosses>,
 }
 
 /// Why something must stay.
@@ -121,7 +121,7 @@ impl Roots {
         now: i64,
         first: Option<ObjectId>,
     ) -> Result<Self> {
-        let holes = Arc::new(Holes::load(source, refs)?);
+        let holes = Arc::new(KnownLosses::load(source, refs)?);
         Self::find_around(source, refs, now, first, holes)
     }
 
@@ -131,7 +131,7 @@ impl Roots {
         refs: &RefTable,
         now: i64,
         first: Option<ObjectId>,
-        holes: Arc<Holes>,
+        holes: Arc<KnownLosses>,
     ) -> Result<Self> {
         let grafts = Grafts::load(source, refs)?;
         let graph = CommitGraph::with_holes(Arc::clone(&holes));

@@ -10,11 +10,11 @@ use std::collections::{BinaryHeap, HashMap};
 
 use bytes::Bytes;
 
-use super::collection_plan::{Amount, PlannedFile};
+use super::collection_plan::{ObjectsSize, StoreFilePlan};
 use super::graph::{CommitGraph, GraphCommit};
 use super::mark::{Bits, Marker};
 use super::sections::{CONTEXT, Sections};
-use super::usage::{LargeObject, SessionStats, Stats, Usage};
+use super::usage::{LargeObject, SessionStats, Stats, StorageUsage};
 use super::walk::{ContextWalk, OpenNode, read_node, short};
 use crate::error::{Error, Result};
 use crate::object::Kind;
@@ -49,7 +49,7 @@ pub(super) struct Tally<'a> {
     sections: Sections,
     tallies: Vec<SessionStats>,
     /// Of the session that is walked, by section.
-    usages: Vec<Usage>,
+    usages: Vec<StorageUsage>,
     current: u32,
     /// Whether its objects may be named as the largest ones.
     names_large: bool,
@@ -138,7 +138,7 @@ impl<'a> Tally<'a> {
     /// Walks every context of a session.
     fn session(&mut self, number: usize, name: &str, commits: &[&GraphCommit]) -> Result<()> {
         self.current = short(number)?;
-        self.usages = vec![Usage::default()];
+        self.usages = vec![StorageUsage::default()];
         let mut tally = SessionStats { session: name.to_owned(), ..SessionStats::default() };
         for commits in commits.chunks(COMMITS_PER_ROUND) {
             let mut roots = Vec::new();
@@ -196,7 +196,7 @@ impl<'a> Tally<'a> {
                 self.own(at);
                 let number = section as usize;
                 if self.usages.len() <= number {
-                    self.usages.resize(number + 1, Usage::default());
+                    self.usages.resize(number + 1, StorageUsage::default());
                 }
                 if let Some(slot) = self.usages.get_mut(number) {
                     slot.add(usage);
@@ -220,9 +220,9 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn usage(&self, position: usize) -> Usage {
+    fn usage(&self, position: usize) -> StorageUsage {
         let (raw, stored) = self.sizes.get(position).copied().unwrap_or_default();
-        Usage { objects: 1, raw_bytes: raw.into(), stored_bytes: stored.into() }
+        StorageUsage { objects: 1, raw_bytes: raw.into(), stored_bytes: stored.into() }
     }
 
     /// The bytes of an object.
@@ -313,15 +313,15 @@ impl<'a> Tally<'a> {
     pub(super) fn finish(
         self,
         marker: &Marker<'_>,
-        files: Vec<PlannedFile>,
+        files: Vec<StoreFilePlan>,
         session: Option<&str>,
     ) -> Stats {
         let mut stats = Stats {
             sessions: Vec::new(),
-            operations: Usage::default(),
-            other: Usage::default(),
-            expiring: Amount::default(),
-            garbage: Amount::default(),
+            operations: StorageUsage::default(),
+            other: StorageUsage::default(),
+            expiring: ObjectsSize::default(),
+            garbage: ObjectsSize::default(),
             files,
             largest: self.largest(),
         };
@@ -356,7 +356,7 @@ impl<'a> Tally<'a> {
                 None => section.to_owned(),
             };
             let session = self.tallies.get(large.owner as usize)?.session.clone();
-            let Usage { raw_bytes, stored_bytes, .. } = self.usage(position);
+            let StorageUsage { raw_bytes, stored_bytes, .. } = self.usage(position);
             Some(LargeObject { raw_bytes, stored_bytes, id: entry.id, session, path })
         });
         named.collect()
@@ -429,7 +429,7 @@ fn commits_by_session(graph: &CommitGraph) -> HashMap<usize, Vec<&GraphCommit>> 
     commits
 }
 
-impl Amount {
+impl ObjectsSize {
     fn add(&mut self, bytes: u64) {
         self.objects += 1;
         self.bytes += bytes;

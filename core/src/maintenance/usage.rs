@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::collection_plan::{Amount, PlannedFile};
+use super::collection_plan::{ObjectsSize, StoreFilePlan};
 use crate::object::ObjectId;
 
 /// What a store holds.
@@ -11,15 +11,15 @@ pub struct Stats {
     /// Each session by name; only the one that was asked about, if one was.
     pub sessions: Vec<SessionStats>,
     /// The log of operations.
-    pub operations: Usage,
+    pub operations: StorageUsage,
     /// What no session has and something leads to: tags, pins, policies, objects of open changes.
-    pub other: Usage,
+    pub other: StorageUsage,
     /// What the turns that policies let expire have alone: the next collection frees it.
-    pub expiring: Amount,
+    pub expiring: ObjectsSize,
     /// What nothing leads to, or lies in two files: the next collection frees it.
-    pub garbage: Amount,
+    pub garbage: ObjectsSize,
     /// Every file.
-    pub files: Vec<PlannedFile>,
+    pub files: Vec<StoreFilePlan>,
     /// The largest objects of these sessions, the largest first.
     pub largest: Vec<LargeObject>,
 }
@@ -42,13 +42,13 @@ pub struct SessionStats {
     /// When its oldest turn with content was made, in microseconds since the Unix epoch.
     pub oldest_micros: Option<i64>,
     /// Commits.
-    pub commits: Usage,
+    pub commits: StorageUsage,
     /// The nodes that hold contexts together.
-    pub contexts: Usage,
+    pub contexts: StorageUsage,
     /// Each section by name.
-    pub sections: BTreeMap<String, Usage>,
+    pub sections: BTreeMap<String, StorageUsage>,
     /// What of all this other sessions have too. They do not count it again.
-    pub shared: Usage,
+    pub shared: StorageUsage,
     /// What a full copy of the context of every turn would take: bytes of all entries, without
     /// markup around them, and without the section `source`, which holds conversations once more.
     pub full_bytes: u64,
@@ -59,7 +59,7 @@ pub struct SessionStats {
 
 /// Objects, and what they take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct StorageUsage {
     /// Objects.
     pub objects: u64,
     /// Their own bytes.
@@ -83,7 +83,7 @@ pub struct LargeObject {
     pub path: String,
 }
 
-impl Usage {
+impl StorageUsage {
     /// Adds one object, or those of another usage.
     pub fn add(&mut self, other: Self) {
         self.objects += other.objects;
@@ -95,7 +95,7 @@ impl Usage {
 impl SessionStats {
     /// All that is counted for the session.
     #[must_use]
-    pub fn total(&self) -> Usage {
+    pub fn total(&self) -> StorageUsage {
         let mut total = self.commits;
         total.add(self.contexts);
         self.sections.values().for_each(|section| total.add(*section));

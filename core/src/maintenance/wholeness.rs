@@ -11,7 +11,7 @@ use super::reach::Reach;
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, Tag};
 use crate::repo::links;
-use crate::store::{Gone, Inventory};
+use crate::store::{Inventory, Tombstone};
 use crate::tree::Link;
 
 /// Commits that are tried on one line before a ref is given up.
@@ -66,7 +66,7 @@ impl<'a> Wholeness<'a> {
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         match self.inventory.find(id) {
             Some(position) => !self.broken.contains(position),
-            None => self.inventory.gone(id) == Some(Gone::Redacted),
+            None => self.inventory.tombstone(id) == Some(Tombstone::Redacted),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> Wholeness<'a> {
 
     /// Where these lie; nothing when one is missing that was not redacted.
     fn targets(&self, links: &[Link]) -> Option<Vec<u32>> {
-        let is_redacted = |id| self.inventory.gone(id) == Some(Gone::Redacted);
+        let is_redacted = |id| self.inventory.tombstone(id) == Some(Tombstone::Redacted);
         let links = links.iter().map(|link| &link.id);
         let links = links.map(|id| (id, self.inventory.find(id)));
         let wanted = links.filter(|(id, found)| found.is_some() || !is_redacted(id));

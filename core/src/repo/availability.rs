@@ -37,7 +37,7 @@ impl Repository {
     /// # Errors
     /// `NotFound` or `Corrupt`, naming a commit or pin that cannot be read.
     pub fn oldest_available(&self, session: &str) -> Result<Availability> {
-        self.available(session, &|tree| self.store().gone(tree).is_some())
+        self.available(session, &|tree| self.store().tombstone(tree).is_some())
     }
 
     fn available(

@@ -308,7 +308,7 @@ impl Bisect {
             let untestable = if self.skipped.values().any(|skipped| *skipped == id) {
                 Some(SkipReason::Skipped)
             } else {
-                repo.store().gone(&commit.tree).map(|_| SkipReason::Gone)
+                repo.store().tombstone(&commit.tree).map(|_| SkipReason::Gone)
             };
             candidates.push(Candidate { id, commit, untestable });
         }

@@ -14,7 +14,7 @@ use std::fmt;
 
 use super::{BranchName, Snapshot, Stamp, Transaction};
 use crate::context::{
-    Context, ContextMerge, Labels, MergeOptions, MessagePolicy, ReadToolUse, Selection, Version,
+    Context, ContextMerge, Labels, MergeOptions, MergeSide, MessagePolicy, ReadToolUse, Selection,
     merge,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -122,9 +122,9 @@ impl Transaction<'_> {
             None => (Context::default(), 0),
         };
         let own = self.context_of(&ours)?;
-        let added = |version: Version, section: &str| match version {
-            Version::Theirs => repo.added(&theirs, until, section),
-            Version::Base | Version::Ours => repo.added(&ours, until, section),
+        let added = |version: MergeSide, section: &str| match version {
+            MergeSide::Theirs => repo.added(&theirs, until, section),
+            MergeSide::Base | MergeSide::Ours => repo.added(&ours, until, section),
         };
         let mut also = Vec::new();
         for id in bases {

@@ -50,6 +50,7 @@ mod search;
 mod tag;
 mod transaction;
 mod undo;
+mod versioned_json;
 pub mod vfs;
 pub mod watch;
 
@@ -84,6 +85,7 @@ pub use search::{
 pub use tag::NamedTag;
 pub use transaction::{Snapshot, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};
+pub(crate) use versioned_json::decode_versioned;
 
 use self::transaction::KnownIds;
 

@@ -2,7 +2,7 @@
 
 use super::merge::MERGED_FROM;
 use super::{MergeKind, MergeReport, MergeRequest, Snapshot, Stamp, Transaction};
-use crate::context::{Added, Context, Labels, MergeOptions, Version, merge};
+use crate::context::{Added, Context, Labels, MergeOptions, MergeSide, merge};
 use crate::error::Result;
 use crate::object::{Author, Commit, ObjectId};
 
@@ -33,10 +33,10 @@ impl Transaction<'_> {
         };
         let own = self.context_of(&ours)?;
         // What is picked comes last, whenever it was said.
-        let added = |version: Version, _: &str| {
+        let added = |version: MergeSide, _: &str| {
             let time = picked.time;
             let all = Added { messages: u64::MAX, time };
-            Ok(if version == Version::Theirs { vec![all] } else { Vec::new() })
+            Ok(if version == MergeSide::Theirs { vec![all] } else { Vec::new() })
         };
         let options = MergeOptions {
             labels: Labels { ours: &request.into.to_string(), theirs: &request.label },

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 use super::Repository;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, RefValue};
-use crate::store::{Gone, RefTable};
+use crate::store::{RefTable, Tombstone};
 
 /// The ref that holds the redactions.
 pub const REDACTIONS_REF: &str = "refs/maintenance/redactions";
@@ -141,7 +141,7 @@ impl Repository {
         if self.refs().value(REDACTIONS_REF).is_none() {
             return Ok(false);
         }
-        let is_gone = || self.store.gone(id) == Some(Gone::Redacted);
+        let is_gone = || self.store.tombstone(id) == Some(Tombstone::Redacted);
         Ok(self.redactions()?.contains(id) || is_gone())
     }
 }

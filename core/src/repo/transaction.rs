@@ -14,7 +14,9 @@ use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
     Trigger,
 };
-use crate::store::{Committed, Expected, Gone, Lease, OperationDraft, RefTable, RefUpdate};
+use crate::store::{
+    Committed, Expected, OperationDraft, ReadGuard, RefTable, RefUpdate, Tombstone,
+};
 use crate::tree::Link;
 
 /// Bytes and objects that are staged in memory before [`ObjectSink::make_room`] puts them into the
@@ -56,7 +58,7 @@ pub struct Transaction<'r> {
     appended_bytes: u64,
     /// Ids that staged objects may refer to although they were dropped.
     elided: HashSet<ObjectId>,
-    lease: Lease<'r>,
+    lease: ReadGuard<'r>,
     /// The operation that it takes back.
     undoes: Option<ObjectId>,
     /// Payloads that blobs written since the last context cite.
@@ -97,7 +99,7 @@ impl Snapshot {
 
 impl<'r> Transaction<'r> {
     pub(super) fn new(repo: &'r Repository) -> Self {
-        let (lease, refs) = (repo.store.lease(), repo.refs());
+        let (lease, refs) = (repo.store.read_guard(), repo.refs());
         let (staged, updates) = (Memory::new(), BTreeMap::new());
         let elided = HashSet::new();
         let (appended_bytes, undoes, cited) = (0, None, BTreeSet::new());
@@ -356,7 +358,7 @@ struct LinkCheck<'a> {
     staged: &'a Memory,
     refs: &'a BTreeMap<String, RefUpdate>,
     elided: &'a HashSet<ObjectId>,
-    lease: &'a Lease<'a>,
+    lease: &'a ReadGuard<'a>,
 }
 
 impl LinkCheck<'_> {
@@ -392,7 +394,7 @@ impl LinkCheck<'_> {
         while let Some((id, object)) = rescued.get(at).cloned() {
             for Link { id: target, .. } in links(&object)? {
                 // What had expired before need not come back.
-                if self.repo.store.gone(&target) != Some(Gone::Elided) {
+                if self.repo.store.tombstone(&target) != Some(Tombstone::Elided) {
                     let from = format_args!("{} {id}", object.kind);
                     self.rely_on(&target, &from, &mut known, &mut rescued)?;
                 }
@@ -417,7 +419,7 @@ impl LinkCheck<'_> {
             known.ids.insert(*target);
             return Ok(());
         }
-        if self.repo.store.gone(target) == Some(Gone::Redacted) {
+        if self.repo.store.tombstone(target) == Some(Tombstone::Redacted) {
             let message = format!("{from} refers to {target}, which was redacted");
             return Err(Error::new(ErrorKind::Redacted, message));
         }

@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BranchName, Repository, Transaction};
-use crate::error::{Error, ErrorKind, Result};
+use super::{BranchName, Repository, Transaction, decode_versioned};
+use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectSink, ObjectSource, RefValue, Trigger};
 use crate::store::Expected;
 
@@ -116,12 +116,6 @@ struct LevelState {
 struct StoredWatch {
     version: u64,
     levels: BTreeMap<String, LevelState>,
-}
-
-/// The version, read first: a newer version may have other fields.
-#[derive(Deserialize)]
-struct StoredVersion {
-    version: u64,
 }
 
 impl Watch {
@@ -210,15 +204,7 @@ impl WatchState {
     /// `Unsupported` for a newer version, `Corrupt` for anything else that [`WatchState::encode`]
     /// would not write.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        const WHAT: &str = "what was observed of usage";
-        let not_json = |_| Error::malformed(WHAT, "levels in JSON");
-        let StoredVersion { version } = serde_json::from_slice(bytes).map_err(not_json)?;
-        if version > VERSION {
-            let message =
-                format!("{WHAT} has version {version}: this build knows versions up to {VERSION}");
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let StoredWatch { levels, .. } = serde_json::from_slice(bytes).map_err(not_json)?;
+        let StoredWatch { levels, .. } = decode_versioned("observed usage", VERSION, bytes)?;
         Ok(Self(levels))
     }
 }

@@ -77,17 +77,17 @@ use bytes::Bytes;
 
 pub use format::superblock::FORMAT_VERSION;
 pub use io::{Access, Identity, Io, IoFile, ReadAt, RealIo};
-pub use pack::{BundleDraft, BundleFile, BundleWritten, Gone, Item as PackItem, Outside, Tier};
-pub use read::inventory::{Entry, Inventory, StoredFile};
-pub(crate) use read::lease::Lease;
+pub use pack::{BundleDraft, BundleFile, BundleWritten, Outside, PackItem, Tier, Tombstone};
+pub use read::inventory::{Inventory, InventoryEntry, InventoryFile};
+pub(crate) use read::read_guard::ReadGuard;
 pub(crate) use read::refs::MAX_JOINED;
 pub use read::refs::{Expected, OperationDraft, RefTable, RefUpdate};
 pub(crate) use repair::examine::Detached;
 pub use repair::examine::{Examination, Progress, Thoroughness};
-pub use repair::known_losses::HOLES_REF;
-pub(crate) use repair::known_losses::Holes;
-pub use repair::mend::{SalvageFate, SalvagedFile};
-pub use replace::collect::{Collection, Replaced, Replacement};
+pub use repair::known_losses::KNOWN_LOSSES_REF;
+pub(crate) use repair::known_losses::KnownLosses;
+pub use repair::salvage::{SalvageFate, SalvagedFile};
+pub use replace::collect::{Collection, FileReplacement, Replaced};
 
 use self::format::id::StoreId;
 use self::format::segment::Location;
@@ -96,11 +96,11 @@ use self::format::superblock::Superblock;
 use self::pack::BlockCache;
 use self::read::cache::Cache;
 use self::read::journal::Journal;
-use self::read::lease::Leases;
 use self::read::load;
+use self::read::read_guard::ReadGuards;
 use self::read::view::View;
 use self::repair::{known_losses, remains};
-use self::write::commit::Writer;
+use self::write::commit::BatchWriter;
 use self::write::untracked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{IdPrefix, Kind, Object, ObjectId, ObjectSource};
@@ -128,8 +128,8 @@ pub struct Store {
     cache: Cache,
     blocks: BlockCache,
     // Taken in this order, and the ref lock of the superblock between the first and the second.
-    writer: Mutex<Writer>,
-    leases: Mutex<Leases>,
+    writer: Mutex<BatchWriter>,
+    read_guards: Mutex<ReadGuards>,
     journal: Mutex<Journal>,
     view: RwLock<View>,
 }
@@ -183,7 +183,7 @@ pub enum Durability {
 
 /// What an append wrote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct BatchReport {
     /// Objects that were not there before, the operation of a commit included.
     pub objects: usize,
     /// Bytes on disk, everything included.
@@ -198,7 +198,7 @@ pub struct Committed {
     /// The number of that operation in the store.
     pub sequence: u64,
     /// What it wrote.
-    pub written: Written,
+    pub written: BatchReport,
 }
 
 /// Something that is wrong with the files of a store, and did not keep it from being opened.
@@ -287,8 +287,8 @@ impl Store {
             lock_timeout: options.lock_timeout,
             cache: Cache::new(options.cache_bytes),
             blocks: BlockCache::new(options.block_cache_bytes),
-            writer: Mutex::new(Writer::new(options.writer_seed)?),
-            leases: Mutex::default(),
+            writer: Mutex::new(BatchWriter::new(options.writer_seed)?),
+            read_guards: Mutex::default(),
             journal: Mutex::new(journal),
             view,
         })
@@ -314,9 +314,9 @@ impl Store {
 
     /// Why an object is not in the store any more, if it was there and went on purpose.
     #[must_use]
-    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
+    pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         let view = read(&self.view);
-        if view.contains(id) { None } else { view.files.gone(id) }
+        if view.contains(id) { None } else { view.files.tombstone(id) }
     }
 
     /// The object `id` from its files, from another copy when the one that is read first is damaged.
@@ -383,8 +383,8 @@ impl ObjectSource for Store {
                 self.cache.insert(*id, object.clone());
                 Ok(Some(object))
             }
-            None => match self.gone(id) {
-                Some(why) => Err(gone_error(id, why)),
+            None => match self.tombstone(id) {
+                Some(why) => Err(tombstone_error(id, why)),
                 None => Ok(None),
             },
         }
@@ -409,10 +409,12 @@ impl ObjectSource for Store {
 }
 
 /// What reading an object says that went on purpose.
-fn gone_error(id: &ObjectId, why: Gone) -> Error {
+fn tombstone_error(id: &ObjectId, why: Tombstone) -> Error {
     match why {
-        Gone::Elided => Error::new(ErrorKind::Expired, format!("{id} was dropped by retention")),
-        Gone::Redacted => Error::new(ErrorKind::Redacted, format!("{id} was redacted")),
+        Tombstone::Elided => {
+            Error::new(ErrorKind::Expired, format!("{id} was dropped by retention"))
+        }
+        Tombstone::Redacted => Error::new(ErrorKind::Redacted, format!("{id} was redacted")),
     }
 }
 

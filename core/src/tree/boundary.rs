@@ -8,20 +8,20 @@
 //! The thresholds are integers of the format, printed in `format-spec/tree.md`: no reader computes
 //! them, so no floating point decides an id.
 
-use super::entry::Entry;
+use super::entry::NodeEntry;
 use crate::object::key_digest;
 
 /// What a tree is. Boundaries of a list follow the linked ids, those of a map its keys alone, so
 /// that a changed value never moves one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum TreeShape {
     /// A sequence.
     List,
     /// Entries in the order of their keys.
     Map,
 }
 
-impl Shape {
+impl TreeShape {
     /// Most entries of a node. An unfinished run is always shorter.
     pub(super) const fn max_entries(self) -> usize {
         self.thresholds().len() + 1
@@ -37,7 +37,7 @@ impl Shape {
 
     /// The 32 bits that decide for `entry` at `level`. Each level takes another word, since the
     /// keys of an inner level are those whose word one level below was small.
-    fn word(self, level: usize, entry: &Entry) -> u32 {
+    fn word(self, level: usize, entry: &NodeEntry) -> u32 {
         let digest = match self {
             Self::List => *entry.item.link.id.as_bytes(),
             Self::Map => key_digest(&entry.key),
@@ -50,19 +50,19 @@ impl Shape {
 /// The chunker of one level: how far the present node is filled.
 #[derive(Debug)]
 pub(super) struct Boundary {
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
     filled: usize,
 }
 
 impl Boundary {
     /// At the start of a node of `level`.
-    pub(super) fn new(shape: Shape, level: usize) -> Self {
+    pub(super) fn new(shape: TreeShape, level: usize) -> Self {
         Self { shape, level, filled: 0 }
     }
 
     /// Takes the next entry into the node; true when it is the node's last.
-    pub(super) fn ends_with(&mut self, entry: &Entry) -> bool {
+    pub(super) fn ends_with(&mut self, entry: &NodeEntry) -> bool {
         let threshold = self.shape.thresholds().get(self.filled);
         let ends = threshold.is_none_or(|least| self.shape.word(self.level, entry) < *least);
         self.filled = if ends { 0 } else { self.filled + 1 };
@@ -186,17 +186,19 @@ mod tests {
     fn every_level_takes_another_word_of_the_digest_until_there_are_no_more() {
         let bytes: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).unwrap());
         let link = Link { kind: Kind::Blob, id: ObjectId::from_bytes(bytes) };
-        let entry = Entry::leaf(Bytes::new(), Item { link, meta: Bytes::new() });
+        let entry = NodeEntry::leaf(Bytes::new(), Item { link, meta: Bytes::new() });
         for level in 0..16 {
             let at = 4 * (level % 8);
             let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-            assert_eq!(Shape::List.word(level, &entry), word, "level {level}");
+            assert_eq!(TreeShape::List.word(level, &entry), word, "level {level}");
         }
     }
 
     #[test]
     fn the_thresholds_are_those_of_the_specification() {
-        for (title, shape) in [("list thresholds", Shape::List), ("map thresholds", Shape::Map)] {
+        for (title, shape) in
+            [("list thresholds", TreeShape::List), ("map thresholds", TreeShape::Map)]
+        {
             let block = SPEC.split(&format!("```text {title}\n")).nth(1).unwrap();
             let printed = block.split("```").next().unwrap().split_whitespace();
             let printed: Vec<u32> = printed.map(|number| number.parse().unwrap()).collect();
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_thresholds_follow_the_formula_of_the_specification() {
-        for (shape, scale) in [(Shape::List, 85_000.0), (Shape::Map, 4_700.0)] {
+        for (shape, scale) in [(TreeShape::List, 85_000.0), (TreeShape::Map, 4_700.0)] {
             assert_eq!(shape.thresholds()[0], 0, "one entry never makes a node");
             for (n, threshold) in (1_u32..).zip(shape.thresholds()).skip(1) {
                 let rise = f64::from(n).powi(4) - f64::from(n - 1).powi(4);

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 
-use super::boundary::Shape;
-use super::entry::{Entry, Run};
+use super::boundary::TreeShape;
+use super::entry::{EntryRun, NodeEntry};
 use super::node::{Root, read_node};
 use crate::error::Result;
 use crate::object::ObjectSource;
@@ -15,25 +15,25 @@ use crate::object::ObjectSource;
 /// A place in the sequence of entries of one level.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor {
-    shape: Shape,
+    shape: TreeShape,
     /// The level whose entries are walked; entries above it are opened or skipped whole.
     level: usize,
     /// Items before this place.
     position: u64,
     /// The bottom frame is the level's unfinished run and stays; others leave when they are used up.
-    stack: Vec<Frame>,
+    stack: Vec<CursorFrame>,
 }
 
 #[derive(Debug, Clone)]
-struct Frame {
+struct CursorFrame {
     level: usize,
-    run: Run,
+    run: EntryRun,
     next: usize,
     /// The key before the run; empty when there is none.
     floor: Bytes,
 }
 
-impl Frame {
+impl CursorFrame {
     /// The key before the next entry; empty when there is none.
     fn floor(&self) -> &Bytes {
         let before = self.next.checked_sub(1).and_then(|index| self.run.get(index));
@@ -49,12 +49,12 @@ impl Cursor {
         for level in (level..root.runs.len().max(level + 1)).rev() {
             let run = root.runs.get(level).cloned().unwrap_or_default();
             let last = run.last().map_or_else(|| floor.clone(), |entry| entry.key.clone());
-            stack.push(Frame { level, run, next: 0, floor });
+            stack.push(CursorFrame { level, run, next: 0, floor });
             floor = last;
         }
         stack.reverse();
         let mut cursor = Self { shape: root.shape, level, position: 0, stack };
-        cursor.settle();
+        cursor.leave_finished_runs();
         cursor
     }
 
@@ -64,7 +64,7 @@ impl Cursor {
     }
 
     /// The next entry and its level, which is over the cursor's when its node is not opened yet.
-    pub(super) fn peek(&self) -> Option<(usize, &Entry)> {
+    pub(super) fn peek(&self) -> Option<(usize, &NodeEntry)> {
         let frame = self.stack.last()?;
         Some((frame.level, frame.run.get(frame.next)?))
     }
@@ -80,7 +80,7 @@ impl Cursor {
     }
 
     /// The next entry of the cursor's level, or `None` at the end.
-    pub(super) fn next(&mut self, source: &dyn ObjectSource) -> Result<Option<Entry>> {
+    pub(super) fn next(&mut self, source: &dyn ObjectSource) -> Result<Option<NodeEntry>> {
         while let Some((level, entry)) = self.peek() {
             if level == self.level {
                 let entry = entry.clone();
@@ -124,7 +124,7 @@ impl Cursor {
             self.position += entry.count;
             frame.next += 1;
         }
-        self.settle();
+        self.leave_finished_runs();
     }
 
     /// Opens the node of the next entry, which is over the cursor's level.
@@ -135,7 +135,7 @@ impl Cursor {
         let floor = frame.floor().clone();
         let run = read_node(source, self.shape, level, entry, &floor)?;
         frame.next += 1;
-        self.stack.push(Frame { level, run, next: 0, floor });
+        self.stack.push(CursorFrame { level, run, next: 0, floor });
         Ok(())
     }
 
@@ -153,7 +153,7 @@ impl Cursor {
     }
 
     /// Leaves the runs that are used up.
-    fn settle(&mut self) {
+    fn leave_finished_runs(&mut self) {
         while self.stack.len() > 1
             && self.stack.last().is_some_and(|frame| frame.next >= frame.run.len())
         {

@@ -14,9 +14,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::boundary::Shape;
+use super::boundary::TreeShape;
 use super::cursor::Cursor;
-use super::entry::{Entry, total};
+use super::entry::{NodeEntry, total};
 use super::node::{Root, read_node};
 use super::{Item, List, Map};
 use crate::error::Result;
@@ -94,7 +94,7 @@ struct Gap {
 #[derive(Debug, Default)]
 struct Side {
     start: u64,
-    run: Vec<Entry>,
+    run: Vec<NodeEntry>,
 }
 
 impl Side {
@@ -107,24 +107,24 @@ impl Side {
     fn open(self, source: &dyn ObjectSource, level: usize) -> Result<Self> {
         let mut run = Vec::new();
         for entry in &self.run {
-            run.extend_from_slice(&read_node(source, Shape::List, level, entry, &[])?);
+            run.extend_from_slice(&read_node(source, TreeShape::List, level, entry, &[])?);
         }
         Ok(Self { start: self.start, run })
     }
 
     /// The same side, to be walked from its start.
-    fn walk(&self) -> Walk<'_> {
-        Walk { start: self.start, rest: &self.run }
+    fn walk(&self) -> RestOfSide<'_> {
+        RestOfSide { start: self.start, rest: &self.run }
     }
 }
 
 /// What is left of a side.
-struct Walk<'a> {
+struct RestOfSide<'a> {
     start: u64,
-    rest: &'a [Entry],
+    rest: &'a [NodeEntry],
 }
 
-impl<'a> Walk<'a> {
+impl<'a> RestOfSide<'a> {
     /// The next `n` entries, or all that are left.
     fn take(&mut self, n: usize) -> Side {
         let side = Side { start: self.start, run: self.next(n).to_vec() };
@@ -138,7 +138,7 @@ impl<'a> Walk<'a> {
         self.rest = self.rest.get(skipped.len()..).unwrap_or_default();
     }
 
-    fn next(&self, n: usize) -> &'a [Entry] {
+    fn next(&self, n: usize) -> &'a [NodeEntry] {
         self.rest.get(..n).unwrap_or(self.rest)
     }
 }
@@ -196,39 +196,39 @@ impl Gap {
 
 /// How many entries are equal until two differ.
 fn equal_pairs<'a>(
-    old: impl Iterator<Item = &'a Entry>,
-    new: impl Iterator<Item = &'a Entry>,
+    old: impl Iterator<Item = &'a NodeEntry>,
+    new: impl Iterator<Item = &'a NodeEntry>,
 ) -> usize {
     old.zip(new).take_while(|(old, new)| old == new).count()
 }
 
 /// Positions of entries that stand exactly once on both sides, as the longest sequence that rises
 /// on both.
-fn anchors(old: &[Entry], new: &[Entry]) -> Vec<(usize, usize)> {
-    let mut places: HashMap<&Entry, (Place, Place)> = HashMap::new();
+fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
+    let mut places: HashMap<&NodeEntry, (Occurrence, Occurrence)> = HashMap::new();
     for (index, entry) in old.iter().enumerate() {
         places.entry(entry).or_default().0.add(index);
     }
     for (index, entry) in new.iter().enumerate() {
         places.entry(entry).or_default().1.add(index);
     }
-    let unique = |entry: &Entry| match places.get(entry) {
-        Some((Place::Once(old), Place::Once(new))) => Some((*old, *new)),
+    let unique = |entry: &NodeEntry| match places.get(entry) {
+        Some((Occurrence::Once(old), Occurrence::Once(new))) => Some((*old, *new)),
         _ => None,
     };
-    longest_rise(&old.iter().filter_map(unique).collect::<Vec<_>>())
+    longest_increasing(&old.iter().filter_map(unique).collect::<Vec<_>>())
 }
 
 /// Where one side has an entry.
 #[derive(Debug, Default)]
-enum Place {
+enum Occurrence {
     #[default]
     Nowhere,
     Once(usize),
     Often,
 }
 
-impl Place {
+impl Occurrence {
     fn add(&mut self, index: usize) {
         *self = match self {
             Self::Nowhere => Self::Once(index),
@@ -238,7 +238,7 @@ impl Place {
 }
 
 /// The longest subsequence of `pairs`, whose first parts rise, in which the second parts rise too.
-pub(crate) fn longest_rise(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+pub(crate) fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     // Pile n has, on top, the pair with the least second part that ends a rise of n + 1 pairs.
     let mut piles: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
@@ -310,7 +310,7 @@ impl MapWalk<'_> {
     }
 
     /// Which side goes on: the old one when less, the new one when greater, both when equal.
-    fn order(&self, old: (usize, &Entry), new: (usize, &Entry)) -> Ordering {
+    fn order(&self, old: (usize, &NodeEntry), new: (usize, &NodeEntry)) -> Ordering {
         let ((old_level, old), (new_level, new)) = (old, new);
         if old.key.as_ref() <= self.new.floor() {
             // All that is below lies before anything left on the other side.
@@ -327,7 +327,7 @@ impl MapWalk<'_> {
 }
 
 /// Opens the next entry, or takes it when it is a leaf entry.
-fn advance(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<Entry>> {
+fn advance(cursor: &mut Cursor, source: &dyn ObjectSource) -> Result<Option<NodeEntry>> {
     match cursor.peek() {
         Some((0, _)) => cursor.next(source),
         _ => cursor.open(source).map(|()| None),

@@ -8,7 +8,7 @@ use super::Item;
 
 /// One element of a level: an item of the user, or a reference to a node of the level below.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Entry {
+pub(super) struct NodeEntry {
     /// The key, or the last key below; empty in lists.
     pub(super) key: Bytes,
     /// The item; of an inner entry the link to its node, without meta.
@@ -17,7 +17,7 @@ pub(super) struct Entry {
     pub(super) count: u64,
 }
 
-impl Entry {
+impl NodeEntry {
     /// A leaf entry.
     pub(super) fn leaf(key: Bytes, item: Item) -> Self {
         Self { key, item, count: 1 }
@@ -25,9 +25,9 @@ impl Entry {
 }
 
 /// Entries of one node, shared between the cursors that stand in it.
-pub(super) type Run = Arc<[Entry]>;
+pub(super) type EntryRun = Arc<[NodeEntry]>;
 
 /// Items below the entries of `run`; at most 64 entries of at most 2^48 items.
-pub(super) fn total(run: &[Entry]) -> u64 {
+pub(super) fn total(run: &[NodeEntry]) -> u64 {
     run.iter().map(|entry| entry.count).sum()
 }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::Item;
-use super::boundary::Shape;
+use super::boundary::TreeShape;
 use super::cursor::Cursor;
-use super::entry::Entry;
+use super::entry::NodeEntry;
 use super::node::Root;
 use super::splice::{Splice, apply};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ impl List {
     /// The empty list.
     #[must_use]
     pub fn new() -> Self {
-        Self { root: Root::empty(Shape::List) }
+        Self { root: Root::empty(TreeShape::List) }
     }
 
     /// The list whose root is `root`. Reads one object.
@@ -29,7 +29,7 @@ impl List {
     /// # Errors
     /// `NotFound` when it is not there, `Corrupt` when it is not the root of a list.
     pub fn open(source: &dyn ObjectSource, root: &ObjectId) -> Result<Self> {
-        Ok(Self { root: Root::read(source, Shape::List, root)? })
+        Ok(Self { root: Root::read(source, TreeShape::List, root)? })
     }
 
     /// Stores the root and returns its id, which names the content: equal lists have equal ids.
@@ -120,7 +120,7 @@ impl List {
             return Err(Error::invalid(format!("range {start}..{end} of a list of {len} items")));
         }
         items.iter().try_for_each(Item::check)?;
-        let entries = items.into_iter().map(|item| Entry::leaf(bytes::Bytes::new(), item));
+        let entries = items.into_iter().map(|item| NodeEntry::leaf(bytes::Bytes::new(), item));
         let splice = Splice { range, entries: entries.collect() };
         self.root = apply(&self.root, sink, vec![splice])?;
         Ok(())

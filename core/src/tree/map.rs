@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::boundary::Shape;
+use super::boundary::TreeShape;
 use super::cursor::Cursor;
-use super::entry::Entry;
+use super::entry::NodeEntry;
 use super::node::Root;
 use super::splice::{Splice, apply};
 use super::{Item, MAX_KEY_BYTES};
@@ -23,7 +23,7 @@ impl Map {
     /// The empty map.
     #[must_use]
     pub fn new() -> Self {
-        Self { root: Root::empty(Shape::Map) }
+        Self { root: Root::empty(TreeShape::Map) }
     }
 
     /// The map whose root is `root`. Reads one object.
@@ -31,7 +31,7 @@ impl Map {
     /// # Errors
     /// `NotFound` when it is not there, `Corrupt` when it is not the root of a map.
     pub fn open(source: &dyn ObjectSource, root: &ObjectId) -> Result<Self> {
-        Ok(Self { root: Root::read(source, Shape::Map, root)? })
+        Ok(Self { root: Root::read(source, TreeShape::Map, root)? })
     }
 
     /// Stores the root and returns its id, which names the content: equal maps have equal ids.
@@ -107,7 +107,7 @@ impl Map {
         let mut start = Some(Bytes::copy_from_slice(start));
         let end = end.map(Bytes::copy_from_slice);
         let mut done = false;
-        let mut step = move || -> Result<Option<Entry>> {
+        let mut step = move || -> Result<Option<NodeEntry>> {
             if let Some(start) = start.take() {
                 cursor.seek_key(source, &start)?;
             }
@@ -149,7 +149,7 @@ impl Map {
             }
             let replaced = u64::from(old.is_some());
             let range = cursor.position()..cursor.position() + replaced;
-            let entries = item.map(|item| Entry::leaf(key, item));
+            let entries = item.map(|item| NodeEntry::leaf(key, item));
             match splices.last_mut().filter(|last| last.range.end == range.start) {
                 Some(last) => {
                     last.range.end = range.end;
@@ -174,7 +174,7 @@ fn find<'a>(
     cursor: &'a mut Cursor,
     source: &dyn ObjectSource,
     key: &[u8],
-) -> Result<Option<&'a Entry>> {
+) -> Result<Option<&'a NodeEntry>> {
     cursor.seek_key(source, key)?;
     Ok(cursor.peek().map(|(_, entry)| entry).filter(|entry| entry.key == key))
 }

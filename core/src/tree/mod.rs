@@ -28,7 +28,7 @@
 //! | [`List::get`], [`Map::get`] | log n | |
 //! | [`List::push`], [`List::extend`] by k | none | k / 16, and the root |
 //! | [`List::splice`], [`Map::apply`] | log n for each place | log n for each place, and the root |
-//! | [`diff_lists`], [`diff_maps`], [`NetDiff`] | log n for each change | |
+//! | [`diff_lists`], [`diff_maps`], [`MultisetDiff`] | log n for each change | |
 //! | [`merge_maps`] | log n for each change of either side | |
 //!
 //! Nothing but the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and cloning
@@ -68,19 +68,19 @@ mod entry;
 mod list;
 mod map;
 mod merge;
-mod net;
+mod multiset_diff;
 mod node;
 mod run;
 mod splice;
 
 use bytes::Bytes;
 
-pub(crate) use diff::longest_rise;
+pub(crate) use diff::longest_increasing;
 pub use diff::{ListChange, MapChange, diff_lists, diff_maps};
 pub use list::List;
 pub use map::Map;
 pub(crate) use merge::{MapConflict, Region, merge_maps, regions};
-pub(crate) use net::{NetChange, NetChanges, NetDiff};
+pub(crate) use multiset_diff::{MultisetChange, MultisetChanges, MultisetDiff};
 pub use node::{Child, children, items, links};
 
 use crate::error::{Error, Result};

@@ -11,8 +11,8 @@
 
 use bytes::Bytes;
 
-use super::boundary::Shape;
-use super::entry::{Entry, Run, total};
+use super::boundary::TreeShape;
+use super::entry::{EntryRun, NodeEntry, total};
 use super::run::{check_boundaries, read_run, write_run};
 use super::{Item, Link, MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, ErrorKind, Result};
@@ -27,19 +27,19 @@ const MAP_NODE: u64 = 3;
 /// A decoded root: the unfinished run of every level, leaves first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Root {
-    pub(super) shape: Shape,
+    pub(super) shape: TreeShape,
     /// Never empty; the last run is empty only when it is the only one.
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<EntryRun>,
 }
 
 impl Root {
     /// The root of an empty tree.
-    pub(super) fn empty(shape: Shape) -> Self {
-        Self { shape, runs: vec![Run::default()] }
+    pub(super) fn empty(shape: TreeShape) -> Self {
+        Self { shape, runs: vec![EntryRun::default()] }
     }
 
     /// Reads the root `id`, which must be of `shape`.
-    pub(super) fn read(source: &dyn ObjectSource, shape: Shape, id: &ObjectId) -> Result<Self> {
+    pub(super) fn read(source: &dyn ObjectSource, shape: TreeShape, id: &ObjectId) -> Result<Self> {
         let bytes = source.read_as(Kind::Node, id)?;
         match decode(&bytes).map_err(|error| error.at(id))? {
             Decoded::Root(root) if root.shape == shape => Ok(root),
@@ -60,8 +60,8 @@ impl Root {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.array(2).uint(match self.shape {
-            Shape::List => LIST_ROOT,
-            Shape::Map => MAP_ROOT,
+            TreeShape::List => LIST_ROOT,
+            TreeShape::Map => MAP_ROOT,
         });
         writer.array(self.runs.len());
         for (level, run) in self.runs.iter().enumerate() {
@@ -70,13 +70,13 @@ impl Root {
         writer.finish()
     }
 
-    fn decode(reader: &mut Reader<'_>, bytes: &Bytes, shape: Shape) -> Result<Self> {
+    fn decode(reader: &mut Reader<'_>, bytes: &Bytes, shape: TreeShape) -> Result<Self> {
         let levels = reader.array_up_to(MAX_LEVELS as u64)?;
         let mut runs = Vec::new();
         for level in 0..usize::try_from(levels).unwrap_or(MAX_LEVELS) {
             let run = read_run(reader, bytes, shape, level)?;
             check_boundaries(reader, shape, level, &run, false)?;
-            runs.push(Run::from(run));
+            runs.push(EntryRun::from(run));
         }
         if runs.is_empty() || runs.len() > 1 && runs.last().is_some_and(|run| run.is_empty()) {
             return Err(reader.refuse("a top level with entries", "none"));
@@ -95,7 +95,7 @@ impl Root {
         let rises = filled.is_sorted_by(|left, right| {
             left.last().map(|entry| &entry.key) < right.first().map(|entry| &entry.key)
         });
-        if self.shape == Shape::List || rises {
+        if self.shape == TreeShape::List || rises {
             return Ok(());
         }
         Err(reader.malformed("keys that rise from level to level"))
@@ -105,20 +105,20 @@ impl Root {
 /// Stores the closed node of `level` with `run`, and returns the entry that refers to it.
 pub(super) fn write_node(
     sink: &mut dyn ObjectSink,
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-    run: &[Entry],
-) -> Result<Entry> {
+    run: &[NodeEntry],
+) -> Result<NodeEntry> {
     let mut writer = Writer::new();
     writer.array(3).uint(match shape {
-        Shape::List => LIST_NODE,
-        Shape::Map => MAP_NODE,
+        TreeShape::List => LIST_NODE,
+        TreeShape::Map => MAP_NODE,
     });
     writer.uint(level as u64);
     write_run(&mut writer, shape, level, run);
     let id = sink.write(Kind::Node, writer.finish().into())?;
     let link = Link { kind: Kind::Node, id };
-    Ok(Entry {
+    Ok(NodeEntry {
         key: run.last().map(|entry| entry.key.clone()).unwrap_or_default(),
         item: Item { link, meta: Bytes::new() },
         count: total(run),
@@ -128,20 +128,20 @@ pub(super) fn write_node(
 /// Reads the closed node of `level` that `parent` refers to; its keys must lie over `floor`.
 pub(super) fn read_node(
     source: &dyn ObjectSource,
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-    parent: &Entry,
+    parent: &NodeEntry,
     floor: &[u8],
-) -> Result<Run> {
+) -> Result<EntryRun> {
     check_node(Node::read(source, &parent.item.link.id)?, shape, level, parent, floor)
 }
 
 /// A closed node as it says itself that it is.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-    pub(super) run: Run,
+    pub(super) run: EntryRun,
 }
 
 impl Node {
@@ -158,11 +158,11 @@ impl Node {
 /// The run of a node, which must be what `parent` refers to at `level`; its keys must lie over `floor`.
 pub(super) fn check_node(
     node: Node,
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-    parent: &Entry,
+    parent: &NodeEntry,
     floor: &[u8],
-) -> Result<Run> {
+) -> Result<EntryRun> {
     let id = &parent.item.link.id;
     if node.shape != shape || node.level != level {
         let expected = format!("a {} of level {level}", node_name(shape));
@@ -174,7 +174,7 @@ pub(super) fn check_node(
     }
     let in_range = run.first().is_some_and(|entry| entry.key.as_ref() > floor)
         && run.last().is_some_and(|entry| entry.key == parent.key);
-    if shape == Shape::Map && !in_range {
+    if shape == TreeShape::Map && !in_range {
         return Err(Error::malformed(id, "keys within the range of the parent entry"));
     }
     Ok(run)
@@ -209,7 +209,7 @@ pub fn children(bytes: &Bytes) -> Result<Vec<Child>> {
     };
     let mut children = Vec::with_capacity(runs.iter().map(|run| run.len()).sum());
     for (level, run) in (first_level..).zip(&runs) {
-        children.extend(run.iter().map(|Entry { key, item, .. }| Child {
+        children.extend(run.iter().map(|NodeEntry { key, item, .. }| Child {
             key: Some(key).filter(|key| level == 0 && !key.is_empty()).cloned(),
             link: item.link,
         }));
@@ -248,17 +248,17 @@ impl Decoded {
     }
 }
 
-fn root_name(shape: Shape) -> &'static str {
+fn root_name(shape: TreeShape) -> &'static str {
     match shape {
-        Shape::List => "the root of a list",
-        Shape::Map => "the root of a map",
+        TreeShape::List => "the root of a list",
+        TreeShape::Map => "the root of a map",
     }
 }
 
-fn node_name(shape: Shape) -> &'static str {
+fn node_name(shape: TreeShape) -> &'static str {
     match shape {
-        Shape::List => "list node",
-        Shape::Map => "map node",
+        TreeShape::List => "list node",
+        TreeShape::Map => "map node",
     }
 }
 
@@ -267,10 +267,10 @@ fn decode(bytes: &Bytes) -> Result<Decoded> {
     let fields = reader.array_up_to(3)?;
     let form = reader.uint()?;
     let (shape, is_root) = match form {
-        LIST_ROOT => (Shape::List, true),
-        LIST_NODE => (Shape::List, false),
-        MAP_ROOT => (Shape::Map, true),
-        MAP_NODE => (Shape::Map, false),
+        LIST_ROOT => (TreeShape::List, true),
+        LIST_NODE => (TreeShape::List, false),
+        MAP_ROOT => (TreeShape::Map, true),
+        MAP_NODE => (TreeShape::Map, false),
         _ => return Err(Error::new(ErrorKind::Unsupported, format!("node of form {form}"))),
     };
     if fields != if is_root { 2 } else { 3 } {
@@ -300,18 +300,22 @@ mod tests {
     /// An id whose words are too high to end a short node.
     const ID: [u8; ID_BYTES] = [0xff; ID_BYTES];
 
-    fn entry(key: &str, n: u32) -> Entry {
+    fn entry(key: &str, n: u32) -> NodeEntry {
         let id = ObjectId::of(Kind::Blob, &n.to_le_bytes());
         let meta = Bytes::from(vec![b'm'; (n / 2 % 3) as usize]);
         let kind = if n.is_multiple_of(5) { Kind::Node } else { Kind::Blob };
-        Entry::leaf(Bytes::copy_from_slice(key.as_bytes()), Item { link: Link { kind, id }, meta })
+        NodeEntry::leaf(
+            Bytes::copy_from_slice(key.as_bytes()),
+            Item { link: Link { kind, id }, meta },
+        )
     }
 
     /// Roots and nodes of a list and a map of 300 items.
     fn samples() -> Vec<Bytes> {
         let mut objects = Memory::new();
-        for shape in [Shape::List, Shape::Map] {
-            let key = |n| if shape == Shape::Map { format!("key/{n:04}") } else { String::new() };
+        for shape in [TreeShape::List, TreeShape::Map] {
+            let key =
+                |n| if shape == TreeShape::Map { format!("key/{n:04}") } else { String::new() };
             let entries = (0..300).map(|n| entry(&key(n), n)).collect();
             let splice = crate::tree::splice::Splice { range: 0..0, entries };
             let root = Root::empty(shape);
@@ -437,11 +441,11 @@ mod tests {
 
     #[test]
     fn a_run_that_the_rule_would_have_cut_elsewhere_is_refused() {
-        for shape in [Shape::List, Shape::Map] {
+        for shape in [TreeShape::List, TreeShape::Map] {
             let run: Vec<_> = (0..100).map(|n| entry(&format!("{n:03}"), n)).collect();
             let mut boundary = Boundary::new(shape, 0);
             let end = 1 + run.iter().position(|entry| boundary.ends_with(entry)).unwrap();
-            let is_read = |run: &[Entry], closed: bool| {
+            let is_read = |run: &[NodeEntry], closed: bool| {
                 let mut objects = Memory::new();
                 if closed {
                     write_node(&mut objects, shape, 0, run).unwrap();
@@ -466,7 +470,7 @@ mod tests {
             let [mut upper, lower] = runs;
             upper[0].item =
                 Item { link: Link { kind: Kind::Node, ..upper[0].item.link }, meta: Bytes::new() };
-            let root = Root { shape: Shape::Map, runs: vec![lower.into(), upper.into()] };
+            let root = Root { shape: TreeShape::Map, runs: vec![lower.into(), upper.into()] };
             links(&root.encode().into()).is_ok()
         };
         assert!(root("a", "b"));
@@ -477,20 +481,20 @@ mod tests {
     fn a_node_that_is_not_what_its_parent_says_is_corruption() {
         let mut objects = Memory::new();
         let run: Vec<_> = (0..).map(|n| entry(&format!("{n:03}"), n)).take(32).collect();
-        let mut boundary = Boundary::new(Shape::Map, 0);
+        let mut boundary = Boundary::new(TreeShape::Map, 0);
         let end = run.iter().position(|entry| boundary.ends_with(entry)).unwrap();
-        let parent = write_node(&mut objects, Shape::Map, 0, &run[..=end]).unwrap();
-        let read = |level, parent: &Entry, floor: &[u8]| {
-            read_node(&objects, Shape::Map, level, parent, floor).map_err(|error| error.kind())
+        let parent = write_node(&mut objects, TreeShape::Map, 0, &run[..=end]).unwrap();
+        let read = |level, parent: &NodeEntry, floor: &[u8]| {
+            read_node(&objects, TreeShape::Map, level, parent, floor).map_err(|error| error.kind())
         };
         assert!(read(0, &parent, b"").is_ok());
         let corrupt = Some(ErrorKind::Corrupt);
         assert_eq!(read(1, &parent, b"").err(), corrupt);
         assert_eq!(read(0, &parent, b"000").err(), corrupt);
-        assert_eq!(read(0, &Entry { count: 1, ..parent.clone() }, b"").err(), corrupt);
-        assert_eq!(read(0, &Entry { key: "x".into(), ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(read(0, &NodeEntry { count: 1, ..parent.clone() }, b"").err(), corrupt);
+        assert_eq!(read(0, &NodeEntry { key: "x".into(), ..parent.clone() }, b"").err(), corrupt);
         assert_eq!(
-            read_node(&objects, Shape::List, 0, &parent, b"").err().map(|e| e.kind()),
+            read_node(&objects, TreeShape::List, 0, &parent, b"").err().map(|e| e.kind()),
             corrupt
         );
     }

@@ -10,15 +10,15 @@
 
 use bytes::Bytes;
 
-use super::boundary::{Boundary, Shape};
-use super::entry::Entry;
+use super::boundary::{Boundary, TreeShape};
+use super::entry::NodeEntry;
 use super::{Item, Link, MAX_ITEMS, MAX_KEY_BYTES, MAX_META_BYTES};
 use crate::error::Result;
 use crate::object::{ID_BYTES, Kind, ObjectId, Reader, Writer};
 
 /// Writes the columns of a run of `level`.
-pub(super) fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[Entry]) {
-    let columns = if level == 0 { 3 } else { 2 } + usize::from(shape == Shape::Map);
+pub(super) fn write_run(writer: &mut Writer, shape: TreeShape, level: usize, run: &[NodeEntry]) {
+    let columns = if level == 0 { 3 } else { 2 } + usize::from(shape == TreeShape::Map);
     let ids: Vec<u8> = run.iter().flat_map(|entry| *entry.item.link.id.as_bytes()).collect();
     writer.array(columns).bytes(&ids);
     if level == 0 {
@@ -30,7 +30,7 @@ pub(super) fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[
             writer.uint(entry.count);
         }
     }
-    if shape == Shape::Map {
+    if shape == TreeShape::Map {
         write_keys(writer, run);
     }
 }
@@ -39,10 +39,10 @@ pub(super) fn write_run(writer: &mut Writer, shape: Shape, level: usize, run: &[
 pub(super) fn read_run(
     reader: &mut Reader<'_>,
     bytes: &Bytes,
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-) -> Result<Vec<Entry>> {
-    reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == Shape::Map))?;
+) -> Result<Vec<NodeEntry>> {
+    reader.array(if level == 0 { 3 } else { 2 } + u64::from(shape == TreeShape::Map))?;
     let ids = reader.bytes()?;
     let (ids, rest) = ids.as_chunks::<ID_BYTES>();
     if !rest.is_empty() || ids.len() > shape.max_entries() {
@@ -54,7 +54,7 @@ pub(super) fn read_run(
         link: Link { kind, id: ObjectId::from_bytes(*id) },
         meta: Bytes::new(),
     };
-    let mut run: Vec<_> = ids.iter().map(|id| Entry::leaf(Bytes::new(), item(id))).collect();
+    let mut run: Vec<_> = ids.iter().map(|id| NodeEntry::leaf(Bytes::new(), item(id))).collect();
     if level == 0 {
         read_kinds(reader, &mut run)?;
         read_metas(reader, bytes, &mut run)?;
@@ -67,20 +67,20 @@ pub(super) fn read_run(
             }
         }
     }
-    if shape == Shape::Map {
+    if shape == TreeShape::Map {
         read_keys(reader, &mut run)?;
     }
     Ok(run)
 }
 
 /// The kinds of the links: a code each, or nothing when all are blobs.
-fn write_kinds(writer: &mut Writer, run: &[Entry]) {
+fn write_kinds(writer: &mut Writer, run: &[NodeEntry]) {
     let kinds: Vec<u8> = run.iter().map(|entry| entry.item.link.kind.code()).collect();
     let all_blobs = kinds.iter().all(|code| *code == Kind::Blob.code());
     writer.bytes(if all_blobs { &[] } else { &kinds });
 }
 
-fn read_kinds(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
+fn read_kinds(reader: &mut Reader<'_>, run: &mut [NodeEntry]) -> Result<()> {
     let codes = reader.bytes()?;
     let all_blobs = codes.iter().all(|code| *code == Kind::Blob.code());
     if codes.is_empty() {
@@ -97,7 +97,7 @@ fn read_kinds(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
 }
 
 /// The metas, as pairs of how many entries in a row have one, and the meta.
-fn write_metas(writer: &mut Writer, run: &[Entry]) {
+fn write_metas(writer: &mut Writer, run: &[NodeEntry]) {
     let groups: Vec<_> = run.chunk_by(|a, b| a.item.meta == b.item.meta).collect();
     writer.array(2 * groups.len());
     for group in groups {
@@ -106,7 +106,7 @@ fn write_metas(writer: &mut Writer, run: &[Entry]) {
     }
 }
 
-fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Result<()> {
+fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [NodeEntry]) -> Result<()> {
     let fields = reader.array_up_to(2 * run.len() as u64)?;
     let mut rest = run;
     let mut previous: Option<&[u8]> = None;
@@ -129,7 +129,7 @@ fn read_metas(reader: &mut Reader<'_>, bytes: &Bytes, run: &mut [Entry]) -> Resu
 }
 
 /// The keys, each as the length it shares with the one before, and the rest.
-fn write_keys(writer: &mut Writer, run: &[Entry]) {
+fn write_keys(writer: &mut Writer, run: &[NodeEntry]) {
     writer.array(2 * run.len());
     let mut previous: &[u8] = &[];
     for entry in run {
@@ -140,7 +140,7 @@ fn write_keys(writer: &mut Writer, run: &[Entry]) {
     }
 }
 
-fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
+fn read_keys(reader: &mut Reader<'_>, run: &mut [NodeEntry]) -> Result<()> {
     reader.array(2 * run.len() as u64)?;
     let mut previous = Vec::new();
     for entry in run {
@@ -162,9 +162,9 @@ fn read_keys(reader: &mut Reader<'_>, run: &mut [Entry]) -> Result<()> {
 /// A closed run ends at its only boundary, an unfinished one has none.
 pub(super) fn check_boundaries(
     reader: &Reader<'_>,
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
-    run: &[Entry],
+    run: &[NodeEntry],
     closed: bool,
 ) -> Result<()> {
     let mut boundary = Boundary::new(shape, level);

@@ -18,9 +18,9 @@ use std::iter::Peekable;
 use std::ops::Range;
 use std::vec::IntoIter;
 
-use super::boundary::{Boundary, Shape};
+use super::boundary::{Boundary, TreeShape};
 use super::cursor::Cursor;
-use super::entry::{Entry, Run, total};
+use super::entry::{EntryRun, NodeEntry, total};
 use super::node::{Root, write_node};
 use super::{MAX_ITEMS, MAX_LEVELS};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub(super) struct Splice {
     /// Items of the old tree that go, in whole entries of the level.
     pub(super) range: Range<u64>,
     /// What comes in their place.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<NodeEntry>,
 }
 
 /// The tree with the `splices` of its leaves, which are sorted and do not overlap.
@@ -69,7 +69,7 @@ pub(super) fn apply(
 
 /// The work on one level.
 struct Rechunk {
-    shape: Shape,
+    shape: TreeShape,
     level: usize,
     old: Cursor,
     /// Items of the old tree before the unfinished run of this level.
@@ -77,9 +77,9 @@ struct Rechunk {
     splices: Peekable<IntoIter<Splice>>,
     boundary: Boundary,
     /// The node that is being filled.
-    chunk: Vec<Entry>,
+    chunk: Vec<NodeEntry>,
     /// Nodes that ended since the last place that old and new share.
-    closed: Vec<Entry>,
+    closed: Vec<NodeEntry>,
 }
 
 impl Rechunk {
@@ -97,7 +97,7 @@ impl Rechunk {
     }
 
     /// The splices of the level above, and the unfinished run when it was touched.
-    fn run(mut self, sink: &mut dyn ObjectSink) -> Result<(Vec<Splice>, Option<Run>)> {
+    fn run(mut self, sink: &mut dyn ObjectSink) -> Result<(Vec<Splice>, Option<EntryRun>)> {
         let mut raised = Vec::new();
         while let Some(splice) = self.splices.peek() {
             self.old.seek_node(sink, splice.range.start)?;
@@ -138,7 +138,7 @@ impl Rechunk {
         }
     }
 
-    fn feed(&mut self, sink: &mut dyn ObjectSink, entry: Entry) -> Result<()> {
+    fn feed(&mut self, sink: &mut dyn ObjectSink, entry: NodeEntry) -> Result<()> {
         let ends = self.boundary.ends_with(&entry);
         self.chunk.push(entry);
         if ends {

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::{
-    Item, List, ListChange, MAX_KEY_BYTES, MAX_META_BYTES, Map, NetChange, NetDiff, diff_lists,
-    diff_maps, links,
+    Item, List, ListChange, MAX_KEY_BYTES, MAX_META_BYTES, Map, MultisetChange, MultisetDiff,
+    diff_lists, diff_maps, links,
 };
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource};
@@ -289,7 +289,7 @@ turntree_properties::properties! {
             .into_iter()
             .map(|items| (list_of(&mut objects, items.clone()).write(&mut objects).unwrap(), items))
             .collect();
-        let mut net = NetDiff::new(&objects);
+        let mut net = MultisetDiff::new(&objects);
         let none = (None, Vec::new());
         let sides = lists.iter().map(|(id, items)| (Some(id), items.clone()));
         let sides: Vec<_> = std::iter::once(none.clone()).chain(sides).chain([none]).collect();
@@ -304,7 +304,7 @@ turntree_properties::properties! {
                 more.retain(|_, count| *count > 0);
                 prop_assert_eq!(more, counts(changes.iter().map(|change| &change.item)));
                 prop_assert!(changes.is_sorted_by(|a, b| a.index < b.index));
-                for NetChange { index, item, .. } in changes {
+                for MultisetChange { index, item, .. } in changes {
                     prop_assert_eq!(&side[usize::try_from(index).unwrap()], &item);
                 }
             }
@@ -324,7 +324,7 @@ turntree_properties::properties! {
             }
         }
         let ids = [&old, &new].map(|model| map_of(&mut objects, model).write(&mut objects).unwrap());
-        let mut net = NetDiff::new(&objects);
+        let mut net = MultisetDiff::new(&objects);
         for (old_id, new_id, old, new) in [(0, 1, &old, &new), (1, 0, &new, &old)] {
             let found = net.maps(Some(&ids[old_id]), Some(&ids[new_id])).unwrap();
             for (changes, side, other) in [(found.gone, old, new), (found.come, new, old)] {
@@ -459,7 +459,7 @@ fn versions_compared_in_a_row_are_read_once_each() {
         versions.push(list.write(&mut objects).unwrap());
     }
     objects.take();
-    let mut net = NetDiff::new(&objects);
+    let mut net = MultisetDiff::new(&objects);
     for pair in versions.windows(2) {
         let [old, new] = pair else { continue };
         let found = net.lists(Some(old), Some(new)).unwrap();

@@ -473,7 +473,7 @@ fn reopen(
         None => (own.unwrap_or(0), None),
         Some(parent) => {
             let before = repo.commit(&parent)?;
-            if repo.store().gone(&before.tree).is_some() {
+            if repo.store().tombstone(&before.tree).is_some() {
                 return Ok(None);
             }
             let pieces = repo.context(&parent)?.count(repo.store(), SOURCE)?;

@@ -374,7 +374,7 @@ fn last_common_turn(
         let LogEntry { id, commit, .. } = entry?;
         let above = after.take();
         after = begins(&commit).map(|pieces| (pieces, commit.session.clone()));
-        if repo.store().gone(&commit.tree).is_some() {
+        if repo.store().tombstone(&commit.tree).is_some() {
             continue;
         }
         match above {

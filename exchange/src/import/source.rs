@@ -124,7 +124,7 @@ pub(crate) fn sources_of(repo: &Repository, tip: &ObjectId) -> Result<HashSet<Ob
     let mut sources = HashSet::new();
     for entry in repo.history(&[*tip], &[])?.first_parent() {
         let LogEntry { id, commit, .. } = entry?;
-        if repo.store().gone(&commit.tree).is_none() {
+        if repo.store().tombstone(&commit.tree).is_none() {
             let found = repo.context(&id)?.section(repo.store(), SOURCE)?;
             sources.extend(found.map(|section| section.id));
         }

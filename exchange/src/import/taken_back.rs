@@ -35,7 +35,7 @@ pub(crate) fn taken_back(
         if went_back {
             let Some(before) = commit.parents.first() else { return Ok(None) };
             // Content that retention has dropped is no line to go on with.
-            if repo.store().gone(&repo.commit(before)?.tree).is_some() {
+            if repo.store().tombstone(&repo.commit(before)?.tree).is_some() {
                 return Ok(None);
             }
             let is_longer = pieces(before)? > pieces(&id)?;

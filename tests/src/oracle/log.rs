@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use turntree::maintenance::{MIN_OPERATIONS, Policy};
 use turntree::object::{Kind, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use turntree::repo::Repository;
-use turntree::store::{Committed, Gone, Written};
+use turntree::store::{BatchReport, Committed, Tombstone};
 
 use super::{Attempt, Promise, REASON, Redaction, Target};
 
@@ -23,7 +23,7 @@ impl Log {
         let (mut next, mut sequence) = (refs.operation, refs.sequence);
         let mut operations = BTreeMap::new();
         while let Some(id) = next {
-            if store.gone(&id) == Some(Gone::Elided) && !operations.is_empty() {
+            if store.tombstone(&id) == Some(Tombstone::Elided) && !operations.is_empty() {
                 break;
             }
             let bytes = store.read_as(Kind::Operation, &id);
@@ -123,7 +123,7 @@ impl Promise {
             let committed = found.map(|(id, operation)| Committed {
                 operation: *id,
                 sequence: operation.sequence,
-                written: Written::default(),
+                written: BatchReport::default(),
             });
             // Older than the log it may have happened; else it has not, and will not.
             attempt.refused = committed.is_none() && log.first() == 1;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use turntree::object::{Kind, Object, ObjectId, RefValue};
 use turntree::store::{
-    Expected, Io, NewStore, OpenOptions, OperationDraft, PackItem, RefUpdate, Replaced,
-    Replacement, Store, StoredFile, Tier,
+    Expected, FileReplacement, InventoryFile, Io, NewStore, OpenOptions, OperationDraft, PackItem,
+    RefUpdate, Replaced, Store, Tier,
 };
 
 use super::{Attempt, Promise, Target, Witness};
@@ -130,7 +130,7 @@ pub fn options(seed: u64) -> OpenOptions {
 ///
 /// # Errors
 /// Those of a collection.
-pub fn pack(store: &Store, which: impl Fn(&StoredFile) -> bool) -> turntree::Result<Replaced> {
+pub fn pack(store: &Store, which: impl Fn(&InventoryFile) -> bool) -> turntree::Result<Replaced> {
     pack_as(store, Tier::Hot, which)
 }
 
@@ -141,7 +141,7 @@ pub fn pack(store: &Store, which: impl Fn(&StoredFile) -> bool) -> turntree::Res
 pub fn pack_as(
     store: &Store,
     tier: Tier,
-    which: impl Fn(&StoredFile) -> bool,
+    which: impl Fn(&InventoryFile) -> bool,
 ) -> turntree::Result<Replaced> {
     let collection = store.collect()?;
     let inventory = collection.inventory();
@@ -154,10 +154,10 @@ pub fn pack_as(
     let mut seen = HashSet::new();
     let chosen = entries.filter(|entry| files.contains(&entry.file) && seen.insert(entry.id));
     let mut items: Vec<PackItem> =
-        chosen.map(|entry| PackItem { id: entry.id, kind: entry.kind, lane: 0 }).collect();
+        chosen.map(|entry| PackItem { id: entry.id, kind: entry.kind, placement: 0 }).collect();
     items.sort_by_key(|item| item.kind);
     let gone = Vec::new();
-    let replacement = Replacement { files, items, gone, tier };
+    let replacement = FileReplacement { files, items, gone, tier };
     // Nothing is dropped, so nothing that arrives can miss anything.
     collection.replace(&replacement, &mut |_| Ok(Vec::new()))
 }

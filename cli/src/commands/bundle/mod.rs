@@ -13,8 +13,8 @@ use turntree::object::{ObjectId, Time};
 use turntree::repo::Repository;
 use turntree::store::{BundleWritten, Tier};
 use turntree::transfer::bundle::{
-    Bundle as BundleFile, BundlePlan, BundledOperation, Held, Manifest, Prerequisite, RefFate,
-    UnbundleOptions, Unbundled, Wanted, plan_bundle, plan_unbundle, unbundle,
+    Bundle as BundleFile, BundlePlan, BundleRequest, BundledOperation, Held, Manifest,
+    Prerequisite, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle, unbundle,
 };
 use turntree::{Error, ErrorKind};
 
@@ -168,7 +168,7 @@ impl Create {
             return Err(Failure::hinted(error, "name a file with -o"));
         }
         let wanted = self.names.iter().map(|name| wanted(&repo, name));
-        let wanted: Vec<Wanted> = wanted.collect::<Result<_>>()?;
+        let wanted: Vec<BundleRequest> = wanted.collect::<Result<_>>()?;
         let without = self.not.iter().map(|rev| Ok(resolve(&repo, rev)?.commit));
         let without: Vec<ObjectId> = without.collect::<Result<_>>()?;
         if !to_stdout && fs::symlink_metadata(&self.output).is_ok() {
@@ -373,12 +373,12 @@ impl Level {
 }
 
 /// Resolves a name on the command line: a session before anything else.
-fn wanted(repo: &Repository, name: &str) -> Result<Wanted> {
+fn wanted(repo: &Repository, name: &str) -> Result<BundleRequest> {
     if repo.branches().iter().any(|(branch, _)| branch.session() == name) {
-        return Ok(Wanted::Session(name.to_owned()));
+        return Ok(BundleRequest::Session(name.to_owned()));
     }
     let revision = resolve(repo, name)?;
-    Ok(revision.branch.map_or(Wanted::Commit(revision.commit), Wanted::Branch))
+    Ok(revision.branch.map_or(BundleRequest::Commit(revision.commit), BundleRequest::Branch))
 }
 
 fn turns(manifest: &Manifest) -> u64 {

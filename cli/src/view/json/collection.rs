@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use turntree::maintenance::{self, CollectionPlan, PlannedFile};
+use turntree::maintenance::{self, CollectionPlan, StoreFilePlan};
 use turntree::object::Time;
 use turntree::store::Tier;
 
@@ -27,13 +27,13 @@ pub(crate) struct Collection {
     pub(crate) notes: Vec<String>,
     pub(crate) files: Vec<CollectedFile>,
     /// Reachable objects; `null` when there was nothing to do.
-    pub(crate) live: Option<Amount>,
+    pub(crate) live: Option<ObjectsSize>,
     /// Unreachable objects.
-    pub(crate) garbage: Option<Amount>,
+    pub(crate) garbage: Option<ObjectsSize>,
     /// Objects that are lost, as was accepted.
     pub(crate) lost: Option<u64>,
     /// Unreachable objects in `live`, which stay because they may belong to these.
-    pub(crate) kept_for_lost: Option<Amount>,
+    pub(crate) kept_for_lost: Option<ObjectsSize>,
     #[serde(flatten)]
     pub(crate) done: Option<CollectionDone>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct CollectionDone {
     pub(crate) steps: u64,
     pub(crate) expired_turns: u64,
     /// Garbage that went.
-    pub(crate) freed: Amount,
+    pub(crate) freed: ObjectsSize,
     /// Bytes of new packs.
     pub(crate) written_bytes: u64,
     /// Bytes of all files before and after.
@@ -60,21 +60,21 @@ pub(crate) struct CollectedFile {
     /// `null` for a segment of the journal.
     pub(crate) tier: Option<&'static str>,
     pub(crate) bytes: u64,
-    pub(crate) live: Amount,
-    pub(crate) garbage: Amount,
+    pub(crate) live: ObjectsSize,
+    pub(crate) garbage: ObjectsSize,
     /// `keep`, `rewrite` or `in-use`.
     pub(crate) fate: &'static str,
 }
 
 /// A number of objects and their bytes on disk.
 #[derive(Serialize)]
-pub(crate) struct Amount {
+pub(crate) struct ObjectsSize {
     pub(crate) objects: u64,
     pub(crate) bytes: u64,
 }
 
-impl From<maintenance::Amount> for Amount {
-    fn from(amount: maintenance::Amount) -> Self {
+impl From<maintenance::ObjectsSize> for ObjectsSize {
+    fn from(amount: maintenance::ObjectsSize) -> Self {
         Self { objects: amount.objects, bytes: amount.bytes }
     }
 }
@@ -124,8 +124,8 @@ impl From<&maintenance::SessionPlan> for SessionPlan {
     }
 }
 
-impl From<&PlannedFile> for CollectedFile {
-    fn from(file: &PlannedFile) -> Self {
+impl From<&StoreFilePlan> for CollectedFile {
+    fn from(file: &StoreFilePlan) -> Self {
         Self {
             name: file.name.clone(),
             tier: file.tier.map(Tier::name),
@@ -146,9 +146,9 @@ pub(crate) struct Stats {
     /// Objects of no session: tags, pins, policies, objects of open changes.
     pub(crate) other: Usage,
     /// Objects only of turns that expire with the next `gc`.
-    pub(crate) expiring: Amount,
+    pub(crate) expiring: ObjectsSize,
     /// Unreachable objects.
-    pub(crate) garbage: Amount,
+    pub(crate) garbage: ObjectsSize,
     pub(crate) files: Vec<CollectedFile>,
     /// Largest first.
     pub(crate) largest: Vec<LargeObject>,
@@ -201,9 +201,9 @@ pub(crate) struct LargeObject {
     pub(crate) stored_bytes: u64,
 }
 
-impl From<maintenance::Usage> for Usage {
-    fn from(usage: maintenance::Usage) -> Self {
-        let maintenance::Usage { objects, raw_bytes, stored_bytes } = usage;
+impl From<maintenance::StorageUsage> for Usage {
+    fn from(usage: maintenance::StorageUsage) -> Self {
+        let maintenance::StorageUsage { objects, raw_bytes, stored_bytes } = usage;
         Self { objects, raw_bytes, stored_bytes }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use turntree::maintenance::{
-    Amount, Collected, CollectionPlan, Fate, HolesPlan, PlannedFile, Purpose,
+    Collected, CollectionPlan, Fate, KnownLossesPlan, ObjectsSize, Purpose, StoreFilePlan,
 };
 
 use super::{count, size};
@@ -84,8 +84,8 @@ fn write_turns(out: &mut Output, plan: &CollectionPlan) -> Result<()> {
 }
 
 /// Writes what could not be looked into, and what stays for it.
-fn write_holes(out: &mut Output, holes: HolesPlan) -> Result<()> {
-    let HolesPlan { lost, spared } = holes;
+fn write_holes(out: &mut Output, holes: KnownLossesPlan) -> Result<()> {
+    let KnownLossesPlan { lost, spared } = holes;
     if lost > 0 {
         let are = if lost == 1 { "is" } else { "are" };
         writeln!(
@@ -102,7 +102,7 @@ fn write_holes(out: &mut Output, holes: HolesPlan) -> Result<()> {
 
 fn write_file(
     out: &mut Output,
-    file: &PlannedFile,
+    file: &StoreFilePlan,
     plan: &CollectionPlan,
     purpose: Purpose,
 ) -> Result<()> {
@@ -125,7 +125,11 @@ fn write_file(
 }
 
 /// Describes the fate of a file in one word, and its reason.
-fn fate_of(file: &PlannedFile, plan: &CollectionPlan, purpose: Purpose) -> (&'static str, String) {
+fn fate_of(
+    file: &StoreFilePlan,
+    plan: &CollectionPlan,
+    purpose: Purpose,
+) -> (&'static str, String) {
     let garbage = match file.garbage.objects {
         0 => "all of it is reached".to_owned(),
         _ => format!("garbage: {}", amount(file.garbage)),
@@ -158,7 +162,7 @@ pub(crate) fn short_name(name: &str) -> String {
     format!("{folder}/{digits}")
 }
 
-fn amount(amount: Amount) -> String {
+fn amount(amount: ObjectsSize) -> String {
     format!("{}, {}", count(amount.objects, "object"), size(amount.bytes))
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use imara_diff::{Algorithm, Diff, InternedInput, Interner, Token};
 
-use crate::tree::{ListChange, longest_rise};
+use crate::tree::{ListChange, longest_increasing};
 
 /// Most tokens of a part, on either side. The time for a part grows with their square at worst.
 const MAX_PART: usize = 4096;
@@ -22,7 +22,7 @@ pub(super) fn changes<T: Hash + Eq>(
     let mut interner = Interner::new(0);
     let old: Vec<u32> = old.map(|token| interner.intern(token).0).collect();
     let new: Vec<u32> = new.map(|token| interner.intern(token).0).collect();
-    let whole = Part { old: 0..old.len(), new: 0..new.len() }.trimmed(&old, &new);
+    let whole = RangePair { old: 0..old.len(), new: 0..new.len() }.trimmed(&old, &new);
     let parts = match whole.is_long() {
         true => whole.cut(&old, &new, interner.num_tokens()),
         false => vec![whole],
@@ -36,12 +36,12 @@ pub(super) fn changes<T: Hash + Eq>(
 
 /// A stretch of both sequences.
 #[derive(Debug, Clone)]
-struct Part {
+struct RangePair {
     old: Range<usize>,
     new: Range<usize>,
 }
 
-impl Part {
+impl RangePair {
     fn is_long(&self) -> bool {
         self.old.len() > MAX_PART || self.new.len() > MAX_PART
     }
@@ -78,7 +78,7 @@ impl Part {
         let mut parts = Vec::new();
         let (mut old_at, mut new_at) = (self.old.start, self.new.start);
         let end = (self.old.end, self.new.end);
-        for (old_to, new_to) in longest_rise(&pairs).into_iter().chain([end]) {
+        for (old_to, new_to) in longest_increasing(&pairs).into_iter().chain([end]) {
             parts.push(Self { old: old_at..old_to, new: new_at..new_to }.trimmed(old, new));
             (old_at, new_at) = (old_to + 1, new_to + 1);
         }

@@ -26,7 +26,7 @@ pub(crate) const CONFLICTS: &str = "conflicts";
 
 /// One of the three versions that meet in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum MergeSide {
     /// What both come from.
     Base,
     /// What is merged into.
@@ -35,7 +35,7 @@ pub enum Version {
     Theirs,
 }
 
-impl Version {
+impl MergeSide {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Base, Self::Ours, Self::Theirs];
 
@@ -50,7 +50,7 @@ impl Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for MergeSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -104,13 +104,13 @@ pub struct OpenConflict {
     /// What the sides did.
     pub kind: ConflictKind,
     /// What each version has there, by the path below `path`: the empty one for an entry.
-    versions: BTreeMap<Version, BTreeMap<String, Item>>,
+    versions: BTreeMap<MergeSide, BTreeMap<String, Item>>,
 }
 
 impl OpenConflict {
     /// The entry in a version; `None` when it has none there, or the conflict is of a whole section.
     #[must_use]
-    pub fn item(&self, version: Version) -> Option<&Item> {
+    pub fn item(&self, version: MergeSide) -> Option<&Item> {
         self.versions.get(&version)?.get("")
     }
 }
@@ -119,7 +119,7 @@ impl OpenConflict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Take {
     /// As in a version: an entry that it has not is removed.
-    Version(Version),
+    Version(MergeSide),
     /// As it stands in the context now.
     Current,
     /// As these bytes.
@@ -159,7 +159,7 @@ pub fn open_conflicts(source: &dyn ObjectSource, context: &Context) -> Result<Ve
     for conflict in &mut conflicts {
         let has = |version| conflict.versions.contains_key(&version);
         conflict.kind =
-            ConflictKind::of(has(Version::Base), has(Version::Ours), has(Version::Theirs));
+            ConflictKind::of(has(MergeSide::Base), has(MergeSide::Ours), has(MergeSide::Theirs));
     }
     Ok(conflicts)
 }
@@ -235,7 +235,7 @@ fn content_item(
 ) -> Result<Item> {
     let (section, key) = split(&conflict.path);
     let now = context.map(sink, section)?.get(sink, key.as_bytes())?;
-    let like = [Version::Ours, Version::Theirs, Version::Base];
+    let like = [MergeSide::Ours, MergeSide::Theirs, MergeSide::Base];
     let like = now.as_ref().or_else(|| like.into_iter().find_map(|v| conflict.item(v)));
     let size = content.len() as u64;
     let blob = sink.write(Kind::Blob, content.clone())?;
@@ -310,14 +310,14 @@ pub(crate) fn write(
     }
 }
 
-fn key_of(version: Version, path: &str, below: &str) -> String {
+fn key_of(version: MergeSide, path: &str, below: &str) -> String {
     let slash = if below.is_empty() { "" } else { "/" };
     format!("{version}/{path}{slash}{below}")
 }
 
-fn version_of(key: &str) -> Option<(Version, &str)> {
+fn version_of(key: &str) -> Option<(MergeSide, &str)> {
     let (name, path) = key.split_once('/')?;
-    let version = Version::ALL.into_iter().find(|version| version.name() == name)?;
+    let version = MergeSide::ALL.into_iter().find(|version| version.name() == name)?;
     (!path.is_empty()).then_some((version, path))
 }
 
@@ -328,7 +328,7 @@ pub(super) fn open(
     path: &str,
     versions: [Option<Item>; 3],
 ) -> Result<()> {
-    for (version, item) in Version::ALL.into_iter().zip(versions) {
+    for (version, item) in MergeSide::ALL.into_iter().zip(versions) {
         builder.set(sink, CONFLICTS, &key_of(version, path, ""), item)?;
     }
     Ok(())
@@ -343,7 +343,7 @@ pub(super) fn open_section(
     versions: [Option<Section>; 3],
 ) -> Result<()> {
     let before = ours.map(sink, CONFLICTS)?;
-    for (version, section) in Version::ALL.into_iter().zip(versions) {
+    for (version, section) in MergeSide::ALL.into_iter().zip(versions) {
         let folder = key_of(version, name, "");
         let old = before.prefix(sink, folder.as_bytes()).collect::<Result<Vec<_>>>()?;
         for (key, _) in old {
@@ -403,7 +403,7 @@ pub(super) fn carry(
     for (path, entries) in changed {
         // A conflict is closed or changed as a whole: ours stands where it touched any part of it.
         let mut is_ours = false;
-        for version in Version::ALL {
+        for version in MergeSide::ALL {
             let key = key_of(version, &path, "");
             is_ours |= ours.get(sink, key.as_bytes())? != base.get(sink, key.as_bytes())?;
         }

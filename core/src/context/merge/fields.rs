@@ -30,16 +30,16 @@ pub(super) struct MergedFields {
 }
 
 /// Merges three versions of an object; without a base every field counts as added. Fields of the
-/// object itself that are `settled` have the value that stands there. `None` when one of them is no
+/// object itself that are `decided` have the value that stands there. `None` when one of them is no
 /// object, or names a field twice.
 pub(super) fn merge(
     base: Option<&str>,
     ours: &str,
     theirs: &str,
-    settled: &[(&str, String)],
+    decided: &[(&str, String)],
 ) -> Option<MergedFields> {
     let mut conflicts = Vec::new();
-    let json = merge_at(base, ours, theirs, settled, &mut Vec::new(), &mut conflicts)?;
+    let json = merge_at(base, ours, theirs, decided, &mut Vec::new(), &mut conflicts)?;
     Some(MergedFields { json, conflicts })
 }
 
@@ -47,7 +47,7 @@ fn merge_at<'a>(
     base: Option<&'a str>,
     ours: &'a str,
     theirs: &'a str,
-    settled: &[(&str, String)],
+    decided: &[(&str, String)],
     place: &mut Vec<String>,
     conflicts: &mut Vec<String>,
 ) -> Option<String> {
@@ -55,15 +55,15 @@ fn merge_at<'a>(
         return None;
     }
     let base = match base {
-        Some(base) => Object::parse(base)?,
-        None => Object::default(),
+        Some(base) => JsonObject::parse(base)?,
+        None => JsonObject::default(),
     };
-    let (ours, theirs) = (Object::parse(ours)?, Object::parse(theirs)?);
+    let (ours, theirs) = (JsonObject::parse(ours)?, JsonObject::parse(theirs)?);
     let mut writer = FieldWriter::new(&ours);
     for field in &ours.fields {
         let (own, old) = (field.value, base.value(&field.name));
         let other = theirs.value(&field.name);
-        if let Some((_, value)) = settled.iter().find(|(name, _)| *name == field.name) {
+        if let Some((_, value)) = decided.iter().find(|(name, _)| *name == field.name) {
             writer.keep(field, value);
             continue;
         }
@@ -127,7 +127,7 @@ fn tokens(json: &str) -> impl Iterator<Item = u8> + '_ {
 
 /// An object as it is written.
 #[derive(Default)]
-struct Object<'a> {
+struct JsonObject<'a> {
     fields: Vec<Field<'a>>,
     places: HashMap<String, usize>,
     /// What stands after the last field, or after the opening brace of an object without one.
@@ -145,9 +145,9 @@ struct Field<'a> {
     written: &'a str,
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     fn parse(text: &'a str) -> Option<Self> {
-        let values = Fields::read(text)?;
+        let values = FieldIndex::read(text)?;
         let open = text.find('{')? + 1;
         let mut object = Self::default();
         let mut at = open;
@@ -191,7 +191,7 @@ struct FieldWriter<'a> {
 }
 
 impl<'a> FieldWriter<'a> {
-    fn new(like: &Object<'a>) -> Self {
+    fn new(like: &JsonObject<'a>) -> Self {
         let first = like.fields.first().map_or("", |field| field.lead);
         let next = match like.fields.get(1) {
             Some(field) => field.lead.to_owned(),
@@ -229,9 +229,9 @@ impl<'a> FieldWriter<'a> {
 }
 
 /// Reads names and values of an object in the order in which they stand.
-struct Fields;
+struct FieldIndex;
 
-impl Fields {
+impl FieldIndex {
     fn read(text: &str) -> Option<Vec<(String, &RawValue)>> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let fields = reader.deserialize_map(Self).ok()?;
@@ -240,7 +240,7 @@ impl Fields {
     }
 }
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for FieldIndex {
     type Value = Vec<(String, &'de RawValue)>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,7 +23,7 @@ struct Learned {
 
 /// The fields of a lesson whose values follow from all three versions: names that ours and theirs have,
 /// with values as JSON. None of them when a version has something else in such a field.
-pub(super) fn settled(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'static str, String)> {
+pub(super) fn decided(base: Option<&str>, ours: &str, theirs: &str) -> Vec<(&'static str, String)> {
     let learned = |json| serde_json::from_str::<Learned>(json).ok();
     let old = match base {
         Some(base) => learned(base).map(|old| Learned { count: old.count.or(Some(1)), ..old }),
@@ -71,8 +71,8 @@ mod tests {
     fn merged(base: Option<&Value>, ours: &Value, theirs: &Value) -> (Value, Vec<String>) {
         let base = base.map(Value::to_string);
         let (ours, theirs) = (ours.to_string(), theirs.to_string());
-        let settled = super::settled(base.as_deref(), &ours, &theirs);
-        let merged = fields::merge(base.as_deref(), &ours, &theirs, &settled).unwrap();
+        let decided = super::decided(base.as_deref(), &ours, &theirs);
+        let merged = fields::merge(base.as_deref(), &ours, &theirs, &decided).unwrap();
         (serde_json::from_str(&merged.json).unwrap(), merged.conflicts)
     }
 

@@ -21,7 +21,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::units::{Message, ReadToolUse, calls_before, units, waits};
+use super::units::{ReadToolUse, SideMessage, calls_before, units, waits};
 use super::{Added, align};
 use crate::context::entry::{with_origin, without_origin};
 use crate::error::Result;
@@ -45,7 +45,7 @@ struct Side<'a> {
 
 /// How conversations are read.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'a> {
+pub(super) struct ReadMessages<'a> {
     pub(super) source: &'a dyn ObjectSource,
     pub(super) tools: ReadToolUse<'a>,
     /// What messages of theirs are marked with.
@@ -55,7 +55,7 @@ pub(super) struct Reading<'a> {
 /// What makes ours the conversation of both, from the end to the beginning, and how many messages of
 /// theirs come in. What is in `also`, other common snapshots, came to neither side alone.
 pub(super) fn append(
-    reading: Reading<'_>,
+    reading: ReadMessages<'_>,
     base: &List,
     also: &[List],
     (ours, own_added): (&List, Vec<Added>),
@@ -73,7 +73,8 @@ pub(super) fn append(
     };
     let (ours, theirs) = (side(ours, own_added)?, side(theirs, other_added)?);
     let copies = Copies::find(source, base, also, [&ours, &theirs])?;
-    let mut merge = Merge { reading, ours: &ours, theirs: &theirs, copies, back: BTreeSet::new() };
+    let mut merge =
+        MessageMerge { reading, ours: &ours, theirs: &theirs, copies, back: BTreeSet::new() };
     let mut edits = Vec::new();
     let (mut came, end) = (0, base.len());
     for region in regions(&ours.changes, &theirs.changes) {
@@ -88,7 +89,7 @@ pub(super) fn append(
 }
 
 /// Where a message can come in at the end of `list`: before a call that waits for its result.
-pub(super) fn end(reading: Reading<'_>, list: &List) -> Result<u64> {
+pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
     let side = Side { list, changes: Vec::new(), ends: Vec::new() };
     let start = list.len().saturating_sub(MAX_LOOK_BACK);
     let mut last = Vec::new();
@@ -163,19 +164,23 @@ impl Side<'_> {
         (commit, self.ends.get(commit).map(|(_, time)| *time).unwrap_or_default())
     }
 
-    fn read(&self, reading: Reading<'_>, at: u64) -> Result<Option<Message>> {
+    fn read(&self, reading: ReadMessages<'_>, at: u64) -> Result<Option<SideMessage>> {
         let Some(item) = self.list.get(reading.source, at)? else { return Ok(None) };
-        Message::read(reading.source, item, at, self.commit_of(at), reading.tools).map(Some)
+        SideMessage::read(reading.source, item, at, self.commit_of(at), reading.tools).map(Some)
     }
 
     /// Its own messages in a range.
-    fn own(&self, reading: Reading<'_>, range: &std::ops::Range<u64>) -> Result<Vec<Message>> {
+    fn own(
+        &self,
+        reading: ReadMessages<'_>,
+        range: &std::ops::Range<u64>,
+    ) -> Result<Vec<SideMessage>> {
         let mut messages = Vec::new();
         for change in &self.changes {
             let (start, end) = (change.new.start.max(range.start), change.new.end.min(range.end));
             for (at, item) in (start..end).zip(self.list.iter(reading.source, start..end)) {
                 let commit = self.commit_of(at);
-                messages.push(Message::read(reading.source, item?, at, commit, reading.tools)?);
+                messages.push(SideMessage::read(reading.source, item?, at, commit, reading.tools)?);
             }
         }
         Ok(messages)
@@ -264,13 +269,13 @@ fn counted(
 }
 
 /// A stretch of one side, in two parts: what belongs to calls before it, and the rest.
-struct Stretch {
-    pinned: Vec<Message>,
-    rest: Vec<Message>,
+struct SideRun {
+    pinned: Vec<SideMessage>,
+    rest: Vec<SideMessage>,
 }
 
-struct Merge<'a> {
-    reading: Reading<'a>,
+struct MessageMerge<'a> {
+    reading: ReadMessages<'a>,
     ours: &'a Side<'a>,
     theirs: &'a Side<'a>,
     copies: Copies,
@@ -278,7 +283,7 @@ struct Merge<'a> {
     back: BTreeSet<(bool, u64)>,
 }
 
-impl Merge<'_> {
+impl MessageMerge<'_> {
     /// What a region of ours becomes, if it changes, and how many messages of theirs are in it.
     fn region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
         if !region.theirs_changed && !self.theirs.dropped_any() {
@@ -286,7 +291,7 @@ impl Merge<'_> {
         }
         let mut own = self.ours.own(self.reading, &region.ours)?;
         let mut other = self.theirs.own(self.reading, &region.theirs)?;
-        let same = |(own, other): &(&Message, &Message)| {
+        let same = |(own, other): &(&SideMessage, &SideMessage)| {
             without_origin(&own.item) == without_origin(&other.item)
         };
         let shared = own.iter().zip(&other).take_while(same).count();
@@ -337,7 +342,7 @@ impl Merge<'_> {
 
     /// Messages of theirs without those that ours has already. Of a call and its results, all stay
     /// when one is new.
-    fn without_copies(&mut self, other: Vec<Message>) -> Vec<Message> {
+    fn without_copies(&mut self, other: Vec<SideMessage>) -> Vec<SideMessage> {
         let mut is_new = Vec::with_capacity(other.len());
         for unit in units(&other, false) {
             let unit = other.get(unit).unwrap_or_default();
@@ -350,7 +355,7 @@ impl Merge<'_> {
 
     /// Puts calls to `messages` whose results they hold and that the other side dropped, and finds
     /// out how many of them belong to calls before them that it did not drop.
-    fn stretch(&mut self, is_ours: bool, mut messages: Vec<Message>) -> Result<Stretch> {
+    fn stretch(&mut self, is_ours: bool, mut messages: Vec<SideMessage>) -> Result<SideRun> {
         let (side, other) =
             if is_ours { (self.ours, self.theirs) } else { (self.theirs, self.ours) };
         let first = messages.first().map_or(0, |message| message.at);
@@ -389,22 +394,22 @@ impl Merge<'_> {
         let mut rest = messages.split_off(pinned);
         rest.append(&mut back);
         rest.sort_by_key(|message| message.at);
-        Ok(Stretch { pinned: messages, rest })
+        Ok(SideRun { pinned: messages, rest })
     }
 }
 
 /// The items of messages of ours.
-fn keep(messages: &[Message]) -> Vec<Item> {
+fn keep(messages: &[SideMessage]) -> Vec<Item> {
     messages.iter().map(|message| message.item.clone()).collect()
 }
 
 /// The items of messages of theirs.
-fn mark(messages: &[Message], origin: &str) -> Result<Vec<Item>> {
+fn mark(messages: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
     messages.iter().map(|message| with_origin(&message.item, origin)).collect()
 }
 
 /// The messages of both in the order of time, unit by unit; ours first when they are of one time.
-fn interleave(own: &[Message], other: &[Message], origin: &str) -> Result<Vec<Item>> {
+fn interleave(own: &[SideMessage], other: &[SideMessage], origin: &str) -> Result<Vec<Item>> {
     let mut items = Vec::with_capacity(own.len() + other.len());
     let mut own_units = timed_units(own).into_iter().peekable();
     for (time, unit) in timed_units(other) {
@@ -419,7 +424,7 @@ fn interleave(own: &[Message], other: &[Message], origin: &str) -> Result<Vec<It
 
 /// The units of a side with their times, which never fall: the order of a side stands, whatever its
 /// clock said.
-fn timed_units(messages: &[Message]) -> Vec<(Option<Time>, &[Message])> {
+fn timed_units(messages: &[SideMessage]) -> Vec<(Option<Time>, &[SideMessage])> {
     let mut latest = None;
     let timed = units(messages, true).into_iter().map(|unit| {
         let unit = messages.get(unit).unwrap_or_default();

@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub(crate) use conflicts::{CONFLICTS, write};
-pub use conflicts::{ConflictKind, OpenConflict, Take, Version, open_conflicts, resolve};
+pub use conflicts::{ConflictKind, MergeSide, OpenConflict, Take, open_conflicts, resolve};
 pub(crate) use units::ReadToolUse;
 pub use units::ToolUse;
 
@@ -84,7 +84,7 @@ pub struct Added {
 
 /// Which commits the messages of a conversation came with, in the order of the list: of the section
 /// with this name in ours or theirs. What it leaves out counts as added by one commit at last.
-pub(crate) type ReadAdded<'a> = &'a dyn Fn(Version, &str) -> Result<Vec<Added>>;
+pub(crate) type ReadAdded<'a> = &'a dyn Fn(MergeSide, &str) -> Result<Vec<Added>>;
 
 /// How contexts are merged.
 #[derive(Clone, Copy)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::conflicts::{self, ConflictKind, Version};
-use super::messages::{self, Reading};
-use super::value::{self, Merged, Versions};
+use super::conflicts::{self, ConflictKind, MergeSide};
+use super::messages::{self, ReadMessages};
+use super::value::{self, MergedValue, Versions};
 use super::{Conflict, MergeOptions, MessagePolicy, SectionMerge, files, list};
 use crate::context::entry::{MessageEntry, Role, blob_item};
 use crate::context::{Builder, Context, FILES, Section, Shape, text_key};
@@ -131,7 +131,7 @@ impl SectionMerger<'_> {
         }
         for (key, theirs) in clashes {
             let versions = Versions { base: None, ours: None, theirs: Some(theirs) };
-            let merged = Merged::Conflict { value: None, fields: Vec::new() };
+            let merged = MergedValue::Conflict { value: None, fields: Vec::new() };
             self.entry(sink, name, &text_key(&key)?, versions, merged, &mut report)?;
         }
         for MapConflict { key, base, ours, theirs } in merge.conflicts {
@@ -159,15 +159,15 @@ impl SectionMerger<'_> {
         name: &str,
         key: &str,
         versions: Versions,
-        merged: Merged,
+        merged: MergedValue,
         report: &mut SectionMerge,
     ) -> Result<()> {
         match merged {
-            Merged::Clean(item) => {
+            MergedValue::Clean(item) => {
                 report.combined += 1;
                 self.builder.set(sink, name, key, Some(item))
             }
-            Merged::Conflict { value, fields } => {
+            MergedValue::Conflict { value, fields } => {
                 report.conflicts += 1;
                 let has_markers = value.is_some() && fields.is_empty();
                 if value.is_some() {
@@ -213,11 +213,11 @@ impl SectionMerger<'_> {
             builder.set_blob(sink, name, item.link.id)
         };
         match value::merge(sink, name, &versions, self.options.labels)? {
-            Merged::Clean(item) => {
+            MergedValue::Clean(item) => {
                 report.combined += 1;
                 place(&mut self.builder, sink, &item)?;
             }
-            Merged::Conflict { value, fields } => {
+            MergedValue::Conflict { value, fields } => {
                 report.conflicts += 1;
                 let has_markers = value.is_some() && fields.is_empty();
                 if let Some(item) = value {
@@ -265,9 +265,9 @@ impl SectionMerger<'_> {
                     }
                 }
                 let added = self.options.added;
-                let own = (&list, added(Version::Ours, name)?);
+                let own = (&list, added(MergeSide::Ours, name)?);
                 let theirs = List::open(sink, &theirs.id)?;
-                let other = (&theirs, added(Version::Theirs, name)?);
+                let other = (&theirs, added(MergeSide::Theirs, name)?);
                 messages::append(self.reading(sink), &base, &also, own, other)?
             }
         };
@@ -277,8 +277,8 @@ impl SectionMerger<'_> {
         Ok(SectionMerge { taken, ..SectionMerge::default() })
     }
 
-    fn reading<'s>(&'s self, source: &'s dyn ObjectSource) -> Reading<'s> {
-        Reading { source, tools: self.options.tools, origin: self.options.labels.theirs }
+    fn reading<'s>(&'s self, source: &'s dyn ObjectSource) -> ReadMessages<'s> {
+        ReadMessages { source, tools: self.options.tools, origin: self.options.labels.theirs }
     }
 
     fn list(

@@ -23,7 +23,7 @@ fn tools(_: &MessageEntry, bytes: &[u8]) -> ToolUse {
     ToolUse { calls: ids("calls"), results: ids("results") }
 }
 
-fn no_times(_: Version, _: &str) -> Result<Vec<Added>> {
+fn no_times(_: MergeSide, _: &str) -> Result<Vec<Added>> {
     Ok(Vec::new())
 }
 
@@ -60,7 +60,7 @@ fn with(objects: &mut Memory, from: &Context, entries: &[(&str, &str, Option<&st
 
 fn read(objects: &Memory, context: &Context, path: &str) -> Option<String> {
     let item = match context.lookup(objects, path) {
-        Ok(crate::context::Place::Entry(item)) => item,
+        Ok(crate::context::PathTarget::Entry(item)) => item,
         Ok(_) => return None,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NotFound);
@@ -194,8 +194,8 @@ fn a_conflict_is_a_value_that_can_be_decided() {
     let mut builder = Builder::from(context.clone());
     let takes = [
         Take::Content("mine\n".into()),
-        Take::Version(Version::Theirs),
-        Take::Version(Version::Base),
+        Take::Version(MergeSide::Theirs),
+        Take::Version(MergeSide::Base),
     ];
     let mut last = None;
     for (conflict, take) in open.iter().zip(&takes) {
@@ -230,7 +230,7 @@ fn a_file_and_a_folder_of_one_name_are_a_conflict() {
 
     let mut builder = Builder::from(context.clone());
     for conflict in open_conflicts(&objects, &context).unwrap() {
-        let take = Take::Version(Version::Theirs);
+        let take = Take::Version(MergeSide::Theirs);
         let removed = resolve(&mut objects, &mut builder, &context, &conflict, &take).unwrap();
         assert_eq!(removed.len(), 1);
     }
@@ -333,7 +333,7 @@ fn lists_grow_by_what_both_added_and_conflict_where_both_changed_an_item() {
     let conflict = open_conflicts(&objects, &context).unwrap().remove(0);
     assert_eq!(conflict.path, "reasoning");
     let mut builder = Builder::from(context.clone());
-    let take = Take::Version(Version::Theirs);
+    let take = Take::Version(MergeSide::Theirs);
     resolve(&mut objects, &mut builder, &context, &conflict, &take).unwrap();
     let tree = write(&mut objects, &mut builder).unwrap();
     let context = Context::open(&objects, &tree).unwrap();
@@ -360,15 +360,15 @@ fn a_section_of_another_shape_is_a_conflict_of_its_own() {
 
 /// A step of a conversation: what is said, or calls with their results, at a time.
 #[derive(Debug, Clone)]
-struct Step {
+struct MergeStep {
     calls: usize,
     /// Results that come; fewer than calls when nobody answered.
     results: usize,
     time: i64,
 }
 
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_usize..3, 0_usize..3, 0_i64..50).prop_map(|(calls, results, time)| Step {
+fn steps(most: usize) -> impl Strategy<Value = Vec<MergeStep>> {
+    let step = (0_usize..3, 0_usize..3, 0_i64..50).prop_map(|(calls, results, time)| MergeStep {
         calls,
         results: results.min(calls),
         time,
@@ -385,7 +385,7 @@ struct Talk {
 
 impl Talk {
     /// Goes on with steps; `who` tells records of different sides apart.
-    fn go_on(&self, who: &str, steps: &[Step]) -> Self {
+    fn go_on(&self, who: &str, steps: &[MergeStep]) -> Self {
         let mut talk = self.clone();
         for step in steps {
             let before = talk.records.len();
@@ -441,9 +441,9 @@ fn merge_talks(
     (ours, own): (&Context, &[Added]),
     (theirs, other): (&Context, &[Added]),
 ) -> Context {
-    let added = |version: Version, name: &str| {
+    let added = |version: MergeSide, name: &str| {
         assert_eq!(name, MESSAGES);
-        Ok(if version == Version::Ours { own.to_vec() } else { other.to_vec() })
+        Ok(if version == MergeSide::Ours { own.to_vec() } else { other.to_vec() })
     };
     let (policy, all) = (MessagePolicy::Append, Selection::default());
     let options = MergeOptions { added: &added, ..options(&policy, &all) };
@@ -547,7 +547,7 @@ turntree_properties::properties! {
 #[test]
 fn a_summary_comes_before_a_call_that_waits_and_ours_and_theirs_are_as_they_are() {
     let mut objects = Memory::new();
-    let step = |calls, results| Step { calls, results, time: 0 };
+    let step = |calls, results| MergeStep { calls, results, time: 0 };
     let base = Talk::default().go_on("b", &[step(0, 0)]);
     let ours = base.go_on("o", &[step(1, 1), step(1, 0)]);
     let theirs = base.go_on("t", &[step(1, 1)]);
@@ -569,7 +569,7 @@ fn a_summary_comes_before_a_call_that_waits_and_ours_and_theirs_are_as_they_are(
 #[test]
 fn a_call_comes_back_with_a_result_that_the_other_side_added() {
     let mut objects = Memory::new();
-    let step = |calls, results| Step { calls, results, time: 0 };
+    let step = |calls, results| MergeStep { calls, results, time: 0 };
     let base = Talk::default().go_on("b", &[step(0, 0), step(1, 0)]);
     let call = base.records[1].clone();
     let answered = |who: &str| {

@@ -24,7 +24,7 @@ pub(super) fn as_text(bytes: &[u8]) -> Option<&str> {
 
 /// Merges three versions of a text.
 pub(super) fn merge(base: &str, ours: &str, theirs: &str, labels: Labels<'_>) -> MergedText {
-    let [base, ours, theirs] = [base, ours, theirs].map(Lines::of);
+    let [base, ours, theirs] = [base, ours, theirs].map(LineIndex::of);
     let by_ours = base.changes(&ours);
     let by_theirs = base.changes(&theirs);
     let mut merged = MergedText { text: String::new(), conflicts: 0 };
@@ -39,7 +39,13 @@ pub(super) fn merge(base: &str, ours: &str, theirs: &str, labels: Labels<'_>) ->
 }
 
 impl MergedText {
-    fn add(&mut self, region: &Region, ours: &Lines<'_>, theirs: &Lines<'_>, labels: Labels<'_>) {
+    fn add(
+        &mut self,
+        region: &Region,
+        ours: &LineIndex<'_>,
+        theirs: &LineIndex<'_>,
+        labels: Labels<'_>,
+    ) {
         let own = ours.text(region.ours.clone());
         let other = theirs.text(region.theirs.clone());
         if !region.theirs_changed || own == other {
@@ -69,14 +75,14 @@ impl MergedText {
 }
 
 /// A text, and where its lines end.
-struct Lines<'a> {
+struct LineIndex<'a> {
     text: &'a str,
     lines: Vec<&'a str>,
     /// Where each line begins, and where the last one ends.
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineIndex<'a> {
     fn of(text: &'a str) -> Self {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let mut end = 0;
@@ -88,7 +94,7 @@ impl<'a> Lines<'a> {
         Self { text, lines, starts }
     }
 
-    fn changes(&self, new: &Lines<'_>) -> Vec<ListChange> {
+    fn changes(&self, new: &LineIndex<'_>) -> Vec<ListChange> {
         align::changes(self.lines.iter().copied(), new.lines.iter().copied())
     }
 

@@ -23,7 +23,7 @@ pub(crate) type ReadToolUse<'a> = &'a dyn Fn(&MessageEntry, &[u8]) -> ToolUse;
 
 /// A message of one side.
 #[derive(Debug, Clone)]
-pub(super) struct Message {
+pub(super) struct SideMessage {
     pub(super) item: Item,
     /// Its position in the list of its side.
     pub(super) at: u64,
@@ -33,7 +33,7 @@ pub(super) struct Message {
     tools: ToolUse,
 }
 
-impl Message {
+impl SideMessage {
     pub(super) fn read(
         source: &dyn ObjectSource,
         item: Item,
@@ -58,7 +58,7 @@ impl Message {
 }
 
 /// The calls whose results are in `messages` and which are not, each with where the last result is.
-pub(super) fn calls_before(messages: &[Message]) -> Vec<(&str, usize)> {
+pub(super) fn calls_before(messages: &[SideMessage]) -> Vec<(&str, usize)> {
     let mut made: Vec<&str> = Vec::new();
     let mut before = Vec::new();
     for (at, message) in messages.iter().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn calls_before(messages: &[Message]) -> Vec<(&str, usize)> {
 
 /// The units of `messages`, in order: as few messages each as calls and results allow, and all that
 /// one commit added together when `by_commit` is set.
-pub(super) fn units(messages: &[Message], by_commit: bool) -> Vec<Range<usize>> {
+pub(super) fn units(messages: &[SideMessage], by_commit: bool) -> Vec<Range<usize>> {
     let mut last_result: HashMap<&str, usize> = HashMap::new();
     for (at, message) in messages.iter().enumerate() {
         last_result.extend(message.tools.results.iter().map(|call| (call.as_str(), at)));
@@ -102,7 +102,7 @@ pub(super) fn units(messages: &[Message], by_commit: bool) -> Vec<Range<usize>> 
 }
 
 /// Whether a call in the last unit waits for its result.
-pub(super) fn waits(unit: &[Message]) -> bool {
+pub(super) fn waits(unit: &[SideMessage]) -> bool {
     let answered = |call: &String| {
         unit.iter().any(|message| !call.is_empty() && message.tools.results.contains(call))
     };
@@ -119,7 +119,7 @@ mod tests {
     use crate::object::ObjectId;
 
     /// `"c1 c2"` calls twice, `"r1"` is a result, `"-"` neither; a digit before says which commit.
-    fn messages(text: &[&str]) -> Vec<Message> {
+    fn messages(text: &[&str]) -> Vec<SideMessage> {
         let message = |(at, text): (usize, &&str)| {
             let (commit, uses) = text.split_once(':').unwrap();
             let named = |kind: char| {
@@ -129,7 +129,7 @@ mod tests {
             let commit = commit.parse().unwrap();
             let item = Item::new(Kind::Blob, ObjectId::of(Kind::Blob, text.as_bytes()));
             let tools = ToolUse { calls: named('c'), results: named('r') };
-            Message { item, at: at as u64, commit, time: Time::default(), tools }
+            SideMessage { item, at: at as u64, commit, time: Time::default(), tools }
         };
         text.iter().enumerate().map(message).collect()
     }

@@ -22,7 +22,7 @@ pub(super) struct Versions {
 
 /// What becomes of an entry that both sides changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Merged {
+pub(super) enum MergedValue {
     /// Both changes are in it.
     Clean(Item),
     /// They exclude each other, in part or at all.
@@ -34,7 +34,7 @@ pub(super) enum Merged {
     },
 }
 
-impl Merged {
+impl MergedValue {
     fn conflict() -> Self {
         Self::Conflict { value: None, fields: Vec::new() }
     }
@@ -49,9 +49,9 @@ pub(super) fn merge(
     section: &str,
     versions: &Versions,
     labels: Labels<'_>,
-) -> Result<Merged> {
+) -> Result<MergedValue> {
     let Versions { base, ours: Some(ours), theirs: Some(theirs) } = versions else {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     };
     if section == FILES {
         merge_files(sink, base.as_ref(), ours, theirs, labels)
@@ -67,12 +67,12 @@ fn merge_files(
     ours: &Item,
     theirs: &Item,
     labels: Labels<'_>,
-) -> Result<Merged> {
+) -> Result<MergedValue> {
     let old = base.map(FileEntry::from_item).transpose()?;
     let (own, other) = (FileEntry::from_item(ours)?, FileEntry::from_item(theirs)?);
     let is_link = |file: &FileEntry| file.mode == FileMode::Symlink;
     if is_link(&own) || is_link(&other) {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     }
     // A link that both replaced by a file has nothing in common with either.
     let old = old.filter(|old| !is_link(old));
@@ -85,14 +85,14 @@ fn merge_files(
         Ok(FileEntry { blob: sink.write(Kind::Blob, content)?, mode, size }.to_item())
     };
     if own.blob == other.blob || old.as_ref().is_some_and(|old| old.blob == other.blob) {
-        return Ok(Merged::Clean(FileEntry { mode, ..own }.to_item()));
+        return Ok(MergedValue::Clean(FileEntry { mode, ..own }.to_item()));
     }
     if old.as_ref().is_some_and(|old| old.blob == own.blob) {
-        return Ok(Merged::Clean(FileEntry { mode, ..other }.to_item()));
+        return Ok(MergedValue::Clean(FileEntry { mode, ..other }.to_item()));
     }
     let is_large = |file: &FileEntry| file.size > text::MAX_MERGED_BYTES as u64;
     if is_large(&own) || is_large(&other) || old.as_ref().is_some_and(is_large) {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     }
     let old = match &old {
         Some(old) => sink.read_as(Kind::Blob, &old.blob)?,
@@ -101,10 +101,10 @@ fn merge_files(
     let own = sink.read_as(Kind::Blob, &own.blob)?;
     let other = sink.read_as(Kind::Blob, &other.blob)?;
     match by_lines(&old, &own, &other, labels) {
-        None => Ok(Merged::conflict()),
-        Some((text, 0)) => Ok(Merged::Clean(file(text, sink)?)),
+        None => Ok(MergedValue::conflict()),
+        Some((text, 0)) => Ok(MergedValue::Clean(file(text, sink)?)),
         Some((text, _)) => {
-            Ok(Merged::Conflict { value: Some(file(text, sink)?), fields: Vec::new() })
+            Ok(MergedValue::Conflict { value: Some(file(text, sink)?), fields: Vec::new() })
         }
     }
 }
@@ -117,23 +117,23 @@ fn merge_values(
     ours: &Item,
     theirs: &Item,
     labels: Labels<'_>,
-) -> Result<Merged> {
+) -> Result<MergedValue> {
     let kinds = [base.unwrap_or(ours), ours, theirs].map(|item| item.link.kind);
     let meta = if ours.meta == theirs.meta || base.is_some_and(|base| base.meta == theirs.meta) {
         ours.meta.clone()
     } else if base.is_some_and(|base| base.meta == ours.meta) {
         theirs.meta.clone()
     } else {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     };
     if kinds != [Kind::Blob; 3] {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     }
     if ours.link == theirs.link || base.is_some_and(|base| base.link == theirs.link) {
-        return Ok(Merged::Clean(Item { link: ours.link, meta }));
+        return Ok(MergedValue::Clean(Item { link: ours.link, meta }));
     }
     if base.is_some_and(|base| base.link == ours.link) {
-        return Ok(Merged::Clean(Item { link: theirs.link, meta }));
+        return Ok(MergedValue::Clean(Item { link: theirs.link, meta }));
     }
     let old = base.map(|base| sink.read_as(Kind::Blob, &base.link.id)).transpose()?;
     let own = sink.read_as(Kind::Blob, &ours.link.id)?;
@@ -141,22 +141,22 @@ fn merge_values(
     if let Some(merged) = by_fields(section, old.as_deref(), &own, &other) {
         let item = blob_item(sink.write(Kind::Blob, merged.json.into())?, meta);
         return Ok(match merged.conflicts {
-            fields if fields.is_empty() => Merged::Clean(item),
-            fields => Merged::Conflict { value: Some(item), fields },
+            fields if fields.is_empty() => MergedValue::Clean(item),
+            fields => MergedValue::Conflict { value: Some(item), fields },
         });
     }
     // Markers between lines would make JSON of any other kind unreadable.
     let is_json = [base, Some(ours), Some(theirs)].iter().flatten().any(|item| item.meta == JSON);
     if is_json {
-        return Ok(Merged::conflict());
+        return Ok(MergedValue::conflict());
     }
     Ok(match by_lines(&old.unwrap_or_default(), &own, &other, labels) {
-        None => Merged::conflict(),
+        None => MergedValue::conflict(),
         Some((text, conflicts)) => {
             let item = blob_item(sink.write(Kind::Blob, text)?, meta);
             match conflicts {
-                0 => Merged::Clean(item),
-                _ => Merged::Conflict { value: Some(item), fields: Vec::new() },
+                0 => MergedValue::Clean(item),
+                _ => MergedValue::Conflict { value: Some(item), fields: Vec::new() },
             }
         }
     })
@@ -173,11 +173,11 @@ fn by_fields(
         None => None,
     };
     let (own, other) = (text::as_text(own)?, text::as_text(other)?);
-    let settled = match section {
-        LESSONS => lessons::settled(old, own, other),
+    let decided = match section {
+        LESSONS => lessons::decided(old, own, other),
         _ => Vec::new(),
     };
-    fields::merge(old, own, other, &settled)
+    fields::merge(old, own, other, &decided)
 }
 
 fn by_lines(old: &[u8], own: &[u8], other: &[u8], labels: Labels<'_>) -> Option<(Bytes, usize)> {
@@ -216,7 +216,7 @@ mod tests {
             let theirs = file(&mut objects, theirs, executable);
             let versions = Versions { base: base.clone(), ours: ours.clone(), theirs };
             let merged = merge(&mut objects, "files", &versions, LABELS).unwrap();
-            let Merged::Clean(item) = merged else { panic!("{merged:?}") };
+            let MergedValue::Clean(item) = merged else { panic!("{merged:?}") };
             let entry = FileEntry::from_item(&item).unwrap();
             assert_eq!((entry.mode, entry.size), (executable, 6));
             assert!(read(&objects, &item).starts_with(b"A\nb\n"));
@@ -232,7 +232,7 @@ mod tests {
         for theirs in [link, None] {
             let versions = Versions { base: base.clone(), ours: ours.clone(), theirs };
             let merged = merge(&mut objects, "files", &versions, LABELS).unwrap();
-            assert_eq!(merged, Merged::conflict());
+            assert_eq!(merged, MergedValue::conflict());
         }
     }
 
@@ -243,11 +243,13 @@ mod tests {
             let mut item = |text: &str| Some(blob_item(blob(&mut objects, text), meta));
             let versions = Versions { base: item(base), ours: item(ours), theirs: item(theirs) };
             match merge(&mut objects, "memory", &versions, LABELS).unwrap() {
-                Merged::Clean(item) => (String::from_utf8_lossy(&read(&objects, &item)).into(), 0),
-                Merged::Conflict { value: Some(item), .. } => {
+                MergedValue::Clean(item) => {
+                    (String::from_utf8_lossy(&read(&objects, &item)).into(), 0)
+                }
+                MergedValue::Conflict { value: Some(item), .. } => {
                     (String::from_utf8_lossy(&read(&objects, &item)).into(), 1)
                 }
-                Merged::Conflict { value: None, .. } => (String::new(), 1),
+                MergedValue::Conflict { value: None, .. } => (String::new(), 1),
             }
         };
         let objects_of_json = [r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":1,"b":1}"#];

@@ -60,9 +60,9 @@ mod remove;
 mod rewrite;
 mod search;
 
-pub use pattern::{DEFAULT_REPLACEMENT, Pattern, Spot};
-pub use places::{RedactionPlace, Whereabouts};
-pub use search::Part;
+pub use pattern::{DEFAULT_REPLACEMENT, Pattern, PatternMatch};
+pub use places::{MatchLocation, RedactionPlace};
+pub use search::MatchField;
 
 use self::remove::Removal;
 use self::search::{Search, hits_in_name, renamed};

@@ -44,7 +44,7 @@ impl fmt::Debug for Pattern {
 
 /// Where in some bytes a match begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
+pub struct PatternMatch {
     /// The line, from 1.
     pub line: u64,
     /// The byte, from 0.
@@ -105,7 +105,7 @@ impl Pattern {
     }
 
     /// How many matches there are in `bytes`, and where the first of them, at most `most`, begin.
-    pub(super) fn find(&self, bytes: &[u8], most: usize) -> (u64, Vec<Spot>) {
+    pub(super) fn find(&self, bytes: &[u8], most: usize) -> (u64, Vec<PatternMatch>) {
         let (mut count, mut spots) = (0, Vec::new());
         let (mut line, mut counted) = (1, 0);
         for found in self.regex.find_iter(bytes) {
@@ -114,7 +114,7 @@ impl Pattern {
                 let between = bytes.get(counted..found.start()).unwrap_or_default();
                 line += between.iter().filter(|byte| **byte == b'\n').count() as u64;
                 counted = found.start();
-                spots.push(Spot { line, offset: found.start() as u64 });
+                spots.push(PatternMatch { line, offset: found.start() as u64 });
             }
         }
         (count, spots)
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn matches_are_counted_and_placed_by_line_and_byte() {
-        let spot = |line, offset| Spot { line, offset };
+        let spot = |line, offset| PatternMatch { line, offset };
         let found = literal("key").find(b"key\n\n a key, key", 2);
         assert_eq!(found, (3, vec![spot(1, 0), spot(3, 8)]));
     }

@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use super::pattern::{Pattern, Spot};
-use super::search::{Hit, Part, Search, hits_in_name, renamed, shown_key, text_of_meta};
+use super::pattern::{Pattern, PatternMatch};
+use super::search::{Hit, MatchField, Search, hits_in_name, renamed, shown_key, text_of_meta};
 use crate::error::Result;
 use crate::maintenance::graph::CommitGraph;
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
-use crate::store::Holes;
+use crate::store::KnownLosses;
 use crate::tree::{Item, List, Map};
 
 /// Matches in one part of one thing. Names in it are shown as they will be, without the matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactionPlace {
     /// Of what.
-    pub whereabouts: Whereabouts,
+    pub whereabouts: MatchLocation,
     /// Which part of it.
-    pub part: Part,
+    pub part: MatchField,
     /// The object that holds them; `None` for the names of refs.
     pub object: Option<ObjectId>,
     /// How many there are.
     pub matches: u64,
     /// Where in the part the first of them begin.
-    pub spots: Vec<Spot>,
+    pub spots: Vec<PatternMatch>,
 }
 
 /// What holds a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whereabouts {
+pub enum MatchLocation {
     /// An entry of a context.
     Entry {
         /// The session.
@@ -62,7 +62,7 @@ pub enum Whereabouts {
     Unreached(Kind),
 }
 
-impl fmt::Display for Whereabouts {
+impl fmt::Display for MatchLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entry { session, first_turn, last_turn, section, key } => {
@@ -94,7 +94,7 @@ impl fmt::Display for Turns {
 /// Every place, and how many commits no ref leads to.
 pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<RedactionPlace>, u64)> {
     let mut finder = Finder { search, pattern, known: HashMap::new(), places: BTreeMap::new() };
-    let holes = Holes::load(search.inventory, search.inventory.refs())?;
+    let holes = KnownLosses::load(search.inventory, search.inventory.refs())?;
     let mut graph = CommitGraph::with_holes(Arc::new(holes));
     for (name, value) in &search.inventory.refs().values {
         finder.add_ref(name, value, &mut graph)?;
@@ -108,7 +108,7 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
         for hit in search.hits_of(&commit.id) {
             let (first_turn, last_turn) = (commit.turn, commit.turn);
             let session = session.clone();
-            let whereabouts = Whereabouts::Commits { session, first_turn, last_turn };
+            let whereabouts = MatchLocation::Commits { session, first_turn, last_turn };
             finder.add(&whereabouts, Some(commit.id), hit);
         }
     }
@@ -126,22 +126,22 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
 }
 
 /// An entry with matches: its key, what holds them, and which they are.
-type Entry = (String, ObjectId, Hit);
+type FlatEntry = (String, ObjectId, Hit);
 
 /// What places are told apart by: the words for them without turns, the part, and the object.
-type Key = (String, Part, Option<ObjectId>);
+type PlaceKey = (String, MatchField, Option<ObjectId>);
 
 struct Finder<'a> {
     search: &'a Search<'a>,
     pattern: &'a Pattern,
     /// The last root of each section that was looked at, with its entries: turns share them.
-    known: HashMap<String, (ObjectId, Vec<Entry>)>,
-    places: BTreeMap<Key, RedactionPlace>,
+    known: HashMap<String, (ObjectId, Vec<FlatEntry>)>,
+    places: BTreeMap<PlaceKey, RedactionPlace>,
 }
 
 impl Finder<'_> {
     fn add_ref(&mut self, name: &str, value: &RefValue, graph: &mut CommitGraph) -> Result<()> {
-        let shown = Whereabouts::Ref(renamed(name, self.pattern)?);
+        let shown = MatchLocation::Ref(renamed(name, self.pattern)?);
         for hit in hits_in_name(name, self.pattern) {
             self.add(&shown, None, &hit);
         }
@@ -153,7 +153,7 @@ impl Finder<'_> {
             match kind {
                 Kind::Tag => {
                     let tag = Tag::decode(&bytes)?;
-                    let shown = Whereabouts::Tag(self.pattern.replace_name(&tag.name)?);
+                    let shown = MatchLocation::Tag(self.pattern.replace_name(&tag.name)?);
                     for hit in self.search.hits_of(&id) {
                         self.add(&shown, Some(id), hit);
                     }
@@ -191,7 +191,7 @@ impl Finder<'_> {
                 let (first_turn, last_turn) = (turn, turn);
                 let (session, section) = (session.to_owned(), section.clone());
                 let whereabouts =
-                    Whereabouts::Entry { session, first_turn, last_turn, section, key };
+                    MatchLocation::Entry { session, first_turn, last_turn, section, key };
                 self.add(&whereabouts, Some(object), &hit);
             }
         }
@@ -199,7 +199,7 @@ impl Finder<'_> {
     }
 
     /// The entries of a section with matches.
-    fn entries(&self, root: &ObjectId) -> Result<Vec<Entry>> {
+    fn entries(&self, root: &ObjectId) -> Result<Vec<FlatEntry>> {
         let (source, mut entries) = (self.search.inventory, Vec::new());
         if let Ok(list) = List::open(source, root) {
             for (index, item) in (0_u64..).zip(list.iter(source, 0..list.len())) {
@@ -215,11 +215,11 @@ impl Finder<'_> {
     }
 
     /// The matches of one entry.
-    fn collect(&self, shown: &str, key: &[u8], item: &Item, entries: &mut Vec<Entry>) {
+    fn collect(&self, shown: &str, key: &[u8], item: &Item, entries: &mut Vec<FlatEntry>) {
         let id = item.link.id;
         let mut hits = Vec::new();
-        hits.extend(Hit::find(self.pattern, Part::Key, key));
-        hits.extend(Hit::find(self.pattern, Part::Meta, text_of_meta(item)));
+        hits.extend(Hit::find(self.pattern, MatchField::Key, key));
+        hits.extend(Hit::find(self.pattern, MatchField::Meta, text_of_meta(item)));
         if item.link.kind == Kind::Blob {
             hits.extend_from_slice(self.search.hits_of(&id));
         }
@@ -233,10 +233,10 @@ impl Finder<'_> {
             let whereabouts = match entry.kind {
                 Kind::Operation => {
                     let bytes = self.search.inventory.read_as(entry.kind, &entry.id)?;
-                    Whereabouts::Operation(Operation::decode(&bytes)?.sequence)
+                    MatchLocation::Operation(Operation::decode(&bytes)?.sequence)
                 }
                 _ if self.search.is_reached(&entry.id) => continue,
-                kind => Whereabouts::Unreached(kind),
+                kind => MatchLocation::Unreached(kind),
             };
             for hit in hits {
                 self.add(&whereabouts, Some(entry.id), hit);
@@ -246,21 +246,21 @@ impl Finder<'_> {
     }
 
     /// Adds a place, or widens the one that is there by another turn.
-    fn add(&mut self, found: &Whereabouts, object: Option<ObjectId>, hit: &Hit) {
+    fn add(&mut self, found: &MatchLocation, object: Option<ObjectId>, hit: &Hit) {
         let (words, told_apart, turn) = match found {
-            Whereabouts::Entry { session, section, key, first_turn, .. } => {
+            MatchLocation::Entry { session, section, key, first_turn, .. } => {
                 // Entries of lists come in the order of their numbers.
                 let index = key.parse().unwrap_or(u64::MAX);
                 let words = format!("1 {session}\n{section}\n{index:020}\n{key}");
                 (words, object, Some(*first_turn))
             }
-            Whereabouts::Commits { session, first_turn, .. } => {
+            MatchLocation::Commits { session, first_turn, .. } => {
                 (format!("2 {session}"), None, Some(*first_turn))
             }
-            Whereabouts::Tag(name) => (format!("3 {name}"), object, None),
-            Whereabouts::Ref(name) => (format!("4 {name}"), object, None),
-            Whereabouts::Operation(sequence) => (format!("5 {sequence:020}"), object, None),
-            Whereabouts::Unreached(kind) => (format!("6 {kind}"), object, None),
+            MatchLocation::Tag(name) => (format!("3 {name}"), object, None),
+            MatchLocation::Ref(name) => (format!("4 {name}"), object, None),
+            MatchLocation::Operation(sequence) => (format!("5 {sequence:020}"), object, None),
+            MatchLocation::Unreached(kind) => (format!("6 {kind}"), object, None),
         };
         let place = self.places.entry((words, hit.part, told_apart)).or_insert_with(|| {
             let (part, spots) = (hit.part, hit.spots.clone());
@@ -271,8 +271,8 @@ impl Finder<'_> {
             place.matches += hit.matches;
         }
         if let (
-            Whereabouts::Entry { first_turn, last_turn, .. }
-            | Whereabouts::Commits { first_turn, last_turn, .. },
+            MatchLocation::Entry { first_turn, last_turn, .. }
+            | MatchLocation::Commits { first_turn, last_turn, .. },
             Some(turn),
         ) = (&mut place.whereabouts, turn)
         {

@@ -11,7 +11,9 @@ use crate::maintenance::layout::arrange;
 use crate::maintenance::mark::Marker;
 use crate::maintenance::{Policies, RetentionPlan, Roots, plan_retention};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
-use crate::store::{Collection, Gone, Inventory, PackItem, Replaced, Replacement, Store, Tier};
+use crate::store::{
+    Collection, FileReplacement, Inventory, PackItem, Replaced, Store, Tier, Tombstone,
+};
 
 /// What stays of a store after a redaction.
 pub(super) struct Removal<'a> {
@@ -57,14 +59,14 @@ impl<'a> Removal<'a> {
         store: &Store,
         pattern: &Pattern,
     ) -> Result<Replaced> {
-        let gone = self.gone()?;
+        let gone = self.tombstones()?;
         let Self { search, mut marker, now_round, .. } = self;
         let inventory = search.inventory;
         let files = replaceable(inventory);
         let tiers = inventory.files().iter().filter_map(|file| file.tier);
         let tier = tiers.max().unwrap_or(Tier::Compacted).max(Tier::Compacted);
         let items = arrange(inventory, &marker, &files, now_round, tier);
-        let replacement = Replacement { files, items, gone, tier };
+        let replacement = FileReplacement { files, items, gone, tier };
         let mut arrived = |ids: &[ObjectId]| {
             check_arrivals(store, ids, pattern)?;
             marker.begin_round();
@@ -72,7 +74,7 @@ impl<'a> Removal<'a> {
             if needed.iter().any(|(id, _)| search.is_tainted(id)) {
                 return Err(written_meanwhile());
             }
-            let item = |(id, kind)| PackItem { id, kind, lane: 0 };
+            let item = |(id, kind)| PackItem { id, kind, placement: 0 };
             Ok(needed.into_iter().map(item).collect())
         };
         collection.replace(&replacement, &mut arrived)
@@ -80,22 +82,22 @@ impl<'a> Removal<'a> {
 
     /// What the pack answers for: everything that was redacted, now or earlier, and operations that
     /// are not kept.
-    fn gone(&self) -> Result<Vec<(ObjectId, Kind, Gone)>> {
+    fn tombstones(&self) -> Result<Vec<(ObjectId, Kind, Tombstone)>> {
         let inventory = self.search.inventory;
         let files = replaceable(inventory);
         let earlier = gone(inventory, &self.marker, &self.roots, &self.retention, &files)?;
-        let mut gone: HashMap<ObjectId, (Kind, Gone)> =
+        let mut gone: HashMap<ObjectId, (Kind, Tombstone)> =
             earlier.into_iter().map(|(id, kind, why)| (id, (kind, why))).collect();
         for (id, kind) in self.search.tainted() {
             if kind != Kind::Operation {
-                gone.insert(id, (kind, Gone::Redacted));
+                gone.insert(id, (kind, Tombstone::Redacted));
             }
         }
         for position in 0..inventory.positions() {
             let Some(entry) = inventory.entry(position) else { continue };
             let kept = inventory.find(&entry.id).is_some_and(|at| self.marker.is_met(at));
             if entry.kind == Kind::Operation && !kept {
-                gone.insert(entry.id, (entry.kind, Gone::Elided));
+                gone.insert(entry.id, (entry.kind, Tombstone::Elided));
             }
         }
         let mut gone: Vec<_> = gone.into_iter().map(|(id, (kind, why))| (id, kind, why)).collect();

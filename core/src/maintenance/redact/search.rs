@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::pattern::{Pattern, Spot};
+use super::pattern::{Pattern, PatternMatch};
 use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, RefValue, Tag};
 use crate::repo::{GRAFTS_REF, Grafts, REDACTIONS_REF, Redactions, links};
-use crate::store::{HOLES_REF, Inventory};
+use crate::store::{Inventory, KNOWN_LOSSES_REF};
 use crate::tree::{Item, Link, items};
 
 /// Positions that are shown of the matches in one object.
@@ -27,7 +27,7 @@ const OBJECTS_PER_TASK: usize = 64;
 
 /// Where in an object a match is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum MatchField {
     /// The bytes of a blob.
     Content,
     /// The key of an entry: the path of a file, the name of a note.
@@ -48,7 +48,7 @@ pub enum Part {
     Reason,
 }
 
-impl Part {
+impl MatchField {
     /// The name in JSON and for people.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -69,14 +69,14 @@ impl Part {
 /// The matches in one part of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
-    pub(super) part: Part,
+    pub(super) part: MatchField,
     pub(super) matches: u64,
-    pub(super) spots: Vec<Spot>,
+    pub(super) spots: Vec<PatternMatch>,
 }
 
 impl Hit {
     /// The matches in `bytes`, which are this part of something.
-    pub(super) fn find(pattern: &Pattern, part: Part, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn find(pattern: &Pattern, part: MatchField, bytes: &[u8]) -> Option<Self> {
         let (matches, spots) = pattern.find(bytes, MAX_SPOTS);
         (matches > 0).then_some(Self { part, matches, spots })
     }
@@ -84,7 +84,7 @@ impl Hit {
 
 /// What is known of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SearchState {
     Unknown,
     Open,
     Clean,
@@ -97,7 +97,7 @@ pub(super) struct Search<'a> {
     pub(super) inventory: &'a Inventory<'a>,
     /// By position.
     pub(super) hits: BTreeMap<usize, Vec<Hit>>,
-    states: Vec<State>,
+    states: Vec<SearchState>,
     /// Tainted commits, parents before their children.
     pub(super) commits: Vec<ObjectId>,
     /// Tainted objects that refs lead to.
@@ -124,7 +124,7 @@ impl<'a> Search<'a> {
             .collect::<Result<_>>()?;
         let mut hits: BTreeMap<_, _> = found.into_iter().collect();
         let grafts = Grafts::load(inventory, inventory.refs())?;
-        for name in [GRAFTS_REF, HOLES_REF, REDACTIONS_REF] {
+        for name in [GRAFTS_REF, KNOWN_LOSSES_REF, REDACTIONS_REF] {
             if let Some(RefValue::Object(id)) = inventory.refs().value(name)
                 && let Some(position) = inventory.find(id)
             {
@@ -132,7 +132,7 @@ impl<'a> Search<'a> {
                 hits.remove(&position);
             }
         }
-        let states = vec![State::Unknown; inventory.positions()];
+        let states = vec![SearchState::Unknown; inventory.positions()];
         let (commits, reached) = (Vec::new(), BTreeMap::new());
         let redactions = Redactions::load(inventory, inventory.refs())?;
         let mut search = Self { inventory, hits, states, commits, reached, grafts, redactions };
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
 
     /// Whether what lies at a position is tainted.
     pub(super) fn is_tainted_at(&self, position: usize) -> bool {
-        self.states.get(position) == Some(&State::Tainted)
+        self.states.get(position) == Some(&SearchState::Tainted)
     }
 
     /// Whether the object `id` matches or leads to one that does.
@@ -165,7 +165,7 @@ impl<'a> Search<'a> {
     /// Every tainted object.
     pub(super) fn tainted(&self) -> impl Iterator<Item = (ObjectId, Kind)> {
         let positions = self.states.iter().enumerate();
-        let tainted = positions.filter(|(_, state)| **state == State::Tainted);
+        let tainted = positions.filter(|(_, state)| **state == SearchState::Tainted);
         tainted.filter_map(|(at, _)| self.inventory.entry(at)).map(|entry| (entry.id, entry.kind))
     }
 
@@ -222,8 +222,10 @@ impl<'a> Search<'a> {
         open.extend(self.open(start)?);
         while let Some(frame) = open.last_mut() {
             let Some(link) = frame.links.next() else {
-                let Some(Frame { position, id, kind, tainted, .. }) = open.pop() else { break };
-                self.set(position, if tainted { State::Tainted } else { State::Clean });
+                let Some(OpenObject { position, id, kind, tainted, .. }) = open.pop() else {
+                    break;
+                };
+                self.set(position, if tainted { SearchState::Tainted } else { SearchState::Clean });
                 if tainted {
                     self.commits.extend((kind == Kind::Commit).then_some(id));
                     open.iter_mut().rev().take(1).for_each(|parent| parent.tainted = true);
@@ -233,16 +235,16 @@ impl<'a> Search<'a> {
             // What is not there was dropped, and has nothing in it any more.
             let Some(position) = self.inventory.find(&link.id) else { continue };
             match self.states.get(position) {
-                Some(State::Tainted) => frame.tainted = true,
-                Some(State::Unknown) => open.extend(self.open(position)?),
+                Some(SearchState::Tainted) => frame.tainted = true,
+                Some(SearchState::Unknown) => open.extend(self.open(position)?),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    fn open(&mut self, position: usize) -> Result<Option<Frame>> {
-        let unknown = self.states.get(position) == Some(&State::Unknown);
+    fn open(&mut self, position: usize) -> Result<Option<OpenObject>> {
+        let unknown = self.states.get(position) == Some(&SearchState::Unknown);
         let Some(entry) = self.inventory.entry(position).filter(|_| unknown) else {
             return Ok(None);
         };
@@ -253,12 +255,12 @@ impl<'a> Search<'a> {
                 links(&Object { kind, bytes }).map_err(|error| error.at(entry.id))?
             }
         };
-        self.set(position, State::Open);
+        self.set(position, SearchState::Open);
         let (id, kind, tainted) = (entry.id, entry.kind, self.hits.contains_key(&position));
-        Ok(Some(Frame { position, id, kind, tainted, links: links.into_iter() }))
+        Ok(Some(OpenObject { position, id, kind, tainted, links: links.into_iter() }))
     }
 
-    fn set(&mut self, position: usize, state: State) {
+    fn set(&mut self, position: usize, state: SearchState) {
         if let Some(known) = self.states.get_mut(position) {
             *known = state;
         }
@@ -266,7 +268,7 @@ impl<'a> Search<'a> {
 }
 
 /// An object that is being followed.
-struct Frame {
+struct OpenObject {
     position: usize,
     id: ObjectId,
     kind: Kind,
@@ -289,19 +291,19 @@ fn hits_at(inventory: &Inventory<'_>, position: usize, pattern: &Pattern) -> Res
 pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
     let mut finder = Finder { pattern, hits: Vec::new() };
     match object.kind {
-        Kind::Blob => finder.look(Part::Content, &object.bytes),
+        Kind::Blob => finder.look(MatchField::Content, &object.bytes),
         Kind::Node => {
             for (key, item) in items(&object.bytes)? {
-                finder.look(Part::Key, &key);
-                finder.look(Part::Meta, text_of_meta(&item));
+                finder.look(MatchField::Key, &key);
+                finder.look(MatchField::Meta, text_of_meta(&item));
             }
         }
         Kind::Commit => finder.look_at_commit(&Commit::decode(&object.bytes)?),
         Kind::Tag => {
             let tag = Tag::decode(&object.bytes)?;
-            finder.look(Part::Name, tag.name.as_bytes());
-            finder.look(Part::Author, tag.tagger.as_bytes());
-            finder.look(Part::Message, tag.message.as_bytes());
+            finder.look(MatchField::Name, tag.name.as_bytes());
+            finder.look(MatchField::Author, tag.tagger.as_bytes());
+            finder.look(MatchField::Message, tag.message.as_bytes());
         }
         Kind::Operation => finder.look_at_operation(&Operation::decode(&object.bytes)?),
     }
@@ -345,23 +347,23 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn look(&mut self, part: Part, bytes: &[u8]) {
+    fn look(&mut self, part: MatchField, bytes: &[u8]) {
         self.hits.extend(Hit::find(self.pattern, part, bytes));
     }
 
     fn look_at_commit(&mut self, commit: &Commit) {
-        self.look(Part::Message, commit.message.as_bytes());
-        self.look(Part::Author, commit.author.agent.as_bytes());
-        self.look(Part::Author, commit.author.model.as_bytes());
-        self.look(Part::Session, commit.session.as_bytes());
+        self.look(MatchField::Message, commit.message.as_bytes());
+        self.look(MatchField::Author, commit.author.agent.as_bytes());
+        self.look(MatchField::Author, commit.author.model.as_bytes());
+        self.look(MatchField::Session, commit.session.as_bytes());
         for text in commit.metadata.iter().flat_map(|(name, value)| [name, value]) {
-            self.look(Part::Metadata, text.as_bytes());
+            self.look(MatchField::Metadata, text.as_bytes());
         }
     }
 
     fn look_at_operation(&mut self, operation: &Operation) {
-        self.look(Part::Author, operation.actor.as_bytes());
-        self.look(Part::Reason, operation.reason.as_bytes());
+        self.look(MatchField::Author, operation.actor.as_bytes());
+        self.look(MatchField::Reason, operation.reason.as_bytes());
         for change in &operation.changes {
             self.look_at_ref(&change.name);
             for value in [&change.old, &change.new].into_iter().flatten() {
@@ -374,7 +376,7 @@ impl Finder<'_> {
 
     fn look_at_ref(&mut self, full: &str) {
         if let Some((_, name)) = chosen_part(full) {
-            self.look(Part::Name, name.as_bytes());
+            self.look(MatchField::Name, name.as_bytes());
         }
     }
 }

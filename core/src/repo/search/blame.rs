@@ -13,7 +13,7 @@ use serde_json::{Map as Fields, Value};
 use super::changes::{Lineage, ReadableTurn};
 use super::gaps::Gaps;
 use super::lines;
-use crate::context::{Context, Place, Section, Shape, split, text_key};
+use crate::context::{Context, PathTarget, Section, Shape, split, text_key};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Time};
 use crate::repo::{LogEntry, Repository};
@@ -104,22 +104,26 @@ impl Repository {
         let source = self.store();
         let (name, rest) = split(path);
         let place = context.lookup(source, path)?;
-        let is_item = matches!(place, Place::Entry(_))
+        let is_item = matches!(place, PathTarget::Entry(_))
             && context.section(source, name)?.is_some_and(|section| section.shape == Shape::List);
         let (mut parts, subject, path, only) = match place {
-            Place::Entry(item) if !is_item => text_parts(source, &item.link.id, fields)?.at(path),
-            Place::Section(Section { shape: Shape::Blob, id }) => {
+            PathTarget::Entry(item) if !is_item => {
+                text_parts(source, &item.link.id, fields)?.at(path)
+            }
+            PathTarget::Section(Section { shape: Shape::Blob, id }) => {
                 text_parts(source, &id, fields)?.at(path)
             }
             _ if fields => return Err(no_fields()),
-            Place::Section(Section { shape: Shape::List, id }) => item_parts(source, &id)?.at(path),
-            Place::Entry(_) => {
+            PathTarget::Section(Section { shape: Shape::List, id }) => {
+                item_parts(source, &id)?.at(path)
+            }
+            PathTarget::Entry(_) => {
                 let section = context.section(source, name)?.map(|section| section.id);
                 let taken = item_parts(source, &section.unwrap_or(*id))?.at(name);
                 (taken.0, taken.1, taken.2, rest.parse::<usize>().ok())
             }
-            Place::Section(section) => entry_parts(source, &section.id, "")?.at(path),
-            Place::Folder => match context.section(source, name)? {
+            PathTarget::Section(section) => entry_parts(source, &section.id, "")?.at(path),
+            PathTarget::Folder => match context.section(source, name)? {
                 Some(section) => entry_parts(source, &section.id, rest)?.at(name),
                 None => section_parts(source, &context, path)?.at(""),
             },
@@ -265,11 +269,11 @@ impl BlameWalk<'_, '_> {
             return Ok(Some(BlameVersion { shape: Shape::Map, id: *tree }));
         }
         match Context::open(source, tree)?.lookup(source, self.path) {
-            Ok(Place::Section(Section { shape, id })) => Ok(Some(BlameVersion { shape, id })),
-            Ok(Place::Entry(item)) => {
+            Ok(PathTarget::Section(Section { shape, id })) => Ok(Some(BlameVersion { shape, id })),
+            Ok(PathTarget::Entry(item)) => {
                 Ok(Some(BlameVersion { shape: Shape::Blob, id: item.link.id }))
             }
-            Ok(Place::Folder) => Ok(None),
+            Ok(PathTarget::Folder) => Ok(None),
             Err(error) if error.kind() == crate::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

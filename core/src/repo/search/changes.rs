@@ -55,7 +55,7 @@ impl<'r> Lineage<'r> {
 
     /// Returns whether the context of a commit is gone, and notes it.
     pub(super) fn is_gone(&mut self, commit: &Commit) -> bool {
-        let gone = self.repo.store().gone(&commit.tree).is_some();
+        let gone = self.repo.store().tombstone(&commit.tree).is_some();
         if gone {
             self.gaps.add(&commit.session, commit.turn, commit.turn);
         }

@@ -16,7 +16,7 @@ use crate::context::{Context, Role, Section, Selection, Shape, changed_sections,
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::repo::{BranchName, LogEntry, Repository};
-use crate::tree::{Item, List, Map, NetChange, NetChanges, NetDiff};
+use crate::tree::{Item, List, Map, MultisetChange, MultisetChanges, MultisetDiff};
 
 /// Turns that are compared at once, and those of one thread among them: in a row, so that a turn is
 /// read once, when it is the new one and when it is the old one.
@@ -305,7 +305,7 @@ impl<'r> Collector<'r> {
 struct SectionComparison<'a> {
     repo: &'a Repository,
     wanted: &'a SearchFilter,
-    net: NetDiff<'a>,
+    net: MultisetDiff<'a>,
     /// The sections of contexts that were read last, by their trees.
     sections: HashMap<ObjectId, Arc<Sections>>,
 }
@@ -314,7 +314,7 @@ type Sections = BTreeMap<String, Section>;
 
 impl<'a> SectionComparison<'a> {
     fn new(repo: &'a Repository, wanted: &'a SearchFilter) -> Self {
-        Self { repo, wanted, net: NetDiff::new(repo.store()), sections: HashMap::new() }
+        Self { repo, wanted, net: MultisetDiff::new(repo.store()), sections: HashMap::new() }
     }
 
     /// The entries that a turn added and removed, and the errors.
@@ -411,9 +411,9 @@ impl<'a> SectionComparison<'a> {
         };
         for (before, after) in pairs {
             let Some(Section { shape, .. }) = before.or(after) else { continue };
-            let NetChanges { gone, come } = self.net(shape, before, after)?;
+            let MultisetChanges { gone, come } = self.net(shape, before, after)?;
             for (found, gone_behind) in [(gone, behind), (come, None)] {
-                for NetChange { key, index, item } in found {
+                for MultisetChange { key, index, item } in found {
                     if !is_blob(&item) {
                         continue;
                     }
@@ -433,7 +433,7 @@ impl<'a> SectionComparison<'a> {
         shape: Shape,
         before: Option<Section>,
         after: Option<Section>,
-    ) -> Result<NetChanges> {
+    ) -> Result<MultisetChanges> {
         let [old, new] = [&before, &after].map(|side| side.as_ref().map(|section| &section.id));
         match shape {
             Shape::List => self.net.lists(old, new),
@@ -441,10 +441,10 @@ impl<'a> SectionComparison<'a> {
             Shape::Blob => {
                 let changes = |side: Option<&ObjectId>| {
                     let item = side.map(|id| Item::new(Kind::Blob, *id));
-                    let change = |item| NetChange { key: Bytes::new(), index: 0, item };
+                    let change = |item| MultisetChange { key: Bytes::new(), index: 0, item };
                     item.map(change).into_iter().collect()
                 };
-                Ok(NetChanges { gone: changes(old), come: changes(new) })
+                Ok(MultisetChanges { gone: changes(old), come: changes(new) })
             }
         }
     }

@@ -23,8 +23,8 @@ mod uri;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use pool::{
-    EVICTED_REF, EvictionReason, PAYLOADS_REF, Payload, PayloadPlace, Pool, StoredPayload,
-    Tombstone,
+    EVICTED_REF, EvictionReason, PAYLOADS_REF, Payload, PayloadPlace, PayloadTombstone, Pool,
+    StoredPayload,
 };
 pub use uri::{MAX_URI_BYTES, NameCheck, VfsUri};
 

@@ -62,7 +62,7 @@ pub enum EvictionReason {
 
 /// A payload that is not in the pool any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tombstone {
+pub struct PayloadTombstone {
     /// Its URI.
     pub uri: VfsUri,
     /// Why.
@@ -161,7 +161,7 @@ impl Pool {
     pub fn evicted<'a>(
         &self,
         source: &'a dyn ObjectSource,
-    ) -> impl Iterator<Item = Result<Tombstone>> + use<'a> {
+    ) -> impl Iterator<Item = Result<PayloadTombstone>> + use<'a> {
         self.evicted.iter(source).map(|entry| {
             let (key, item) = entry?;
             tombstone(source, &key, &item)
@@ -169,7 +169,11 @@ impl Pool {
     }
 
     /// Why one payload is gone.
-    fn tombstone(&self, source: &dyn ObjectSource, uri: &VfsUri) -> Result<Option<Tombstone>> {
+    fn tombstone(
+        &self,
+        source: &dyn ObjectSource,
+        uri: &VfsUri,
+    ) -> Result<Option<PayloadTombstone>> {
         let key = uri.as_str().as_bytes();
         self.evicted.get(source, key)?.map(|item| tombstone(source, key, &item)).transpose()
     }
@@ -268,7 +272,7 @@ impl Repository {
             }
         }
         match pool.tombstone(self.store(), uri)? {
-            Some(Tombstone { reason, .. }) => {
+            Some(PayloadTombstone { reason, .. }) => {
                 let why = "no kept snapshot cited it";
                 Err(Error::not_found(format!("{uri} was evicted by {reason}: {why}")))
             }
@@ -283,7 +287,7 @@ impl Repository {
         uri: &VfsUri,
         seen: &mut HashSet<ObjectId>,
     ) -> Result<Option<ObjectId>> {
-        if self.store().gone(&self.commit(commit)?.tree).is_some() {
+        if self.store().tombstone(&self.commit(commit)?.tree).is_some() {
             return Ok(None);
         }
         let context = self.context(commit)?;
@@ -440,11 +444,11 @@ fn uri_of(key: &[u8], item: &Item) -> Result<VfsUri> {
     uri.ok_or_else(|| Error::malformed(item.link.id, "the URI of a payload"))
 }
 
-fn tombstone(source: &dyn ObjectSource, key: &[u8], item: &Item) -> Result<Tombstone> {
+fn tombstone(source: &dyn ObjectSource, key: &[u8], item: &Item) -> Result<PayloadTombstone> {
     let entry = Payload::from_entry(key, item)?;
     let reason = source.read_as(Kind::Blob, &entry.blob)?;
     let reason = String::from_utf8_lossy(&reason).into_owned();
-    Ok(Tombstone { uri: entry.uri, reason, time_micros: entry.created_micros })
+    Ok(PayloadTombstone { uri: entry.uri, reason, time_micros: entry.created_micros })
 }
 
 fn missing(uri: &VfsUri) -> Error {

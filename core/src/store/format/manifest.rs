@@ -15,7 +15,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::id::{SegmentId, StoreId};
-use super::segment::{CHECKSUM_BYTES, Fields};
+use super::segment::{CHECKSUM_BYTES, FieldReader};
 use crate::error::{Error, Result};
 use crate::object::{Checksum, ObjectId};
 use crate::store::dir::failed;
@@ -170,7 +170,7 @@ impl Manifest {
         if Checksum::new(CONTEXT).update(content).finish() != *checksum {
             return None;
         }
-        let mut fields = Fields(content.strip_prefix(&MAGIC)?);
+        let mut fields = FieldReader(content.strip_prefix(&MAGIC)?);
         let known = fields.u32()? == VERSION && fields.u32()? == 0;
         let ours = fields.u64()? == generation && fields.take()? == store.0;
         if !known || !ours {

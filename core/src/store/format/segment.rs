@@ -83,7 +83,7 @@ impl SegmentFile {
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Location {
     pub(in crate::store) segment: Arc<SegmentFile>,
-    pub(in crate::store) stored: Stored,
+    pub(in crate::store) stored: StoredRecord,
 }
 
 /// The first bytes of a segment.
@@ -151,7 +151,7 @@ impl Header {
         {
             return None;
         }
-        let mut fields = Fields(content.get(RECORD_MAGIC.len()..)?);
+        let mut fields = FieldReader(content.get(RECORD_MAGIC.len()..)?);
         let record = match fields.u32()? {
             1 => RecordType::Batch,
             2 => RecordType::Index,
@@ -199,7 +199,7 @@ impl Header {
 
 /// Where and how an object lies in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct Stored {
+pub(in crate::store) struct StoredRecord {
     pub(in crate::store) offset: u64,
     pub(in crate::store) stored_bytes: u32,
     pub(in crate::store) raw_bytes: u32,
@@ -216,7 +216,7 @@ pub(in crate::store) fn decode_directory(
     directory: &[u8],
     payload: u64,
     payload_bytes: u64,
-) -> Option<Vec<(ObjectId, Stored)>> {
+) -> Option<Vec<(ObjectId, StoredRecord)>> {
     let (entries, checksum) = directory.split_last_chunk::<CHECKSUM_BYTES>()?;
     if directory_checksum(header, entries) != *checksum {
         return None;
@@ -224,7 +224,7 @@ pub(in crate::store) fn decode_directory(
     let mut offset = payload;
     let mut objects = Vec::with_capacity(entries.len() / ENTRY_BYTES);
     for entry in entries.chunks(ENTRY_BYTES) {
-        let mut fields = Fields(entry);
+        let mut fields = FieldReader(entry);
         let id = ObjectId::from_bytes(fields.take::<ID_BYTES>()?);
         let [kind, codec, 0, 0] = fields.take()? else { return None };
         let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
@@ -232,7 +232,7 @@ pub(in crate::store) fn decode_directory(
         if !plausible(codec, kind, stored_bytes, raw_bytes) {
             return None;
         }
-        objects.push((id, Stored { offset, stored_bytes, raw_bytes, kind, codec }));
+        objects.push((id, StoredRecord { offset, stored_bytes, raw_bytes, kind, codec }));
         offset += u64::from(stored_bytes);
     }
     (offset - payload == payload_bytes).then_some(objects)
@@ -245,7 +245,7 @@ pub(in crate::store) struct RecordBuilder {
     objects: usize,
     buffer: Vec<u8>,
     head_bytes: usize,
-    entries: Vec<(ObjectId, Stored)>,
+    entries: Vec<(ObjectId, StoredRecord)>,
 }
 
 impl RecordBuilder {
@@ -279,7 +279,12 @@ impl RecordBuilder {
     }
 
     /// Adds an object as another batch stored it.
-    pub(in crate::store) fn push_stored(&mut self, id: ObjectId, stored: &Stored, bytes: &[u8]) {
+    pub(in crate::store) fn push_stored(
+        &mut self,
+        id: ObjectId,
+        stored: &StoredRecord,
+        bytes: &[u8],
+    ) {
         let offset = self.buffer.len();
         self.buffer.extend_from_slice(bytes);
         self.push_entry(id, offset, stored.raw_bytes as usize, stored.kind, stored.codec);
@@ -292,7 +297,7 @@ impl RecordBuilder {
     fn push_entry(&mut self, id: ObjectId, offset: usize, raw: usize, kind: Kind, codec: Codec) {
         let stored_bytes = (self.buffer.len() - offset) as u32;
         let (offset, raw_bytes) = (offset as u64, raw as u32);
-        self.entries.push((id, Stored { offset, stored_bytes, raw_bytes, kind, codec }));
+        self.entries.push((id, StoredRecord { offset, stored_bytes, raw_bytes, kind, codec }));
     }
 
     /// Whether no object was announced.
@@ -342,7 +347,7 @@ impl RecordBuilder {
 #[derive(Debug)]
 pub(in crate::store) struct Record {
     pub(in crate::store) bytes: Vec<u8>,
-    pub(in crate::store) entries: Vec<(ObjectId, Stored)>,
+    pub(in crate::store) entries: Vec<(ObjectId, StoredRecord)>,
     pub(in crate::store) sequence: u64,
     pub(in crate::store) trailer: Digest,
 }
@@ -353,9 +358,9 @@ pub(in crate::store) fn trailer_checksum() -> Checksum {
 }
 
 /// Reads fixed-width little-endian fields off the front of a slice.
-pub(in crate::store) struct Fields<'a>(pub(in crate::store) &'a [u8]);
+pub(in crate::store) struct FieldReader<'a>(pub(in crate::store) &'a [u8]);
 
-impl Fields<'_> {
+impl FieldReader<'_> {
     pub(in crate::store) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (field, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
@@ -375,7 +380,7 @@ fn directory_bytes(objects: usize) -> usize {
     objects * ENTRY_BYTES + CHECKSUM_BYTES
 }
 
-fn encode_directory(entries: &[(ObjectId, Stored)]) -> Vec<u8> {
+fn encode_directory(entries: &[(ObjectId, StoredRecord)]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(entries.len() * ENTRY_BYTES);
     for (id, stored) in entries {
         bytes.extend_from_slice(id.as_bytes());

@@ -39,7 +39,7 @@ impl Form {
 
 /// An entry of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct BlockEntry {
     pub(super) form: Form,
     /// Bytes of the object.
     pub(super) raw_bytes: u32,
@@ -51,7 +51,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Block {
     raw: Bytes,
-    entries: Vec<Entry>,
+    entries: Vec<BlockEntry>,
 }
 
 impl Block {
@@ -61,7 +61,7 @@ impl Block {
             BlockKind::Objects(kind) => kind.max_bytes(),
             BlockKind::Parts => info.raw_bytes as usize,
             // A block of gone ids has no directory.
-            BlockKind::Gone => return Some(Self { raw, entries: Vec::new() }),
+            BlockKind::Tombstone => return Some(Self { raw, entries: Vec::new() }),
         };
         let mut rest: &[u8] = &raw;
         // At most 65,536, and an entry is at least a byte, which is checked where `info` is read.
@@ -80,7 +80,7 @@ impl Block {
             if raw_bytes as usize > max_bytes {
                 return None;
             }
-            entries.push(Entry { form, raw_bytes, start, end });
+            entries.push(BlockEntry { form, raw_bytes, start, end });
         }
         if rest.len() != end as usize {
             return None;
@@ -99,13 +99,13 @@ impl Block {
     }
 
     /// The entry at a position in the block, and its body.
-    pub(super) fn entry(&self, at: u32) -> Option<(&Entry, &[u8])> {
+    pub(super) fn entry(&self, at: u32) -> Option<(&BlockEntry, &[u8])> {
         let entry = self.entries.get(at as usize)?;
         Some((entry, self.raw.get(entry.start as usize..entry.end as usize)?))
     }
 
     /// The body of an entry, in the memory of the block.
-    pub(super) fn body(&self, entry: &Entry) -> Bytes {
+    pub(super) fn body(&self, entry: &BlockEntry) -> Bytes {
         self.raw.slice(entry.start as usize..entry.end as usize)
     }
 
@@ -120,7 +120,7 @@ impl Block {
 
     /// What it takes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.raw.len() + self.entries.len() * size_of::<Entry>()
+        self.raw.len() + self.entries.len() * size_of::<BlockEntry>()
     }
 }
 

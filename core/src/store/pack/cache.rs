@@ -11,7 +11,7 @@ use super::block::Block;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A block of a pack.
-type Key = (PackId, u32);
+type BlockKey = (PackId, u32);
 
 /// Blocks by pack and number; the one that was not asked for longest goes first.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(in crate::store) struct BlockCache {
 
 #[derive(Debug)]
 struct Slot {
-    key: Key,
+    key: BlockKey,
     block: Arc<Mutex<Option<Decoded>>>,
     bytes: usize,
 }
@@ -91,7 +91,7 @@ impl BlockCache {
     }
 
     /// The slot for a block, now the last one to go.
-    fn slot(&self, key: Key) -> Arc<Mutex<Option<Decoded>>> {
+    fn slot(&self, key: BlockKey) -> Arc<Mutex<Option<Decoded>>> {
         let mut slots = lock(&self.slots);
         let slot = match slots.iter().position(|slot| slot.key == key) {
             Some(at) => slots.remove(at),
@@ -102,12 +102,12 @@ impl BlockCache {
         block
     }
 
-    fn forget(&self, key: Key) {
+    fn forget(&self, key: BlockKey) {
         lock(&self.slots).retain(|slot| slot.key != key);
     }
 
     /// Notes the size of a block, and drops others to make room for it.
-    fn account(&self, key: Key, bytes: usize) {
+    fn account(&self, key: BlockKey, bytes: usize) {
         let mut slots = lock(&self.slots);
         for slot in slots.iter_mut().filter(|slot| slot.key == key) {
             slot.bytes = bytes;

@@ -86,8 +86,8 @@ fn ids_in(rebuilt: &Rebuilt) -> Vec<ObjectId> {
 pub(super) fn small(with_parts: bool) -> (Sample, Vec<u8>, PackId) {
     let mut sample = Sample::default();
     let gone = ObjectId::of(Kind::Node, b"gone");
-    sample.gone.push((gone, Kind::Node, Gone::Elided));
-    sample.gone.push((ObjectId::of(Kind::Blob, b"secret"), Kind::Blob, Gone::Redacted));
+    sample.gone.push((gone, Kind::Node, Tombstone::Elided));
+    sample.gone.push((ObjectId::of(Kind::Blob, b"secret"), Kind::Blob, Tombstone::Redacted));
     sample.push(Kind::Blob, noise(1, 6000), 0);
     sample.push(Kind::Blob, [noise(1, 6000), noise(2, 9)].concat(), 1);
     if with_parts {
@@ -119,7 +119,7 @@ fn read_damaged(sample: &Sample, bytes: Vec<u8>, id: PackId) -> (bool, Rebuilt) 
     if let Ok(pack) = Pack::open(&file, id, STORE) {
         whole = pack.verify_frames().is_empty();
         for (ordinal, item) in (0..).zip(&sample.items) {
-            assert_eq!(pack.find(&item.id), Some(Found::Object { ordinal, kind: item.kind }));
+            assert_eq!(pack.find(&item.id), Some(PackLookup::Object { ordinal, kind: item.kind }));
             match pack.read(ordinal, &cache) {
                 Ok(bytes) => verify(item.kind, &bytes, &item.id).unwrap(),
                 Err(error) => assert!(!whole, "{error}"),
@@ -150,7 +150,7 @@ fn a_changed_byte_is_an_error_and_costs_no_more_than_its_block() {
         assert!(!rebuilt.findings().is_empty());
         let expected = readable(&pack, |frame| !frame.contains(&(at as u64)));
         assert_eq!(ids_in(&rebuilt), expected, "byte {at}");
-        assert_eq!(rebuilt.gone().collect::<Vec<_>>(), sample.gone);
+        assert_eq!(rebuilt.tombstones().collect::<Vec<_>>(), sample.gone);
     }
 }
 
@@ -188,7 +188,7 @@ turntree_properties::properties! {
         prop_assert!(!whole);
         let expected: Vec<_> = sample.items.iter().map(|item| item.id).collect();
         prop_assert_eq!(ids_in(&rebuilt), expected);
-        prop_assert_eq!(rebuilt.gone().collect::<Vec<_>>(), sample.gone);
+        prop_assert_eq!(rebuilt.tombstones().collect::<Vec<_>>(), sample.gone);
     }
 
     #[test]

@@ -1,19 +1,19 @@
 //! A pack to be: what goes into it, and what came of it.
 
 use super::layout::Salt;
-use super::{Gone, PackId, Tier};
+use super::{PackId, Tier, Tombstone};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::store::format::id::StoreId;
 
 /// An object that goes into a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
+pub struct PackItem {
     /// Its id.
     pub id: ObjectId,
     /// Its kind.
     pub kind: Kind,
     /// Objects of different lanes do not share a block.
-    pub lane: u32,
+    pub placement: u32,
 }
 
 /// A pack to be.
@@ -23,9 +23,9 @@ pub(in crate::store) struct PackDraft<'a> {
     pub(in crate::store) salt: Salt,
     pub(in crate::store) tier: Tier,
     /// Each object once, in the order in which they are stored.
-    pub(in crate::store) items: &'a [Item],
+    pub(in crate::store) items: &'a [PackItem],
     /// Ids without content, which are not among the items.
-    pub(in crate::store) gone: &'a [(ObjectId, Kind, Gone)],
+    pub(in crate::store) gone: &'a [(ObjectId, Kind, Tombstone)],
     /// Has every item.
     pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::block::{Block, Entry, Form, parts};
+use super::block::{Block, BlockEntry, Form, parts};
 use super::cache::BlockCache;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FrameHeader, MAX_BASES, Salt, frames_checksum,
@@ -95,7 +95,7 @@ impl Frames {
     pub(super) fn kind_at(&self, ordinal: u32) -> Option<Kind> {
         match self.locate(ordinal)?.1.kind {
             BlockKind::Objects(kind) => Some(kind),
-            BlockKind::Gone | BlockKind::Parts => None,
+            BlockKind::Tombstone | BlockKind::Parts => None,
         }
     }
 
@@ -170,7 +170,7 @@ impl Frames {
         &self,
         ordinal: u32,
         cache: &BlockCache,
-        look: impl FnOnce(&Entry, &[u8]) -> T,
+        look: impl FnOnce(&BlockEntry, &[u8]) -> T,
     ) -> Result<T> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let block = self.decode(number, cache)?;
@@ -281,7 +281,7 @@ impl Frames {
     }
 
     /// The bytes of a blob in parts; `None` when they are not as many as the entry says.
-    fn join(&self, entry: &Entry, body: &[u8], cache: &BlockCache) -> Result<Option<Vec<u8>>> {
+    fn join(&self, entry: &BlockEntry, body: &[u8], cache: &BlockCache) -> Result<Option<Vec<u8>>> {
         let raw_bytes = (entry.raw_bytes as usize).min(MAX_BLOB_BYTES);
         let mut blob = Vec::new();
         for part in parts(body) {

@@ -15,19 +15,19 @@ use crate::object::{Checksum, verify};
 
 /// A change of a pack: bytes that replace others.
 #[derive(Debug, Clone)]
-struct Change {
+struct Tampering {
     at: Index,
     old: usize,
     new: Vec<u8>,
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = Tampering> {
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&[0, 1, 127, 128, 254, 255][..])];
     let new = prop::collection::vec(byte, 1..5);
     (any::<Index>(), new, 0..8_usize).prop_map(|(at, new, shape)| {
         // Mostly of the same length, so that what follows stays where it belongs.
         let old = if shape < 6 { new.len() } else { shape - 6 };
-        Change { at, old, new }
+        Tampering { at, old, new }
     })
 }
 
@@ -81,7 +81,7 @@ turntree_properties::properties! {
     fn whatever_a_pack_says_no_wrong_byte_passes(changes in prop::collection::vec(change(), 1..4)) {
         static SMALL: LazyLock<(Sample, Vec<u8>, PackId)> = LazyLock::new(|| small(true));
         let (sample, mut bytes) = (&SMALL.0, SMALL.1.clone());
-        for Change { at, old, new } in changes {
+        for Tampering { at, old, new } in changes {
             let at = at.index(bytes.len());
             bytes.splice(at..(at + old).min(bytes.len()), new);
         }
@@ -92,7 +92,7 @@ turntree_properties::properties! {
             for item in &sample.items {
                 let listed = pack.starting_with(&item.id.short(6).parse().unwrap());
                 prop_assert!(listed.count() <= 2);
-                if let Some(Found::Object { ordinal, kind }) = pack.find(&item.id)
+                if let Some(PackLookup::Object { ordinal, kind }) = pack.find(&item.id)
                     && let Ok(bytes) = pack.read(ordinal, &cache)
                     && verify(kind, &bytes, &item.id).is_ok()
                 {
@@ -102,10 +102,10 @@ turntree_properties::properties! {
             for ordinal in 0..pack.len().min(20) {
                 let _ = (pack.id_at(ordinal), pack.block_of(ordinal), pack.stored_share(ordinal, &cache));
             }
-            let _ = (pack.gone().count(), pack.verify_frames());
+            let _ = (pack.tombstones().count(), pack.verify_frames());
         }
         if let Ok(rebuilt) = Rebuilt::read_frames(&file, id, STORE, &cache) {
-            let _ = (rebuilt.gone().count(), rebuilt.findings());
+            let _ = (rebuilt.tombstones().count(), rebuilt.findings());
             for (ordinal, id, kind) in rebuilt.objects() {
                 verify(kind, &rebuilt.read(ordinal, &cache).unwrap(), &id).unwrap();
             }

@@ -27,7 +27,7 @@ use super::{PackId, Tier};
 use crate::object::{Checksum, ID_BYTES, Kind};
 use crate::store::format::codec::plausible_block;
 use crate::store::format::id::StoreId;
-use crate::store::format::segment::{CHECKSUM_BYTES, Digest, Fields};
+use crate::store::format::segment::{CHECKSUM_BYTES, Digest, FieldReader};
 
 /// Bytes of the header; the ids follow.
 pub(super) const HEADER_BYTES: usize = 128;
@@ -81,7 +81,7 @@ pub(super) enum BlockKind {
     /// Objects of one kind.
     Objects(Kind),
     /// Ids that have no content any more.
-    Gone,
+    Tombstone,
     /// Parts of large blobs.
     Parts,
 }
@@ -90,14 +90,14 @@ impl BlockKind {
     fn code(self) -> u8 {
         match self {
             Self::Objects(kind) => kind.code(),
-            Self::Gone => GONE_CODE,
+            Self::Tombstone => GONE_CODE,
             Self::Parts => PARTS_CODE,
         }
     }
 
     fn from_code(code: u8) -> Option<Self> {
         match code {
-            GONE_CODE => Some(Self::Gone),
+            GONE_CODE => Some(Self::Tombstone),
             PARTS_CODE => Some(Self::Parts),
             code => Kind::from_code(code).map(Self::Objects),
         }
@@ -132,7 +132,7 @@ impl BlockInfo {
             && (self.objects..=MAX_BLOCK_BYTES).contains(&self.raw_bytes)
             && plausible_block(self.stored_bytes, self.raw_bytes)
             && self.base.is_none_or(|base| base < number)
-            && (self.kind != BlockKind::Gone
+            && (self.kind != BlockKind::Tombstone
                 || self.raw_bytes as usize == self.objects as usize * GONE_ENTRY_BYTES)
     }
 
@@ -202,7 +202,7 @@ impl PackHeader {
     pub(super) fn decode(bytes: &[u8]) -> Option<(Self, Digest)> {
         let (content, header) =
             unseal::<HEADER_BYTES>(bytes.first_chunk()?, &Checksum::new(HEADER_CONTEXT))?;
-        let mut fields = Fields(content.strip_prefix(&HEADER_MAGIC)?);
+        let mut fields = FieldReader(content.strip_prefix(&HEADER_MAGIC)?);
         let known = fields.u32()? == VERSION;
         let tier = Tier::from_code(fields.u32()?)?;
         let (store, salt) = (StoreId(fields.take()?), fields.take()?);
@@ -245,7 +245,7 @@ impl FrameHeader {
     /// and is one of the pack with this salt.
     pub(super) fn decode(bytes: &[u8], offset: u64, salt: &Salt) -> Option<(Self, Digest)> {
         let bytes = bytes.first_chunk::<FRAME_HEADER_BYTES>()?;
-        let mut fields = Fields(bytes.strip_prefix(&FRAME_MAGIC)?);
+        let mut fields = FieldReader(bytes.strip_prefix(&FRAME_MAGIC)?);
         if fields.take()? != *salt {
             return None;
         }
@@ -327,7 +327,7 @@ impl Footer {
     pub(super) fn decode(pack: &[u8]) -> Option<(Self, PackId)> {
         let bytes = pack.last_chunk::<FOOTER_BYTES>()?;
         let (content, name) = unseal(bytes, &Checksum::new(FOOTER_CONTEXT))?;
-        let mut fields = Fields(content.strip_prefix(&FOOTER_MAGIC)?);
+        let mut fields = FieldReader(content.strip_prefix(&FOOTER_MAGIC)?);
         if fields.u32()? != VERSION {
             return None;
         }
@@ -376,12 +376,12 @@ pub(super) fn decode_table(table: &[u8], totals: &Totals) -> Option<Vec<BlockInf
     let mut offset = totals.start;
     let (mut objects, mut gone, mut parts) = (0, totals.objects, 0);
     for (number, entry) in (0..).zip(table.chunks(TABLE_ENTRY_BYTES)) {
-        let mut fields = Fields(entry);
+        let mut fields = FieldReader(entry);
         let [kind, 0, 0, 0] = fields.take()? else { return None };
         let kind = BlockKind::from_code(kind)?;
         let next = match kind {
             BlockKind::Objects(_) => &mut objects,
-            BlockKind::Gone => &mut gone,
+            BlockKind::Tombstone => &mut gone,
             BlockKind::Parts => &mut parts,
         };
         let first = *next;

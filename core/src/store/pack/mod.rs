@@ -52,8 +52,8 @@ use bytes::Bytes;
 use self::block::Block;
 pub use self::bundle::{BundleDraft, BundleFile, BundleWritten, Outside};
 pub(in crate::store) use self::cache::BlockCache;
-pub use self::draft::Item;
 pub(in crate::store) use self::draft::PackDraft;
+pub use self::draft::PackItem;
 use self::frames::{Frames, Medium};
 use self::index::Ids;
 use self::layout::{
@@ -139,14 +139,14 @@ struct Parameters {
 
 /// Why an id has no content any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Gone {
+pub enum Tombstone {
     /// Dropped by retention.
     Elided,
     /// Removed because it should never have been stored.
     Redacted,
 }
 
-impl Gone {
+impl Tombstone {
     const fn code(self) -> u8 {
         match self {
             Self::Elided => 1,
@@ -183,11 +183,11 @@ impl fmt::Debug for PackId {
 
 /// What a pack knows of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum Found {
+pub(in crate::store) enum PackLookup {
     /// It has the object.
     Object { ordinal: u32, kind: Kind },
     /// The object was there once.
-    Gone(Gone, Kind),
+    Tombstone(Tombstone, Kind),
 }
 
 /// A pack, open to read.
@@ -262,7 +262,7 @@ impl Pack {
     }
 
     /// What the pack knows of `id`. For most ids that are not there it costs one look at memory.
-    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Found> {
+    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
         self.ids.index.find(id).and_then(|ordinal| self.found_at(ordinal))
     }
 
@@ -270,7 +270,7 @@ impl Pack {
     pub(in crate::store) fn starting_with<'a>(
         &'a self,
         prefix: &IdPrefix,
-    ) -> impl Iterator<Item = (ObjectId, Found)> + use<'a> {
+    ) -> impl Iterator<Item = (ObjectId, PackLookup)> + use<'a> {
         let found = self.ids.index.starting_with(prefix).into_iter();
         found.filter_map(|(id, ordinal)| Some((id, self.found_at(ordinal)?)))
     }
@@ -286,8 +286,8 @@ impl Pack {
     }
 
     /// Ids without content.
-    pub(in crate::store) fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
-        self.ids.gone()
+    pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
+        self.ids.tombstones()
     }
 
     /// The number of the block that holds an object.
@@ -354,10 +354,12 @@ impl Pack {
         findings.map(|message| Finding { kind, place: place.clone(), message }).collect()
     }
 
-    fn found_at(&self, ordinal: u32) -> Option<Found> {
+    fn found_at(&self, ordinal: u32) -> Option<PackLookup> {
         match ordinal.checked_sub(self.len()) {
-            None => self.kind_at(ordinal).map(|kind| Found::Object { ordinal, kind }),
-            Some(at) => note(&self.ids.notes, at).map(|(gone, kind)| Found::Gone(gone, kind)),
+            None => self.kind_at(ordinal).map(|kind| PackLookup::Object { ordinal, kind }),
+            Some(at) => {
+                note(&self.ids.notes, at).map(|(gone, kind)| PackLookup::Tombstone(gone, kind))
+            }
         }
     }
 }
@@ -417,7 +419,7 @@ impl PackIds {
     }
 
     /// Ids without content.
-    fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+    fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         (self.objects..self.index.len()).filter_map(|ordinal| {
             let (gone, kind) = note(&self.notes, ordinal - self.objects)?;
             Some((self.index.id_at(ordinal)?, kind, gone))
@@ -445,8 +447,8 @@ fn map(file: &dyn IoFile, id: PackId) -> Result<Bytes> {
 }
 
 /// Reason and kind of the gone id at this position.
-fn note(notes: &[u8], at: u32) -> Option<(Gone, Kind)> {
+fn note(notes: &[u8], at: u32) -> Option<(Tombstone, Kind)> {
     let start = (at as usize).checked_mul(GONE_NOTE_BYTES)?;
     let [kind, gone] = *notes.get(start..)?.first_chunk()?;
-    Some((Gone::from_code(gone)?, Kind::from_code(kind)?))
+    Some((Tombstone::from_code(gone)?, Kind::from_code(kind)?))
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rayon::prelude::*;
 
 use super::block::{Block, BlockBuilder, Form, encode_parts};
-use super::draft::{Item, PackDraft, PackWritten};
+use super::draft::{PackDraft, PackItem, PackWritten};
 use super::index::Ids;
 use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, Footer, FrameHeader, IdsInfo, MAX_BLOCK_OBJECTS,
@@ -70,7 +70,7 @@ pub(super) struct FramesWritten {
 struct Stream {
     /// The kind of the block under construction.
     kind: Option<BlockKind>,
-    lane: u32,
+    placement: u32,
     /// The first object of that block.
     first: u32,
     builder: BlockBuilder,
@@ -165,7 +165,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Adds an object to the block under construction, or to a new one.
-    fn push(&mut self, item: &Item) -> Result<()> {
+    fn push(&mut self, item: &PackItem) -> Result<()> {
         let kind = BlockKind::Objects(item.kind);
         let object = self.draft.source.read_as(item.kind, &item.id)?;
         self.raw_bytes += object.len() as u64;
@@ -176,7 +176,7 @@ impl<'a> Packer<'a> {
             self.encode(item.kind, &object)
         };
         let open = &self.objects;
-        let other = open.kind.is_some_and(|open| open != kind) || open.lane != item.lane;
+        let other = open.kind.is_some_and(|open| open != kind) || open.placement != item.placement;
         if other
             || body.len() >= OWN_BLOCK_BYTES
             || open.is_full(body.len(), self.parameters.block_bytes)
@@ -184,7 +184,7 @@ impl<'a> Packer<'a> {
             self.close(Self::objects)?;
         }
         let open = &mut self.objects;
-        (open.kind, open.lane) = (Some(kind), item.lane);
+        (open.kind, open.placement) = (Some(kind), item.placement);
         open.builder.push(form, &body, object.len());
         if body.len() >= OWN_BLOCK_BYTES {
             self.close(Self::objects)?;
@@ -234,7 +234,7 @@ impl<'a> Packer<'a> {
                 raw.extend_from_slice(id.as_bytes());
             }
             let objects = count(gone.len());
-            self.enqueue(BlockKind::Gone, first, objects, None, raw.into())?;
+            self.enqueue(BlockKind::Tombstone, first, objects, None, raw.into())?;
             first += objects;
         }
         Ok(())

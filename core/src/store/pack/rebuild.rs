@@ -18,7 +18,7 @@ use super::layout::{
     BlockInfo, BlockKind, FRAME_HEADER_BYTES, FRAME_MAGIC, Footer, FrameHeader, GONE_ENTRY_BYTES,
     HEADER_BYTES, PackHeader, Salt, stored_checksum,
 };
-use super::{BlockCache, Gone, Pack, PackId, PackIds, links, map, note};
+use super::{BlockCache, Pack, PackId, PackIds, Tombstone, links, map, note};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId};
 use crate::store::format::id::StoreId;
@@ -34,7 +34,7 @@ pub(in crate::store) struct Rebuilt {
     known: Option<PackIds>,
     /// Objects and gone ids by ordinal, as far as they can be read.
     ids: BTreeMap<u32, ObjectId>,
-    gone: BTreeMap<u32, (Gone, Kind)>,
+    gone: BTreeMap<u32, (Tombstone, Kind)>,
     findings: Vec<Finding>,
 }
 
@@ -65,9 +65,9 @@ impl Rebuilt {
         let known = infos.iter().flatten().find_map(|info| PackIds::read(&map, info));
         let start = infos.into_iter().flatten().next().and_then(|info| info.end());
         let end = footer.and_then(|footer| usize::try_from(footer.table_offset).ok());
-        let mut scan = Scan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
+        let mut scan = FrameScan { map: &map, salt: &salt, table: Vec::new(), gaps: Vec::new() };
         scan.run(start.unwrap_or(HEADER_BYTES), end);
-        let Scan { table, gaps, .. } = scan;
+        let FrameScan { table, gaps, .. } = scan;
         let frames = Frames::new(id, Medium::Memory(map), salt, table);
         let (ids, gone, findings) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let mut rebuilt = Self { id, frames, known, ids, gone, findings };
@@ -87,10 +87,10 @@ impl Rebuilt {
     }
 
     /// Ids without content, in order of their ordinals.
-    pub(in crate::store) fn gone(&self) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+    pub(in crate::store) fn tombstones(&self) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         let found = self.gone.iter();
         let found = found.filter_map(|(at, (gone, kind))| Some((*self.ids.get(at)?, *kind, *gone)));
-        self.known.iter().flat_map(PackIds::gone).chain(found)
+        self.known.iter().flat_map(PackIds::tombstones).chain(found)
     }
 
     /// What is damaged, and what is lost by it.
@@ -116,8 +116,8 @@ impl Rebuilt {
         for (number, block) in blocks {
             let outcome = match block.kind {
                 BlockKind::Parts => Ok(()),
-                BlockKind::Gone if self.known.is_some() => Ok(()),
-                BlockKind::Gone => self.take_gone(number, &block, cache),
+                BlockKind::Tombstone if self.known.is_some() => Ok(()),
+                BlockKind::Tombstone => self.take_gone(number, &block, cache),
                 BlockKind::Objects(_) => self.identify(&block, cache, &mut linked),
             };
             if let Err(error) = outcome {
@@ -209,7 +209,7 @@ fn first_salt(map: &[u8]) -> Option<Salt> {
 }
 
 /// Looks for the frames of a pack.
-struct Scan<'a> {
+struct FrameScan<'a> {
     map: &'a [u8],
     salt: &'a Salt,
     table: Vec<Option<BlockInfo>>,
@@ -217,7 +217,7 @@ struct Scan<'a> {
     gaps: Vec<(usize, usize)>,
 }
 
-impl Scan<'_> {
+impl FrameScan<'_> {
     /// Reads all frames, which begin at `at` and end at `end`, if that is known.
     fn run(&mut self, mut at: usize, end: Option<usize>) {
         while let Some((start, next)) = self.next_frame(at) {

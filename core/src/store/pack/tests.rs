@@ -19,16 +19,16 @@ pub(super) const SALT: [u8; 16] = [9; 16];
 #[derive(Debug, Default)]
 pub(super) struct Sample {
     pub(super) objects: Memory,
-    pub(super) items: Vec<Item>,
-    pub(super) gone: Vec<(ObjectId, Kind, Gone)>,
+    pub(super) items: Vec<PackItem>,
+    pub(super) gone: Vec<(ObjectId, Kind, Tombstone)>,
 }
 
 impl Sample {
     /// Adds an object that is not there yet.
-    pub(super) fn push(&mut self, kind: Kind, bytes: Vec<u8>, lane: u32) {
+    pub(super) fn push(&mut self, kind: Kind, bytes: Vec<u8>, placement: u32) {
         if !self.objects.contains(&ObjectId::of(kind, &bytes)).unwrap() {
             let id = self.objects.write(kind, bytes.into()).unwrap();
-            self.items.push(Item { id, kind, lane });
+            self.items.push(PackItem { id, kind, placement });
         }
     }
 
@@ -41,7 +41,7 @@ impl Sample {
     pub(super) fn assert_in(&self, pack: &Pack) {
         let cache = BlockCache::new(1 << 20);
         for (ordinal, item) in (0..).zip(&self.items) {
-            assert_eq!(pack.find(&item.id), Some(Found::Object { ordinal, kind: item.kind }));
+            assert_eq!(pack.find(&item.id), Some(PackLookup::Object { ordinal, kind: item.kind }));
             assert_eq!(
                 (pack.id_at(ordinal), pack.kind_at(ordinal)),
                 (Some(item.id), Some(item.kind))
@@ -51,11 +51,11 @@ impl Sample {
             assert!(pack.stored_share(ordinal, &cache).is_ok());
             let listed: Vec<_> =
                 pack.starting_with(&item.id.to_string().parse().unwrap()).collect();
-            assert_eq!(listed, [(item.id, Found::Object { ordinal, kind: item.kind })]);
+            assert_eq!(listed, [(item.id, PackLookup::Object { ordinal, kind: item.kind })]);
         }
-        assert_eq!(pack.gone().collect::<Vec<_>>(), self.gone);
+        assert_eq!(pack.tombstones().collect::<Vec<_>>(), self.gone);
         for (id, kind, gone) in &self.gone {
-            assert_eq!(pack.find(id), Some(Found::Gone(*gone, *kind)));
+            assert_eq!(pack.find(id), Some(PackLookup::Tombstone(*gone, *kind)));
         }
         let end = pack.len();
         assert_eq!((end as usize, pack.gone_len() as usize), (self.items.len(), self.gone.len()));
@@ -86,51 +86,53 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
 
 /// What a sample is made of.
 #[derive(Debug, Clone)]
-enum Step {
+enum SampleStep {
     Blob { seed: u64, len: usize, text: bool },
     Version { of: Index, at: Index, bytes: Vec<u8> },
     Structured { kind: Kind, links: Vec<Index>, foreign: bool, tail: Vec<u8> },
-    Gone { kind: Kind, seed: u64, gone: Gone },
+    Tombstone { kind: Kind, seed: u64, gone: Tombstone },
 }
 
-fn step() -> impl Strategy<Value = (u32, Step)> {
+fn step() -> impl Strategy<Value = (u32, SampleStep)> {
     let structured = prop::sample::select(&Kind::ALL[1..]);
     let blob = (any::<u64>(), 0..40_000_usize, any::<bool>())
-        .prop_map(|(seed, len, text)| Step::Blob { seed, len, text });
+        .prop_map(|(seed, len, text)| SampleStep::Blob { seed, len, text });
     let version = (any::<Index>(), any::<Index>(), prop::collection::vec(any::<u8>(), 0..40))
-        .prop_map(|(of, at, bytes)| Step::Version { of, at, bytes });
+        .prop_map(|(of, at, bytes)| SampleStep::Version { of, at, bytes });
     let links = prop::collection::vec(any::<Index>(), 0..12);
-    let structured = (structured, links, any::<bool>(), prop::collection::vec(any::<u8>(), 0..40))
-        .prop_map(|(kind, links, foreign, tail)| Step::Structured { kind, links, foreign, tail });
-    let reason = prop::sample::select(&[Gone::Elided, Gone::Redacted][..]);
+    let structured =
+        (structured, links, any::<bool>(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(
+            |(kind, links, foreign, tail)| SampleStep::Structured { kind, links, foreign, tail },
+        );
+    let reason = prop::sample::select(&[Tombstone::Elided, Tombstone::Redacted][..]);
     let gone = (prop::sample::select(&Kind::ALL[..]), any::<u64>(), reason)
-        .prop_map(|(kind, seed, gone)| Step::Gone { kind, seed, gone });
+        .prop_map(|(kind, seed, gone)| SampleStep::Tombstone { kind, seed, gone });
     (0..3_u32, prop_oneof![3 => blob, 4 => version, 6 => structured, 1 => gone])
 }
 
 pub(super) fn sample() -> impl Strategy<Value = Sample> {
     prop::collection::vec(step(), 1..60).prop_map(|steps| {
         let mut sample = Sample::default();
-        for (lane, step) in steps {
-            sample.take(lane, step);
+        for (placement, step) in steps {
+            sample.take(placement, step);
         }
         sample
     })
 }
 
 impl Sample {
-    fn take(&mut self, lane: u32, step: Step) {
+    fn take(&mut self, placement: u32, step: SampleStep) {
         match step {
-            Step::Blob { seed, len, text: false } => {
-                self.push(Kind::Blob, noise(seed, len), lane);
+            SampleStep::Blob { seed, len, text: false } => {
+                self.push(Kind::Blob, noise(seed, len), placement);
             }
-            Step::Blob { seed, len, text: true } => {
+            SampleStep::Blob { seed, len, text: true } => {
                 let text = format!("line {} of a text\n", seed % 7).repeat(len / 17);
-                self.push(Kind::Blob, text.into_bytes(), lane);
+                self.push(Kind::Blob, text.into_bytes(), placement);
             }
-            Step::Version { of, at, bytes } => {
+            SampleStep::Version { of, at, bytes } => {
                 let blobs = self.items.iter().filter(|item| item.kind == Kind::Blob);
-                let blobs: Vec<&Item> = blobs.collect();
+                let blobs: Vec<&PackItem> = blobs.collect();
                 if blobs.is_empty() {
                     return;
                 }
@@ -138,9 +140,9 @@ impl Sample {
                 let mut version = self.objects.read(&item.id).unwrap().unwrap().bytes.to_vec();
                 let at = at.index(version.len() + 1);
                 version.splice(at..(at + bytes.len() / 2).min(version.len()), bytes);
-                self.push(Kind::Blob, version, lane);
+                self.push(Kind::Blob, version, placement);
             }
-            Step::Structured { kind, links, foreign, tail } => {
+            SampleStep::Structured { kind, links, foreign, tail } => {
                 let gone = self.gone.iter().map(|(id, ..)| *id);
                 let mut ids: Vec<_> = self.items.iter().map(|item| item.id).chain(gone).collect();
                 if foreign || ids.is_empty() {
@@ -152,9 +154,9 @@ impl Sample {
                     bytes.truncate(bytes.len() - usize::from(tail.len() % 9 == 0));
                 }
                 bytes.extend_from_slice(&tail);
-                self.push(kind, bytes, lane);
+                self.push(kind, bytes, placement);
             }
-            Step::Gone { kind, seed, gone } => {
+            SampleStep::Tombstone { kind, seed, gone } => {
                 let id = ObjectId::of(kind, &[&seed.to_le_bytes()[..], b"gone"].concat());
                 if self.gone.iter().all(|(known, ..)| *known != id) {
                     self.gone.push((id, kind, gone));
@@ -201,11 +203,11 @@ fn versions_of_large_blobs_share_what_they_have_in_common() {
 #[test]
 fn versions_in_another_block_are_compressed_with_that_block() {
     let mut sample = Sample::default();
-    for lane in 0..4 {
+    for placement in 0..4 {
         for n in 0..30_u32 {
             let mut bytes = noise(n.into(), 4000);
-            bytes.extend_from_slice(&lane.to_string().into_bytes());
-            sample.push(Kind::Blob, bytes, lane);
+            bytes.extend_from_slice(&placement.to_string().into_bytes());
+            sample.push(Kind::Blob, bytes, placement);
         }
     }
     let dir = tempfile::tempdir().unwrap();

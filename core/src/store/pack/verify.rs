@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::layout::{BlockInfo, BlockKind};
-use super::{BlockCache, Found, Pack};
+use super::{BlockCache, Pack, PackLookup};
 use crate::error::Error;
 use crate::object::{Kind, ObjectId, Operation, verify};
 
@@ -12,10 +12,11 @@ impl Pack {
     pub(in crate::store) fn misindexed(&self) -> usize {
         let objects = (0..self.len()).filter(|ordinal| {
             let found = self.id_at(*ordinal).and_then(|id| self.find(&id));
-            !matches!(found, Some(Found::Object { ordinal: at, .. }) if at == *ordinal)
+            !matches!(found, Some(PackLookup::Object { ordinal: at, .. }) if at == *ordinal)
         });
-        let noted =
-            self.gone().filter(|(id, kind, why)| self.find(id) == Some(Found::Gone(*why, *kind)));
+        let noted = self
+            .tombstones()
+            .filter(|(id, kind, why)| self.find(id) == Some(PackLookup::Tombstone(*why, *kind)));
         let gone = (self.gone_len() as usize).saturating_sub(noted.count());
         objects.count() + gone
     }

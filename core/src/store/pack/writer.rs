@@ -12,7 +12,7 @@ use super::draft::{PackDraft, PackWritten};
 use super::index::Ids;
 use super::layout::{BlockInfo, BlockKind, MAX_OBJECTS};
 use super::packer::Packer;
-use super::{BlockCache, Found, Pack, PackId};
+use super::{BlockCache, Pack, PackId, PackLookup};
 use crate::error::{Error, Result};
 use crate::object::{ObjectId, verify};
 use crate::store::dir::failed;
@@ -77,7 +77,7 @@ impl PackDraft<'_> {
             (block.first..block.first + block.objects).try_for_each(|ordinal| {
                 let item = self.items.get(ordinal as usize);
                 let item = item.ok_or_else(|| Error::corrupt(id.file_name(), "an item", "none"))?;
-                if pack.find(&item.id) != Some(Found::Object { ordinal, kind: item.kind }) {
+                if pack.find(&item.id) != Some(PackLookup::Object { ordinal, kind: item.kind }) {
                     return Err(Error::malformed(id.file_name(), item.id));
                 }
                 verify(item.kind, &open.read(ordinal, &cache)?, &item.id)

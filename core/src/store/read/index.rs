@@ -18,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::object::{ID_BYTES, IdPrefix, Kind, ObjectId};
 use crate::store::format::codec::{Codec, plausible};
 use crate::store::format::segment::{
-    CHECKSUM_BYTES, Fields, HEADER_BYTES, Header, Location, RecordBuilder, RecordType, SegmentFile,
-    Stored, trailer_checksum,
+    CHECKSUM_BYTES, FieldReader, HEADER_BYTES, Header, Location, RecordBuilder, RecordType,
+    SegmentFile, StoredRecord, trailer_checksum,
 };
 
 const FAN_OUT: usize = 256;
@@ -76,7 +76,7 @@ impl Sealed {
     }
 
     /// Where the object `id` lies.
-    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<Stored> {
+    pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
         self.stored(self.position(id)?)
     }
 
@@ -90,16 +90,16 @@ impl Sealed {
     }
 
     /// The object with a number: its id, and where it lies.
-    pub(in crate::store) fn entry(&self, at: usize) -> Option<(ObjectId, Stored)> {
+    pub(in crate::store) fn entry(&self, at: usize) -> Option<(ObjectId, StoredRecord)> {
         Some((self.id(at)?, self.stored(at)?))
     }
 
-    fn stored(&self, at: usize) -> Option<Stored> {
-        let mut fields = Fields(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?);
+    fn stored(&self, at: usize) -> Option<StoredRecord> {
+        let mut fields = FieldReader(self.places.get(at * PLACE_BYTES..(at + 1) * PLACE_BYTES)?);
         let (offset, raw_bytes, stored_bytes) = (fields.u64()?, fields.u32()?, fields.u32()?);
         let [kind, codec] = fields.take()?;
         let (kind, codec) = (Kind::from_code(kind)?, Codec::from_code(codec)?);
-        plausible(codec, kind, stored_bytes, raw_bytes).then_some(Stored {
+        plausible(codec, kind, stored_bytes, raw_bytes).then_some(StoredRecord {
             offset,
             stored_bytes,
             raw_bytes,
@@ -109,7 +109,7 @@ impl Sealed {
     }
 
     /// The stored bytes of an object; not copied.
-    pub(in crate::store) fn bytes(&self, stored: &Stored) -> Option<Bytes> {
+    pub(in crate::store) fn bytes(&self, stored: &StoredRecord) -> Option<Bytes> {
         let start = usize::try_from(stored.offset).ok()?;
         let end = start.checked_add(stored.stored_bytes as usize)?;
         (end <= self.map.len()).then(|| self.map.slice(start..end))
@@ -142,7 +142,7 @@ impl Sealed {
     }
 
     fn fan_out(&self, byte: usize) -> usize {
-        let count = self.fan_out.get(4 * byte..).and_then(|rest| Fields(rest).u32());
+        let count = self.fan_out.get(4 * byte..).and_then(|rest| FieldReader(rest).u32());
         count.map_or(0, |count| count as usize)
     }
 

@@ -9,29 +9,29 @@ use std::sync::Arc;
 
 use super::index::Sealed;
 use super::refs::RefTable;
-use super::view::{Files, Place};
+use super::view::{ObjectPlace, OpenFiles};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::store::format::id::SegmentId;
-use crate::store::format::segment::{ENTRY_BYTES, Location, Stored};
-use crate::store::pack::{Found as InPack, Gone, Tier};
+use crate::store::format::segment::{ENTRY_BYTES, Location, StoredRecord};
+use crate::store::pack::{PackLookup, Tier, Tombstone};
 use crate::store::repair::known_losses;
-use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, gone_error};
+use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, tombstone_error};
 
 /// Every object of a store at one moment; does not change under the caller.
 #[derive(Debug)]
 pub struct Inventory<'s> {
     store: &'s Store,
     refs: Arc<RefTable>,
-    files: Arc<Files>,
+    files: Arc<OpenFiles>,
     active: Vec<(ObjectId, Location)>,
     active_positions: HashMap<ObjectId, usize>,
-    stored: Vec<StoredFile>,
+    stored: Vec<InventoryFile>,
 }
 
 /// A file of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredFile {
+pub struct InventoryFile {
     /// Its path in the store.
     pub name: String,
     /// How its objects are stored; `None` for a segment of the journal.
@@ -48,7 +48,7 @@ pub struct StoredFile {
 
 /// What an inventory knows of an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub struct InventoryEntry {
     /// Its id.
     pub id: ObjectId,
     /// Its kind.
@@ -60,8 +60,8 @@ pub struct Entry {
 }
 
 /// The files of an inventory in the making.
-pub(in crate::store) struct Found {
-    pub(in crate::store) files: Arc<Files>,
+pub(in crate::store) struct InventoryFiles {
+    pub(in crate::store) files: Arc<OpenFiles>,
     pub(in crate::store) refs: Arc<RefTable>,
     /// Objects in segments that are not sealed.
     pub(in crate::store) active: HashMap<ObjectId, Location>,
@@ -72,8 +72,8 @@ pub(in crate::store) struct Found {
 }
 
 impl<'s> Inventory<'s> {
-    pub(in crate::store) fn new(store: &'s Store, found: Found) -> Self {
-        let Found { files, refs, active, segments, sealed_replaceable } = found;
+    pub(in crate::store) fn new(store: &'s Store, found: InventoryFiles) -> Self {
+        let InventoryFiles { files, refs, active, segments, sealed_replaceable } = found;
         let ranks: HashMap<SegmentId, usize> =
             (0..).zip(&segments).map(|(at, (id, ..))| (*id, at)).collect();
         let ranked =
@@ -84,7 +84,7 @@ impl<'s> Inventory<'s> {
         let mut stored = Vec::new();
         let mut first = 0;
         let mut add = |name: String, tier, bytes, replaceable, objects: usize| {
-            stored.push(StoredFile { name, tier, bytes, replaceable, first, objects });
+            stored.push(InventoryFile { name, tier, bytes, replaceable, first, objects });
             first += objects;
         };
         for (id, bytes, replaceable) in &segments {
@@ -112,7 +112,7 @@ impl<'s> Inventory<'s> {
 
     /// The files, in order of their positions.
     #[must_use]
-    pub fn files(&self) -> &[StoredFile] {
+    pub fn files(&self) -> &[InventoryFile] {
         &self.stored
     }
 
@@ -137,8 +137,8 @@ impl<'s> Inventory<'s> {
             let packs = sealed.get(files..)?;
             let mut packs = self.files.packs.iter().zip(packs).rev();
             match packs.find_map(|(pack, file)| Some((file, pack.find(id)?)))? {
-                (file, InPack::Object { ordinal, .. }) => Some(file.first + ordinal as usize),
-                (_, InPack::Gone(..)) => None,
+                (file, PackLookup::Object { ordinal, .. }) => Some(file.first + ordinal as usize),
+                (_, PackLookup::Tombstone(..)) => None,
             }
         })
     }
@@ -152,7 +152,7 @@ impl<'s> Inventory<'s> {
 
     /// What lies at a position.
     #[must_use]
-    pub fn entry(&self, position: usize) -> Option<Entry> {
+    pub fn entry(&self, position: usize) -> Option<InventoryEntry> {
         let number = self.file_of(position)?;
         let at = position - self.stored.get(number)?.first;
         let (id, kind, stored_bytes) = match number.checked_sub(self.segments()) {
@@ -174,7 +174,7 @@ impl<'s> Inventory<'s> {
                 )
             }
         };
-        Some(Entry { id, kind, stored_bytes, file: number })
+        Some(InventoryEntry { id, kind, stored_bytes, file: number })
     }
 
     /// The bytes of the object at a position, and those it takes on disk with its place in a directory
@@ -198,15 +198,15 @@ impl<'s> Inventory<'s> {
                 return found.map(|(pack, at)| pack.sizes(at, &self.store.blocks)).transpose();
             }
         };
-        let with_entry = |stored: Stored| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
+        let with_entry = |stored: StoredRecord| u64::from(stored.stored_bytes) + ENTRY_BYTES as u64;
         Ok(stored.map(|stored| (stored.raw_bytes, with_entry(stored))))
     }
 
     /// The ids that a file answers for without having the object, and why: what a pack carries on.
-    pub fn gone_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Gone)> {
+    pub fn tombstones_in(&self, file: usize) -> impl Iterator<Item = (ObjectId, Kind, Tombstone)> {
         let pack = file.checked_sub(self.segments() + self.files.sealed.len());
         let pack = pack.and_then(|at| self.files.packs.get(at));
-        pack.into_iter().flat_map(|pack| pack.gone())
+        pack.into_iter().flat_map(|pack| pack.tombstones())
     }
 
     /// The object `id` from any copy that verifies, `None` when there is none at all.
@@ -215,7 +215,7 @@ impl<'s> Inventory<'s> {
     /// What is wrong with the copy that is read first, when no other verifies.
     pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
         let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
-        let active = active.map(|(_, location)| Place::Active(location.clone()));
+        let active = active.map(|(_, location)| ObjectPlace::Active(location.clone()));
         let mut failed = None;
         for place in active.into_iter().chain(self.files.places(id)) {
             match place.read(id, &self.store.blocks) {
@@ -228,8 +228,8 @@ impl<'s> Inventory<'s> {
 
     /// Why an object that lies nowhere is not there any more, if that is known.
     #[must_use]
-    pub fn gone(&self, id: &ObjectId) -> Option<Gone> {
-        self.files.gone(id)
+    pub fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
+        self.files.tombstone(id)
     }
 
     /// The index of a sealed segment.
@@ -258,9 +258,9 @@ impl<'s> Inventory<'s> {
         self.stored.len() - self.files.sealed.len() - self.files.packs.len()
     }
 
-    fn place(&self, id: &ObjectId) -> Option<Place> {
+    fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         match self.active_positions.get(id).and_then(|at| self.active.get(*at)) {
-            Some((_, location)) => Some(Place::Active(location.clone())),
+            Some((_, location)) => Some(ObjectPlace::Active(location.clone())),
             None => self.files.place(id),
         }
     }
@@ -270,7 +270,7 @@ impl ObjectSource for Inventory<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         match self.place(id) {
             Some(place) => place.read(id, &self.store.blocks).map(Some),
-            None => self.files.gone(id).map_or(Ok(None), |why| Err(gone_error(id, why))),
+            None => self.files.tombstone(id).map_or(Ok(None), |why| Err(tombstone_error(id, why))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use super::scan::{Depth, End, Found, FoundOperation, Tail, scan};
+use super::scan::{Depth, End, FoundOperation, ScanFindings, Tail, scan};
 use super::view::View;
 use crate::error::{ErrorKind, Result};
 use crate::object::{ObjectId, Operation};
@@ -27,7 +27,7 @@ pub(in crate::store) struct Journal {
     dir: PathBuf,
     pub(in crate::store) segments: Vec<Segment>,
     /// Segments that need no reading: their index is known, or packs have replaced them.
-    settled: HashSet<SegmentId>,
+    skipped: HashSet<SegmentId>,
     /// Operations whose parent has not been seen.
     waiting: Vec<FoundOperation>,
     /// Objects that came since a collection looked, while one goes on.
@@ -43,7 +43,7 @@ pub(in crate::store) struct Segment {
     pub(in crate::store) synced: u64,
     /// Written to by this handle, which therefore knows what is in it.
     pub(in crate::store) owned: bool,
-    /// Must never be written to again, see [`End::Torn`] and [`Journal::settle`].
+    /// Must never be written to again, see [`End::Torn`] and [`Journal::resolve_orphans`].
     pub(in crate::store) closed: bool,
     /// A sync failed: the last record may be gone after a crash, even if a later sync succeeds.
     pub(in crate::store) failed: bool,
@@ -51,16 +51,16 @@ pub(in crate::store) struct Segment {
 
 impl Segment {
     /// The last record read, or the place of the first one.
-    pub(in crate::store) fn last_record(&self) -> Undurable {
+    pub(in crate::store) fn last_record(&self) -> UnsyncedRecord {
         let Tail { last: offset, sequence, .. } = self.tail;
-        Undurable { segment: Arc::clone(&self.file), offset, sequence }
+        UnsyncedRecord { segment: Arc::clone(&self.file), offset, sequence }
     }
 }
 
 /// The last record of a segment, as long as it is not known to be durable. Every earlier one is:
 /// nobody writes a record before the one ahead of it is.
 #[derive(Debug)]
-pub(in crate::store) struct Undurable {
+pub(in crate::store) struct UnsyncedRecord {
     pub(in crate::store) segment: Arc<SegmentFile>,
     pub(in crate::store) offset: u64,
     pub(in crate::store) sequence: u64,
@@ -68,8 +68,8 @@ pub(in crate::store) struct Undurable {
 
 impl Journal {
     /// The journal in `dir`; nothing is read yet.
-    pub(in crate::store) fn new(dir: PathBuf, settled: HashSet<SegmentId>) -> Self {
-        Self { dir, segments: Vec::new(), settled, waiting: Vec::new(), arrivals: None }
+    pub(in crate::store) fn new(dir: PathBuf, skipped: HashSet<SegmentId>) -> Self {
+        Self { dir, segments: Vec::new(), skipped, waiting: Vec::new(), arrivals: None }
     }
 
     pub(in crate::store) fn dir(&self) -> &Path {
@@ -97,7 +97,7 @@ impl Journal {
         match superblock.lock(io, LOCK_TIMEOUT) {
             Ok(_ref_lock) => {
                 self.catch_up(io, view, Depth::Next)?;
-                self.settle(view);
+                self.resolve_orphans(view);
                 Ok(())
             }
             // Whoever has it for so long is stopped; the next to commit decides.
@@ -114,7 +114,7 @@ impl Journal {
         depth: Depth,
     ) -> Result<()> {
         self.find_segments(io)?;
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         let mut scanned = Ok(());
         for segment in &mut self.segments {
             let ended = segment.closed || segment.tail.end == End::Index;
@@ -128,8 +128,8 @@ impl Journal {
     }
 
     /// Makes what a scan found visible.
-    pub(in crate::store) fn apply(&mut self, view: &RwLock<View>, found: Found) {
-        let Found { objects, operations, findings } = found;
+    pub(in crate::store) fn apply(&mut self, view: &RwLock<View>, found: ScanFindings) {
+        let ScanFindings { objects, operations, findings } = found;
         self.waiting.extend(operations);
         if objects.is_empty() && findings.is_empty() && self.waiting.is_empty() {
             return;
@@ -170,7 +170,7 @@ impl Journal {
 
     /// Closes segments that end in an operation whose parent is not there, so that it stays the
     /// last, also one that this handle has taken over.
-    fn close_orphaned(&mut self) {
+    fn close_segments_of_orphans(&mut self) {
         for orphan in &self.waiting {
             for segment in &mut self.segments {
                 if Arc::ptr_eq(&segment.file, &orphan.segment) {
@@ -183,18 +183,18 @@ impl Journal {
     /// Forgets a segment whose index is known now.
     pub(in crate::store) fn seal(&mut self, segment: &Arc<SegmentFile>) {
         self.segments.retain(|known| !Arc::ptr_eq(&known.file, segment));
-        self.settled.insert(segment.id);
+        self.skipped.insert(segment.id);
     }
 
     /// Forgets every segment that needs no reading any more.
-    pub(in crate::store) fn settle_segments(&mut self, settled: HashSet<SegmentId>) {
-        self.segments.retain(|segment| !settled.contains(&segment.file.id));
-        self.settled = settled;
+    pub(in crate::store) fn skip_segments(&mut self, skipped: HashSet<SegmentId>) {
+        self.segments.retain(|segment| !skipped.contains(&segment.file.id));
+        self.skipped = skipped;
     }
 
     /// Whether a segment needs no reading.
-    pub(in crate::store) fn is_settled(&self, segment: SegmentId) -> bool {
-        self.settled.contains(&segment)
+    pub(in crate::store) fn is_skipped(&self, segment: SegmentId) -> bool {
+        self.skipped.contains(&segment)
     }
 
     pub(in crate::store) fn segment(&mut self, file: &Arc<SegmentFile>) -> Option<&mut Segment> {
@@ -208,27 +208,27 @@ impl Journal {
     }
 
     /// What others have written and perhaps not synced yet.
-    pub(in crate::store) fn not_durable(&self) -> Vec<Undurable> {
-        self.undurable(|segment| !segment.owned && !segment.failed)
+    pub(in crate::store) fn unsynced_of_others(&self) -> Vec<UnsyncedRecord> {
+        self.unsynced(|segment| !segment.owned && !segment.failed)
     }
 
     /// What anybody has written, this handle included, and perhaps not synced yet.
-    pub(in crate::store) fn all_not_durable(&self) -> Vec<Undurable> {
-        self.undurable(|segment| !segment.failed)
+    pub(in crate::store) fn all_unsynced(&self) -> Vec<UnsyncedRecord> {
+        self.unsynced(|segment| !segment.failed)
     }
 
     /// What could not be made durable where it lies.
-    pub(in crate::store) fn lost(&self) -> Vec<Undurable> {
-        self.undurable(|segment| segment.failed)
+    pub(in crate::store) fn lost(&self) -> Vec<UnsyncedRecord> {
+        self.unsynced(|segment| segment.failed)
     }
 
-    fn undurable(&self, which: impl Fn(&Segment) -> bool) -> Vec<Undurable> {
+    fn unsynced(&self, which: impl Fn(&Segment) -> bool) -> Vec<UnsyncedRecord> {
         let unsynced = self.segments.iter().filter(|s| s.tail.sequence > s.synced && which(s));
         unsynced.map(Segment::last_record).collect()
     }
 
     /// Notes that a record is durable, where it lies or somewhere else.
-    pub(in crate::store) fn mark_durable(&mut self, record: &Undurable) {
+    pub(in crate::store) fn mark_durable(&mut self, record: &UnsyncedRecord) {
         if let Some(segment) = self.segment(&record.segment) {
             segment.synced = segment.synced.max(record.sequence);
             segment.failed = false;
@@ -253,7 +253,7 @@ impl Journal {
         ids.sort_unstable();
         for id in ids {
             let known = |segment: &Segment| segment.file.id == id;
-            if self.settled.contains(&id) || self.segments.iter().any(known) {
+            if self.skipped.contains(&id) || self.segments.iter().any(known) {
                 continue;
             }
             let path = self.path(id);
@@ -298,7 +298,7 @@ impl Journal {
     ///
     /// Only right while the ref lock is held and everything is read, by a view of the newest epoch:
     /// otherwise the parent may be what was not read.
-    pub(in crate::store) fn settle(&mut self, view: &RwLock<View>) {
+    pub(in crate::store) fn resolve_orphans(&mut self, view: &RwLock<View>) {
         if self.waiting.is_empty() {
             return;
         }
@@ -326,7 +326,7 @@ impl Journal {
             view.apply(found.id, &found.operation);
         }
         drop(view);
-        self.close_orphaned();
+        self.close_segments_of_orphans();
     }
 
     /// Applies operations in files of the manifest, if they lead from its refs to one that waits.

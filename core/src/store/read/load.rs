@@ -12,7 +12,7 @@ use std::sync::{Arc, RwLock};
 use super::index::Sealed;
 use super::journal::Journal;
 use super::scan::Depth;
-use super::view::{Files, View};
+use super::view::{OpenFiles, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
 use crate::store::format::id::SegmentId;
@@ -32,7 +32,7 @@ const CACHE_BYTES: usize = 8 << 20;
 /// What the newest manifest says, with its files open.
 struct Loaded {
     manifest: Manifest,
-    files: Files,
+    files: OpenFiles,
     /// The epoch before any of it was looked at.
     epoch: u64,
     findings: Vec<Finding>,
@@ -47,8 +47,8 @@ pub(in crate::store) fn open(
     superblock: &Superblock,
 ) -> Result<(RwLock<View>, Journal)> {
     for _ in 0..MAX_ATTEMPTS {
-        let loaded = load(io, dir, superblock, &Files::default())?;
-        let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.settled());
+        let loaded = load(io, dir, superblock, &OpenFiles::default())?;
+        let mut journal = Journal::new(dir.join(JOURNAL_DIR), loaded.skipped_segments());
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, files, epoch, findings, unlisted } = loaded;
         let generation = manifest.generation;
@@ -74,7 +74,7 @@ pub(in crate::store) fn open(
             return Ok((view, journal));
         }
     }
-    Err(restless(dir))
+    Err(too_many_retries(dir))
 }
 
 impl Store {
@@ -94,7 +94,7 @@ impl Store {
                 return Ok(());
             }
         }
-        Err(restless(&self.dir))
+        Err(too_many_retries(&self.dir))
     }
 
     /// A number that changes when this handle sees that a collection has taken files away: what was
@@ -117,11 +117,11 @@ impl Store {
                 return Ok(());
             }
         }
-        Err(restless(&self.dir))
+        Err(too_many_retries(&self.dir))
     }
 
     fn see(&self, loaded: Loaded, journal: &mut Journal, present: &HashSet<SegmentId>) {
-        let mut settled = loaded.settled();
+        let mut settled = loaded.skipped_segments();
         let incomplete = loaded.is_incomplete();
         let Loaded { manifest, mut files, epoch, findings, .. } = loaded;
         let mut view = write(&self.view);
@@ -144,8 +144,8 @@ impl Store {
         // Replaced so long ago that the manifest says nothing of it any more.
         settled
             .extend(journal.segments.iter().map(|s| s.file.id).filter(|id| !present.contains(id)));
-        journal.settle_segments(settled);
-        let replaced = view.release(|id| journal.is_settled(id));
+        journal.skip_segments(settled);
+        let replaced = view.release(|id| journal.is_skipped(id));
         self.keep_replaced(replaced);
         // What has gone must not be answered from memory.
         self.cache.clear();
@@ -184,14 +184,14 @@ impl Loaded {
     }
 
     /// Segments that need no reading: their index is open, or packs have replaced them.
-    fn settled(&self) -> HashSet<SegmentId> {
+    fn skipped_segments(&self) -> HashSet<SegmentId> {
         let sealed = self.files.sealed.iter().map(|sealed| sealed.segment().id);
         sealed.chain(self.manifest.retired.iter().copied()).collect()
     }
 }
 
 /// Reads the newest manifest and opens what it lists, as far as `known` has not opened it already.
-fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Result<Loaded> {
+fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &OpenFiles) -> Result<Loaded> {
     let mut last = None;
     for _ in 0..MAX_ATTEMPTS {
         let mut epoch = superblock.epoch()?;
@@ -217,7 +217,7 @@ fn load(io: &dyn Io, dir: &Path, superblock: &Superblock, known: &Files) -> Resu
             return Ok(Loaded { manifest, files, epoch, findings, unlisted });
         }
     }
-    Err(restless(dir))
+    Err(too_many_retries(dir))
 }
 
 /// Packs that a manifest does not list: a collection is at work or was killed, or they hold what
@@ -248,7 +248,7 @@ pub(in crate::store) fn holds_unknown(
     pack.operations(&cache).any(|(sequence, id)| !is_known(sequence, &id))
 }
 
-pub(in crate::store) fn restless(dir: &Path) -> Error {
+pub(in crate::store) fn too_many_retries(dir: &Path) -> Error {
     let message = format!(
         "gave up opening {}: collections keep replacing its files: try again",
         dir.display()
@@ -260,7 +260,7 @@ struct Opening<'a> {
     io: &'a dyn Io,
     dir: &'a Path,
     superblock: &'a Superblock,
-    known: &'a Files,
+    known: &'a OpenFiles,
 }
 
 impl Opening<'_> {
@@ -271,8 +271,8 @@ impl Opening<'_> {
         manifest: &Manifest,
         settled: bool,
         findings: &mut Vec<Finding>,
-    ) -> Result<Option<Files>> {
-        let mut files = Files::default();
+    ) -> Result<Option<OpenFiles>> {
+        let mut files = OpenFiles::default();
         for (id, index) in &manifest.sealed {
             let known = self.known.sealed.iter().find(|sealed| sealed.segment().id == *id);
             if let Some(known) = known {

@@ -8,14 +8,14 @@
 //!
 //! Nothing here writes.
 
-pub(super) mod batch;
+pub(super) mod batch_read;
 pub(super) mod cache;
 pub(super) mod index;
 pub(super) mod inventory;
 pub(super) mod journal;
-pub(super) mod lease;
 pub(super) mod load;
 pub(super) mod operations;
+pub(super) mod read_guard;
 pub(super) mod refs;
 pub(super) mod scan;
 pub(super) mod view;

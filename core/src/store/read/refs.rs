@@ -181,7 +181,7 @@ impl RefTable {
             Expected::Value(value) => Some(value),
         };
         if old != expected {
-            let (name, expected, old) = (&update.name, Shown(expected), Shown(old));
+            let (name, expected, old) = (&update.name, ShownValue(expected), ShownValue(old));
             let message = format!("ref '{name}': expected {expected}, found {old}");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -191,9 +191,9 @@ impl RefTable {
 }
 
 /// A value of a ref, for people.
-struct Shown<'a>(Option<&'a RefValue>);
+struct ShownValue<'a>(Option<&'a RefValue>);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for ShownValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("no such ref"),

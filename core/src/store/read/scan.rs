@@ -20,7 +20,8 @@ use crate::object::{Kind, ObjectId, Operation, verify};
 use crate::store::format::codec;
 use crate::store::format::segment::{
     ALIGNMENT, CHECKSUM_BYTES, Digest, HEADER_BYTES, Header, NEW_SEGMENT_BYTES, RECORD_MAGIC,
-    RecordType, SEGMENT_HEADER_BYTES, SegmentFile, Stored, decode_directory, trailer_checksum,
+    RecordType, SEGMENT_HEADER_BYTES, SegmentFile, StoredRecord, decode_directory,
+    trailer_checksum,
 };
 use crate::store::{Finding, FindingKind, Location};
 
@@ -82,7 +83,7 @@ pub(in crate::store) enum Depth {
 
 /// What a scan met.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Found {
+pub(in crate::store) struct ScanFindings {
     pub(in crate::store) objects: Vec<(ObjectId, Location)>,
     pub(in crate::store) operations: Vec<FoundOperation>,
     pub(in crate::store) findings: Vec<Finding>,
@@ -103,19 +104,19 @@ pub(in crate::store) fn scan(
     segment: &Arc<SegmentFile>,
     tail: &mut Tail,
     depth: Depth,
-    found: &mut Found,
+    found: &mut ScanFindings,
 ) -> Result<()> {
-    Scan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
+    SegmentScan { segment, window: Window::new(segment), tail, found, last: None, depth }.run()
 }
 
 /// The objects of the batch at `offset`, which must be whole, with their stored bytes.
 pub(in crate::store) fn read_batch(
     segment: &Arc<SegmentFile>,
     offset: u64,
-) -> Result<Vec<(ObjectId, Stored, Bytes)>> {
+) -> Result<Vec<(ObjectId, StoredRecord, Bytes)>> {
     let mut window = Window::new(segment);
     let damaged = || Error::malformed(segment.place(offset), "a whole batch");
-    let Step::Record(batch) = read_record(segment, &mut window, offset, 0)? else {
+    let ScanStep::Record(batch) = read_record(segment, &mut window, offset, 0)? else {
         return Err(damaged());
     };
     if !trailer_verifies(&mut window, &batch)? {
@@ -135,24 +136,25 @@ pub(in crate::store) fn torn_batch(
     tail: &Tail,
 ) -> Result<Vec<(ObjectId, Location)>> {
     let mut window = Window::new(segment);
-    let Step::Record(batch) = read_record(segment, &mut window, tail.offset, tail.sequence)? else {
+    let ScanStep::Record(batch) = read_record(segment, &mut window, tail.offset, tail.sequence)?
+    else {
         return Ok(Vec::new());
     };
     let located = |(id, stored)| (id, Location { segment: Arc::clone(segment), stored });
     Ok(batch.objects.into_iter().map(located).collect())
 }
 
-struct Scan<'a> {
+struct SegmentScan<'a> {
     segment: &'a Arc<SegmentFile>,
     window: Window<'a>,
     tail: &'a mut Tail,
-    found: &'a mut Found,
+    found: &'a mut ScanFindings,
     /// The last record read, which nothing attests yet.
     last: Option<Record>,
     depth: Depth,
 }
 
-impl Scan<'_> {
+impl SegmentScan<'_> {
     fn run(mut self) -> Result<()> {
         let mut suspect = None;
         let mut damaged = false;
@@ -160,11 +162,11 @@ impl Scan<'_> {
         loop {
             let (at, sequence) = self.next();
             match read_record(self.segment, &mut self.window, at, sequence)? {
-                Step::Record(record) => {
+                ScanStep::Record(record) => {
                     self.follow(record, damaged)?;
                     damaged = false;
                 }
-                Step::Nothing { search_from } if self.depth != Depth::Next => {
+                ScanStep::Nothing { search_from } if self.depth != Depth::Next => {
                     match self.search(search_from, sequence)? {
                         Search::Record(_) if suspect != Some(at) => {
                             // Its owner may have written both records since the first was looked
@@ -183,7 +185,7 @@ impl Scan<'_> {
                         Search::Zeros | Search::Rubbish => return self.finish(End::Torn),
                     }
                 }
-                Step::Nothing { .. } => return self.finish(End::Unknown),
+                ScanStep::Nothing { .. } => return self.finish(End::Unknown),
             }
         }
     }
@@ -319,7 +321,7 @@ impl Scan<'_> {
                 Vec::new()
             };
             for candidate in candidates {
-                if let Step::Record(record) =
+                if let ScanStep::Record(record) =
                     read_record(self.segment, &mut self.window, candidate, sequence)?
                     && trailer_verifies(&mut self.window, &record)?
                 {
@@ -343,7 +345,7 @@ enum Search {
 struct Record {
     offset: u64,
     header: Header,
-    objects: Vec<(ObjectId, Stored)>,
+    objects: Vec<(ObjectId, StoredRecord)>,
     operations: Vec<(ObjectId, Operation)>,
     trailer: Digest,
 }
@@ -354,7 +356,7 @@ impl Record {
     }
 }
 
-enum Step {
+enum ScanStep {
     Record(Record),
     /// No good record; the next one can only lie at or behind this offset.
     Nothing {
@@ -368,21 +370,21 @@ fn read_record(
     window: &mut Window<'_>,
     offset: u64,
     after: u64,
-) -> Result<Step> {
+) -> Result<ScanStep> {
     let head = window.slice(offset, HEADER_BYTES)?.and_then(|head| head.first_chunk().copied());
     let Some(head): Option<[u8; HEADER_BYTES]> = head else {
-        return Ok(Step::Nothing { search_from: offset });
+        return Ok(ScanStep::Nothing { search_from: offset });
     };
     let Some(header) = Header::decode(&head, segment.id).filter(|h| h.sequence > after) else {
         // Zeros here may hide more behind them; anything else is not looked at twice.
-        return Ok(Step::Nothing { search_from: offset });
+        return Ok(ScanStep::Nothing { search_from: offset });
     };
     let end = offset + header.record_bytes();
     if end > window.size()? {
-        return Ok(Step::Nothing { search_from: offset + ALIGNMENT as u64 });
+        return Ok(ScanStep::Nothing { search_from: offset + ALIGNMENT as u64 });
     }
     // From here on the length is known, so the payload is not searched for records.
-    let beyond = Step::Nothing { search_from: end };
+    let beyond = ScanStep::Nothing { search_from: end };
     let mut objects = Vec::new();
     if header.record == RecordType::Batch {
         let len = usize::try_from(header.directory_bytes).unwrap_or(usize::MAX);
@@ -398,13 +400,13 @@ fn read_record(
     let at = offset + header.trailer_offset();
     let trailer = window.slice(at, CHECKSUM_BYTES)?.and_then(|bytes| bytes.try_into().ok());
     let Some(trailer) = trailer else { return Ok(beyond) };
-    Ok(Step::Record(Record { offset, header, objects, operations, trailer }))
+    Ok(ScanStep::Record(Record { offset, header, objects, operations, trailer }))
 }
 
 /// The operations among `objects`, or `None` when one of them does not verify.
 fn read_operations(
     window: &mut Window<'_>,
-    objects: &[(ObjectId, Stored)],
+    objects: &[(ObjectId, StoredRecord)],
 ) -> Result<Option<Vec<(ObjectId, Operation)>>> {
     let mut operations = Vec::new();
     for (id, stored) in objects.iter().filter(|(_, stored)| stored.kind == Kind::Operation) {

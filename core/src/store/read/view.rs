@@ -13,23 +13,23 @@ use crate::object::{IdPrefix, Kind, Object, ObjectId, Operation, verify};
 use crate::store::Finding;
 use crate::store::format::codec;
 use crate::store::format::id::SegmentId;
-use crate::store::format::segment::{Location, SegmentFile, Stored};
-use crate::store::pack::{BlockCache, Found as InPack, Gone, Pack, PackId};
+use crate::store::format::segment::{Location, SegmentFile, StoredRecord};
+use crate::store::pack::{BlockCache, Pack, PackId, PackLookup, Tombstone};
 
 /// Where an object is read from.
 #[derive(Debug, Clone)]
-pub(in crate::store) enum Place {
+pub(in crate::store) enum ObjectPlace {
     /// A file that is still written to: read with a system call.
     Active(Location),
     /// A segment in memory.
-    Sealed(Arc<Sealed>, Stored),
+    Sealed(Arc<Sealed>, StoredRecord),
     /// A pack in memory: kind and ordinal.
     Packed(Arc<Pack>, Kind, u32),
 }
 
 /// Files that never change and have an index of their own, oldest first.
 #[derive(Debug, Default, Clone)]
-pub(in crate::store) struct Files {
+pub(in crate::store) struct OpenFiles {
     pub(in crate::store) sealed: Vec<Arc<Sealed>>,
     pub(in crate::store) packs: Vec<Arc<Pack>>,
 }
@@ -42,7 +42,7 @@ pub(in crate::store) struct View {
     /// Where else some of these lie: two writers may store the same before they see each other.
     pub(in crate::store) copies: Vec<(ObjectId, Location)>,
     /// Searched after the active segments.
-    pub(in crate::store) files: Arc<Files>,
+    pub(in crate::store) files: Arc<OpenFiles>,
     /// The epoch of the store when these files were opened.
     pub(in crate::store) epoch: u64,
     /// Whether the newest state is not known, see [`Store::check_complete`](crate::store::Store).
@@ -51,66 +51,66 @@ pub(in crate::store) struct View {
     pub(in crate::store) findings: Vec<Finding>,
 }
 
-impl Files {
+impl OpenFiles {
     /// Where an object is read from. A pack that says it is gone outdoes older packs that have it
     /// still.
-    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<Place> {
+    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         let sealed = self.sealed.iter().rev().find_map(|sealed| {
-            sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+            sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
         });
         sealed.or_else(|| match self.packed(id)? {
-            (pack, InPack::Object { ordinal, kind }) => {
-                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            (pack, PackLookup::Object { ordinal, kind }) => {
+                Some(ObjectPlace::Packed(Arc::clone(pack), kind, ordinal))
             }
-            (_, InPack::Gone(..)) => None,
+            (_, PackLookup::Tombstone(..)) => None,
         })
     }
 
     /// Every copy of an object, whatever packs say of it.
-    pub(in crate::store) fn places(&self, id: &ObjectId) -> impl Iterator<Item = Place> {
+    pub(in crate::store) fn places(&self, id: &ObjectId) -> impl Iterator<Item = ObjectPlace> {
         let sealed = self.sealed.iter().rev().filter_map(|sealed| {
-            sealed.find(id).map(|stored| Place::Sealed(Arc::clone(sealed), stored))
+            sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))
         });
         sealed.chain(self.packs.iter().rev().filter_map(|pack| match pack.find(id)? {
-            InPack::Object { ordinal, kind } => {
-                Some(Place::Packed(Arc::clone(pack), kind, ordinal))
+            PackLookup::Object { ordinal, kind } => {
+                Some(ObjectPlace::Packed(Arc::clone(pack), kind, ordinal))
             }
-            InPack::Gone(..) => None,
+            PackLookup::Tombstone(..) => None,
         }))
     }
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
         self.sealed.iter().any(|sealed| sealed.find(id).is_some())
-            || matches!(self.packed(id), Some((_, InPack::Object { .. })))
+            || matches!(self.packed(id), Some((_, PackLookup::Object { .. })))
     }
 
     /// Why an object that lies nowhere is not there any more, if that is known.
-    pub(in crate::store) fn gone(&self, id: &ObjectId) -> Option<Gone> {
+    pub(in crate::store) fn tombstone(&self, id: &ObjectId) -> Option<Tombstone> {
         match self.packed(id)? {
-            (_, InPack::Gone(why, _)) => Some(why),
-            (_, InPack::Object { .. }) => None,
+            (_, PackLookup::Tombstone(why, _)) => Some(why),
+            (_, PackLookup::Object { .. }) => None,
         }
     }
 
     /// The newest pack that knows an id, and what it knows.
-    fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, InPack)> {
+    fn packed(&self, id: &ObjectId) -> Option<(&Arc<Pack>, PackLookup)> {
         self.packs.iter().rev().find_map(|pack| Some((pack, pack.find(id)?)))
     }
 }
 
 impl View {
-    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<Place> {
+    pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         match self.active.get(id) {
-            Some(location) => Some(Place::Active(location.clone())),
+            Some(location) => Some(ObjectPlace::Active(location.clone())),
             None => self.files.place(id),
         }
     }
 
     /// Every copy of an object that is there, the one that is read first.
-    pub(in crate::store) fn places(&self, id: &ObjectId) -> Vec<Place> {
+    pub(in crate::store) fn places(&self, id: &ObjectId) -> Vec<ObjectPlace> {
         let copies = self.copies.iter().filter(|(copy, _)| copy == id).map(|(_, at)| at);
         let active = self.active.get(id).into_iter().chain(copies);
-        active.cloned().map(Place::Active).chain(self.files.places(id)).collect()
+        active.cloned().map(ObjectPlace::Active).chain(self.files.places(id)).collect()
     }
 
     pub(in crate::store) fn contains(&self, id: &ObjectId) -> bool {
@@ -125,8 +125,8 @@ impl View {
         }
         for pack in &self.files.packs {
             found.extend(pack.starting_with(prefix).filter_map(|(id, found)| match found {
-                InPack::Object { kind, .. } if self.files.contains(&id) => Some((id, kind)),
-                InPack::Object { .. } | InPack::Gone(..) => None,
+                PackLookup::Object { kind, .. } if self.files.contains(&id) => Some((id, kind)),
+                PackLookup::Object { .. } | PackLookup::Tombstone(..) => None,
             }));
         }
         let active = self.active.iter().filter(|(id, _)| prefix.matches(id));
@@ -178,7 +178,7 @@ impl View {
     }
 }
 
-impl Place {
+impl ObjectPlace {
     /// The object `id`, which lies here, verified.
     pub(in crate::store) fn read(&self, id: &ObjectId, blocks: &BlockCache) -> Result<Object> {
         self.read_from(None, id, blocks)
@@ -187,13 +187,13 @@ impl Place {
     /// The same, perhaps from a stretch that was read before.
     pub(in crate::store) fn read_from(
         &self,
-        stretch: Option<&Stretch>,
+        span: Option<&ReadSpan>,
         id: &ObjectId,
         blocks: &BlockCache,
     ) -> Result<Object> {
         let (kind, bytes) = match self {
             Self::Active(Location { segment, stored }) => {
-                let bytes = match stretch.and_then(|stretch| stretch.bytes(stored)) {
+                let bytes = match span.and_then(|span| span.bytes(stored)) {
                     Some(bytes) => bytes,
                     None => active_bytes(segment, stored)?,
                 };
@@ -243,20 +243,20 @@ impl Place {
 
 /// A part of a segment that may still grow, read at once.
 #[derive(Debug)]
-pub(in crate::store) struct Stretch {
+pub(in crate::store) struct ReadSpan {
     start: u64,
     bytes: Bytes,
 }
 
-impl Stretch {
+impl ReadSpan {
     /// The part with all of `places`, which are sorted and of one file, if at least half of it is
     /// asked for. Nothing when it cannot be read: each place alone says why.
     pub(in crate::store) fn read<'p>(
-        places: impl Iterator<Item = &'p Place> + Clone,
+        places: impl Iterator<Item = &'p ObjectPlace> + Clone,
     ) -> Option<Self> {
         let active = places.filter_map(|place| match place {
-            Place::Active(location) => Some(location),
-            Place::Sealed(..) | Place::Packed(..) => None,
+            ObjectPlace::Active(location) => Some(location),
+            ObjectPlace::Sealed(..) | ObjectPlace::Packed(..) => None,
         });
         let end = |at: &Location| at.stored.offset + u64::from(at.stored.stored_bytes);
         let (first, end) = (active.clone().next()?, active.clone().map(end).max()?);
@@ -268,7 +268,7 @@ impl Stretch {
         (read == bytes.len()).then(|| Self { start, bytes: bytes.into() })
     }
 
-    fn bytes(&self, stored: &Stored) -> Option<Bytes> {
+    fn bytes(&self, stored: &StoredRecord) -> Option<Bytes> {
         let start = usize::try_from(stored.offset.checked_sub(self.start)?).ok()?;
         let end = start.checked_add(stored.stored_bytes as usize)?;
         (end <= self.bytes.len()).then(|| self.bytes.slice(start..end))
@@ -285,7 +285,12 @@ pub(in crate::store) enum FileId {
 /// Bytes of a segment that are one unit of reading.
 const UNIT_BYTES: u64 = 128 << 10;
 
-fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -> Result<Bytes> {
+fn unpack(
+    segment: &SegmentFile,
+    stored: &StoredRecord,
+    bytes: Bytes,
+    id: &ObjectId,
+) -> Result<Bytes> {
     codec::decode(stored.codec, bytes, stored.raw_bytes).map_err(|source| {
         let what = format_args!("{} of {id}", stored.kind);
         Error::malformed(segment.place(stored.offset), what).with_source(source)
@@ -293,7 +298,7 @@ fn unpack(segment: &SegmentFile, stored: &Stored, bytes: Bytes, id: &ObjectId) -
 }
 
 /// The stored bytes in a segment that may still grow.
-fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
+fn active_bytes(segment: &SegmentFile, stored: &StoredRecord) -> Result<Bytes> {
     // The size is not taken on trust: the batch lay wholly inside the file.
     let mut bytes = vec![0; stored.stored_bytes as usize];
     let read = segment
@@ -306,6 +311,6 @@ fn active_bytes(segment: &SegmentFile, stored: &Stored) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn short(segment: &SegmentFile, stored: &Stored) -> Error {
+fn short(segment: &SegmentFile, stored: &StoredRecord) -> Error {
     Error::corrupt(segment.place(stored.offset), "an object", "the end")
 }

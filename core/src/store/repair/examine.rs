@@ -15,17 +15,17 @@ use crate::object::{ObjectId, Operation};
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{
-    Location, SEGMENT_HEADER_BYTES, SegmentFile, Stored, encode_segment_header,
+    Location, SEGMENT_HEADER_BYTES, SegmentFile, StoredRecord, encode_segment_header,
 };
 use crate::store::format::superblock::Superblock;
 use crate::store::io::{Access, is_passing};
 use crate::store::pack::{BlockCache, Pack, PackId};
 use crate::store::read::index::Sealed;
-use crate::store::read::inventory::{Found as Listed, Inventory};
+use crate::store::read::inventory::{Inventory, InventoryFiles};
 use crate::store::read::load;
 use crate::store::read::operations::Operations;
-use crate::store::read::scan::{Depth, End, Found, Tail, scan};
-use crate::store::read::view::Place;
+use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
+use crate::store::read::view::ObjectPlace;
 use crate::store::replace::collect;
 use crate::store::write::untracked;
 use crate::store::{
@@ -151,8 +151,13 @@ impl Store {
         examiner.other_files(&journal.segments)?;
         let Examiner { mut findings, bad, mut damaged, listed: manifest, .. } = examiner;
         let sealed_replaceable = vec![false; files.sealed.len()];
-        let listed =
-            Listed { files, refs: view.refs, active: view.active, segments, sealed_replaceable };
+        let listed = InventoryFiles {
+            files,
+            refs: view.refs,
+            active: view.active,
+            segments,
+            sealed_replaceable,
+        };
         let inventory = Inventory::new(self, listed);
         let unreadable = bad.into_iter().filter(|id| inventory.read_any(id).is_err()).collect();
         let epoch = view.epoch;
@@ -206,7 +211,7 @@ struct Examiner<'a, 'p> {
 impl Examiner<'_, '_> {
     /// Reads a segment by its records; `sealed` is its index, if it has one that is in use.
     fn segment(&mut self, file: &Arc<SegmentFile>, sealed: Option<&Sealed>) -> Result<()> {
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         let mut tail = Tail::default();
         let depth = match self.thoroughness {
             Thoroughness::Quick => Depth::Whole,
@@ -234,7 +239,7 @@ impl Examiner<'_, '_> {
         if self.thoroughness == Thoroughness::Full {
             let bad = found.objects.par_iter().with_min_len(OBJECTS_PER_TASK).filter_map(
                 |(id, location)| {
-                    let place = Place::Active(location.clone());
+                    let place = ObjectPlace::Active(location.clone());
                     place.read(id, &self.blocks).err().map(|error| (*id, error))
                 },
             );
@@ -269,7 +274,7 @@ impl Examiner<'_, '_> {
 
     /// Compares an index with what the directories say.
     fn segment_index(&mut self, sealed: &Sealed, objects: &[(ObjectId, Location)]) {
-        let mut stored: HashMap<ObjectId, Vec<Stored>> = HashMap::new();
+        let mut stored: HashMap<ObjectId, Vec<StoredRecord>> = HashMap::new();
         for (id, location) in objects {
             stored.entry(*id).or_default().push(location.stored);
         }

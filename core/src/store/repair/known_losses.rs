@@ -4,7 +4,7 @@
 //! known is told from damage that is new. Nobody knows what a lost object led to, so what no ref led
 //! to when it was given up is written down as well, and no collection takes it away.
 //!
-//! The ref [`HOLES_REF`] holds a blob with one line for each object: `kept` or `lost`, a space, its
+//! The ref [`KNOWN_LOSSES_REF`] holds a blob with one line for each object: `kept` or `lost`, a space, its
 //! kind, a space, and its id. Those that are kept come first, both in order of their ids. An object
 //! that is there again is no hole, whatever is written.
 
@@ -16,14 +16,14 @@ use crate::object::{Kind, ObjectId, ObjectSource, RefValue};
 use crate::store::read::refs::RefTable;
 
 /// The ref that holds the holes.
-pub const HOLES_REF: &str = "refs/maintenance/holes";
+pub const KNOWN_LOSSES_REF: &str = "refs/maintenance/holes";
 
 const KEPT: &str = "kept";
 const LOST: &str = "lost";
 
 /// Objects that are lost, and objects that may have belonged to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Holes {
+pub(crate) struct KnownLosses {
     /// What was lost when it was given up, and what it was.
     pub lost: BTreeMap<ObjectId, Kind>,
     /// What no ref led to then, and nothing else of the same; everything that these lead to is kept
@@ -31,13 +31,13 @@ pub(crate) struct Holes {
     pub kept: BTreeMap<ObjectId, Kind>,
 }
 
-impl Holes {
+impl KnownLosses {
     /// The holes of a store with these refs.
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the ref.
     pub(crate) fn load(source: &dyn ObjectSource, refs: &RefTable) -> Result<Self> {
-        match refs.value(HOLES_REF) {
+        match refs.value(KNOWN_LOSSES_REF) {
             None => Ok(Self::default()),
             Some(RefValue::Object(id)) => match source.read(id) {
                 Ok(Some(object)) if object.kind == Kind::Blob => Self::decode(&object.bytes),
@@ -45,9 +45,9 @@ impl Holes {
                 Ok(_) => Err(Error::corrupt(id, "a blob", "nothing of the kind")),
                 Err(error) => Err(error),
             }
-            .map_err(|error| error.at(HOLES_REF)),
+            .map_err(|error| error.at(KNOWN_LOSSES_REF)),
             Some(RefValue::Symbolic(_)) => {
-                Err(Error::corrupt(HOLES_REF, "a blob", "the name of another ref"))
+                Err(Error::corrupt(KNOWN_LOSSES_REF, "a blob", "the name of another ref"))
             }
         }
     }
@@ -109,7 +109,7 @@ pub(in crate::store) fn explain(
     refs: &RefTable,
     (kind, id): (Kind, &ObjectId),
 ) -> Error {
-    match Holes::load(source, refs) {
+    match KnownLosses::load(source, refs) {
         Ok(holes) if holes.is_lost(id) => {
             let message = format!("{kind} {id} is lost: 'repair --accept-loss' gave it up");
             Error::new(ErrorKind::Corrupt, message)
@@ -126,19 +126,19 @@ mod tests {
     #[test]
     fn holes_round_trip_and_only_what_was_written_is_read() {
         let id = |text: &str| ObjectId::of(Kind::Node, text.as_bytes());
-        let holes = Holes {
+        let holes = KnownLosses {
             lost: [(id("a"), Kind::Node), (id("b"), Kind::Commit)].into(),
             kept: [(id("c"), Kind::Blob)].into(),
         };
         let text = holes.encode();
-        assert_eq!(Holes::decode(text.as_bytes()).unwrap(), holes);
-        assert_eq!(Holes::decode(b"").unwrap(), Holes::default());
+        assert_eq!(KnownLosses::decode(text.as_bytes()).unwrap(), holes);
+        assert_eq!(KnownLosses::decode(b"").unwrap(), KnownLosses::default());
         let lines: Vec<&str> = text.lines().rev().collect();
         let reversed = lines.join("\n") + "\n";
         for wrong in
             [text.trim_end(), &reversed, &text.to_uppercase(), &text.replace(' ', "  "), "x"]
         {
-            assert!(Holes::decode(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(KnownLosses::decode(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

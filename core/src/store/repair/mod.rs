@@ -3,8 +3,8 @@
 pub(super) mod examine;
 pub(super) mod known_losses;
 pub(super) mod lost_superblock;
-pub(super) mod mend;
 pub(super) mod quarantine;
 pub(super) mod remains;
+pub(super) mod salvage;
 #[cfg(test)]
-mod salvaging;
+mod salvage_tests;

@@ -27,14 +27,14 @@ use crate::store::dir::failed;
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::io::{Access, IoFile};
-use crate::store::pack::{Gone, Item, PackDraft, PackId, Tier};
-use crate::store::read::inventory::{Found, Inventory};
-use crate::store::read::load::{holds_unknown, restless, unlisted_packs};
+use crate::store::pack::{PackDraft, PackId, PackItem, Tier, Tombstone};
+use crate::store::read::inventory::{Inventory, InventoryFiles};
+use crate::store::read::load::{holds_unknown, too_many_retries, unlisted_packs};
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
 use crate::store::read::scan::Depth;
 use crate::store::write::ownership::Owned;
-use crate::store::write::publish::{Change, Published};
+use crate::store::write::publish::{ManifestEdit, Published};
 use crate::store::{FindingKind, JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
 /// The file whose lock keeps two collections apart.
@@ -62,13 +62,13 @@ pub struct Collection<'s> {
 
 /// Files to be replaced by a pack.
 #[derive(Debug)]
-pub struct Replacement {
+pub struct FileReplacement {
     /// Numbers of the files, in [`Inventory::files`]; each must be replaceable.
     pub files: Vec<usize>,
     /// What stays of them, in the order in which it is stored.
-    pub items: Vec<Item>,
+    pub items: Vec<PackItem>,
     /// Ids to answer for that have no content any more.
-    pub gone: Vec<(ObjectId, Kind, Gone)>,
+    pub gone: Vec<(ObjectId, Kind, Tombstone)>,
     /// How the pack is stored.
     pub tier: Tier,
 }
@@ -86,7 +86,7 @@ pub struct Replaced {
 
 /// Asked about objects that were committed since the inventory: which of what would be dropped do
 /// they need after all?
-pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<Item>> + 'a;
+pub(crate) type Arrived<'a> = dyn FnMut(&[ObjectId]) -> Result<Vec<PackItem>> + 'a;
 
 impl Store {
     /// Begins a collection: at most one in a store at a time.
@@ -104,7 +104,7 @@ impl Store {
         if self.complete_refs()?.is_none() {
             // Only who holds the collector's lock takes files away.
             self.check_collector(&*collector)?;
-            return Err(restless(&self.dir));
+            return Err(too_many_retries(&self.dir));
         }
         let mut segments: Vec<Arc<dyn IoFile>> = Vec::new();
         let mut sealed_replaceable = Vec::new();
@@ -129,7 +129,7 @@ impl Store {
             // Sealed meanwhile by another thread: not locked, so not replaceable.
             sealed_replaceable.resize(files.sealed.len(), false);
             let (active, segments) = (view.active.clone(), active);
-            Found { files, refs, active, segments, sealed_replaceable }
+            InventoryFiles { files, refs, active, segments, sealed_replaceable }
         };
         segments.extend(idle.into_iter().map(|owned| owned.file));
         let inventory = Inventory::new(self, found);
@@ -145,21 +145,24 @@ impl Store {
     /// `Io` when the journal cannot be read.
     pub fn inventory(&self) -> Result<Inventory<'_>> {
         self.refresh()?;
-        let is_leased = self.is_leased();
+        let has_read_guard = self.has_read_guard();
         let journal = lock(&self.journal);
         let view = read(&self.view);
         let mut segments = Vec::new();
         for segment in &journal.segments {
             let (id, bytes) = (segment.file.id, segment.file.file.size());
             let bytes = bytes.map_err(|e| Error::io(segment.file.place(0), e))?;
-            let is_idle = if segment.owned { !is_leased } else { self.is_idle(id)? };
+            let is_idle = if segment.owned { !has_read_guard } else { self.is_idle(id)? };
             segments.push((id, bytes, is_idle && !segment.tail.damaged));
         }
         let sealed = view.files.sealed.iter().map(|sealed| self.is_idle(sealed.segment().id));
         let sealed_replaceable = sealed.collect::<Result<_>>()?;
         let (files, refs) = (Arc::clone(&view.files), Arc::clone(&view.refs));
         let active = view.active.clone();
-        Ok(Inventory::new(self, Found { files, refs, active, segments, sealed_replaceable }))
+        Ok(Inventory::new(
+            self,
+            InventoryFiles { files, refs, active, segments, sealed_replaceable },
+        ))
     }
 
     /// Whether nobody holds a segment: its lock is taken and given back.
@@ -229,7 +232,7 @@ impl Store {
     fn lock_idle_segments(&self) -> Result<Vec<Owned>> {
         let mut writer = lock(&self.writer);
         let mut idle = Vec::new();
-        if !self.is_leased()
+        if !self.has_read_guard()
             && let Some(owned) = writer.owned.take()
         {
             if let Some(segment) = lock(&self.journal).segment(&owned.segment) {
@@ -282,7 +285,7 @@ impl<'s> Collection<'s> {
     /// `Io` when the disk refuses or has no room for the pack. In all cases the store is as it was.
     pub fn replace(
         &self,
-        replacement: &Replacement,
+        replacement: &FileReplacement,
         arrived: &mut Arrived<'_>,
     ) -> Result<Replaced> {
         let store = self.store;
@@ -332,9 +335,9 @@ impl<'s> Collection<'s> {
         Err(Error::new(ErrorKind::Locked, message))
     }
 
-    fn check_room(&self, replacement: &Replacement) -> Result<()> {
+    fn check_room(&self, replacement: &FileReplacement) -> Result<()> {
         let inventory = &self.inventory;
-        let entry = |item: &Item| inventory.find(&item.id).and_then(|at| inventory.entry(at));
+        let entry = |item: &PackItem| inventory.find(&item.id).and_then(|at| inventory.entry(at));
         let bytes = replacement.items.iter().filter_map(entry).map(|entry| entry.stored_bytes);
         let (need, dir) = (bytes.sum::<u64>() + SPARE_BYTES, &self.store.dir);
         let free = self.store.io.free_bytes(dir).map_err(failed("look at", dir))?;
@@ -350,8 +353,8 @@ impl<'s> Collection<'s> {
     /// Writes a pack with some items; the first one also answers for what is gone.
     fn write(
         &self,
-        replacement: &Replacement,
-        items: &[Item],
+        replacement: &FileReplacement,
+        items: &[PackItem],
         replaced: &mut Replaced,
     ) -> Result<PackId> {
         let store = self.store;
@@ -374,7 +377,7 @@ impl<'s> Collection<'s> {
     fn change(
         &self,
         manifest: &mut Manifest,
-        replacement: &Replacement,
+        replacement: &FileReplacement,
         packs: &[PackId],
     ) -> Result<()> {
         let names: HashSet<&str> = replacement
@@ -401,7 +404,7 @@ impl<'s> Collection<'s> {
     }
 
     /// Sees the new pack, and takes the names of the replaced files away.
-    fn remove_replaced(&self, replacement: &Replacement) -> Result<()> {
+    fn remove_replaced(&self, replacement: &FileReplacement) -> Result<()> {
         let store = self.store;
         store.reload()?;
         let kept = Arc::clone(&read(&store.view).files);
@@ -420,11 +423,11 @@ impl<'s> Collection<'s> {
 /// Files that leave the list for packs.
 struct Replacing<'c, 'a, 'f> {
     collection: &'c Collection<'a>,
-    replacement: &'c Replacement,
+    replacement: &'c FileReplacement,
     packs: &'c [PackId],
     arrived: &'c mut Arrived<'f>,
     /// What would be dropped and is needed by what arrived.
-    needed: Vec<Item>,
+    needed: Vec<PackItem>,
 }
 
 impl Replacing<'_, '_, '_> {
@@ -436,7 +439,7 @@ impl Replacing<'_, '_, '_> {
     }
 }
 
-impl Change for Replacing<'_, '_, '_> {
+impl ManifestEdit for Replacing<'_, '_, '_> {
     fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
         self.collection.change(manifest, self.replacement, self.packs)?;
         Ok(true)

@@ -16,7 +16,7 @@ use crate::store::format::segment::{NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES};
 use crate::store::io::Access;
 use crate::store::pack::{Pack, PackId};
 use crate::store::{
-    Collection, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE, StoredFile,
+    Collection, InventoryFile, JOURNAL_DIR, PACKS_DIR, QUARANTINE_DIR, RefTable, SUPERBLOCK_FILE,
     WORKSPACES_DIR,
 };
 
@@ -115,7 +115,7 @@ impl Collection<'_> {
     ///
     /// # Errors
     /// `Io` when it cannot be read.
-    pub fn is_blank(&self, file: &StoredFile) -> Result<bool> {
+    pub fn is_blank(&self, file: &InventoryFile) -> Result<bool> {
         let path = self.store.dir.join(&file.name);
         if file.tier.is_some() || file.objects > 0 || file.bytes > NEW_SEGMENT_BYTES as u64 {
             return Ok(false);

@@ -21,10 +21,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource as _, Operation, check_size, verify};
 use crate::store::format::codec::Encoder;
 use crate::store::format::segment::{Location, MAX_BATCH_OBJECTS, Record, RecordBuilder};
-use crate::store::read::journal::Undurable;
+use crate::store::read::journal::UnsyncedRecord;
 use crate::store::read::refs::OperationDraft;
-use crate::store::read::scan::{Depth, End, Found, FoundOperation, Tail, read_batch};
-use crate::store::{Committed, Store, Written, lock, read};
+use crate::store::read::scan::{Depth, End, FoundOperation, ScanFindings, Tail, read_batch};
+use crate::store::{BatchReport, Committed, Store, lock, read};
 
 /// Most bytes of objects in one commit or append; a larger import comes in pieces.
 pub(crate) const MAX_COMMIT_BYTES: u64 = 3 << 30;
@@ -32,10 +32,10 @@ pub(crate) const MAX_COMMIT_BYTES: u64 = 3 << 30;
 /// Called before a commit compares its objects with the store, and again when a collection has taken
 /// files away since. It fails when something that is relied on is not there, or gives it back to be
 /// stored too.
-pub(crate) type Check<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
+pub(crate) type CommitCheck<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
 
 /// What was written, and the operation with its sequence.
-type Outcome = (Written, Option<(ObjectId, u64)>);
+type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 
 /// Times that a commit begins again because a collection came in between.
 const MAX_ATTEMPTS: usize = 64;
@@ -44,13 +44,13 @@ const MAX_ATTEMPTS: usize = 64;
 const BLOCK_BYTES: u64 = 4096;
 
 /// What a handle needs to write.
-pub(in crate::store) struct Writer {
+pub(in crate::store) struct BatchWriter {
     encoder: Encoder,
     ids: SegmentIds,
     pub(in crate::store) owned: Option<Owned>,
 }
 
-impl Writer {
+impl BatchWriter {
     pub(in crate::store) fn new(seed: [u8; 16]) -> Result<Self> {
         let (encoder, ids) = (Encoder::new()?, SegmentIds::new(seed));
         Ok(Self { encoder, ids, owned: None })
@@ -64,12 +64,12 @@ impl Writer {
 
 /// A batch that was written and is not durable yet.
 struct Placed {
-    written: Written,
+    written: BatchReport,
     operation: Option<(ObjectId, u64)>,
-    batch: Undurable,
+    batch: UnsyncedRecord,
     end: u64,
     /// Batches of others, which this one may build on.
-    others: Vec<Undurable>,
+    others: Vec<UnsyncedRecord>,
 }
 
 impl Store {
@@ -79,19 +79,19 @@ impl Store {
     /// # Errors
     /// `LimitExceeded` for an object over the limit of its kind or too many at once,
     /// `InvalidInput` for an operation, `Io` when the disk refuses.
-    pub fn append(&self, objects: Vec<(ObjectId, Object)>) -> Result<Written> {
+    pub fn append(&self, objects: Vec<(ObjectId, Object)>) -> Result<BatchReport> {
         self.append_checked(objects, &mut || Ok(Vec::new()))
     }
 
-    /// [`Store::append`], with a [`Check`].
+    /// [`Store::append`], with a [`CommitCheck`].
     ///
     /// # Errors
     /// Those of [`Store::append`] and of the check.
     pub fn append_checked(
         &self,
         objects: Vec<(ObjectId, Object)>,
-        check: &mut Check<'_>,
-    ) -> Result<Written> {
+        check: &mut CommitCheck<'_>,
+    ) -> Result<BatchReport> {
         self.write(objects, None, check).map(|(written, _)| written)
     }
 
@@ -113,7 +113,7 @@ impl Store {
         self.commit_checked(objects, draft, &mut || Ok(Vec::new()))
     }
 
-    /// [`Store::commit`], with a [`Check`].
+    /// [`Store::commit`], with a [`CommitCheck`].
     ///
     /// # Errors
     /// Those of [`Store::commit`] and of the check.
@@ -121,7 +121,7 @@ impl Store {
         &self,
         objects: Vec<(ObjectId, Object)>,
         draft: &OperationDraft,
-        check: &mut Check<'_>,
+        check: &mut CommitCheck<'_>,
     ) -> Result<Committed> {
         let (written, operation) = self.write(objects, Some(draft), check)?;
         let Some((operation, sequence)) = operation else {
@@ -135,7 +135,7 @@ impl Store {
         &self,
         mut objects: Vec<(ObjectId, Object)>,
         draft: Option<&OperationDraft>,
-        check: &mut Check<'_>,
+        check: &mut CommitCheck<'_>,
     ) -> Result<Outcome> {
         self.superblock.check_writable()?;
         let mut writer = lock(&self.writer);
@@ -150,7 +150,7 @@ impl Store {
             self.reload()?;
             // Nobody reads what is in a segment that was replaced.
             let journal = lock(&self.journal);
-            writer.owned.take_if(|owned| journal.is_settled(owned.segment.id));
+            writer.owned.take_if(|owned| journal.is_skipped(owned.segment.id));
         }
         let message = format!("{}: collections follow one another too fast", self.dir.display());
         Err(Error::new(ErrorKind::Locked, message))
@@ -163,7 +163,7 @@ impl Store {
         fresh: Vec<(ObjectId, Object)>,
         draft: Option<&OperationDraft>,
         epoch: u64,
-        writer: &mut Writer,
+        writer: &mut BatchWriter,
     ) -> Result<Option<Outcome>> {
         let outcome = self.write_batch(&fresh, draft, epoch, writer);
         if outcome.is_err() && !lock(&self.journal).lost().is_empty() {
@@ -190,7 +190,7 @@ impl Store {
         fresh: &[(ObjectId, Object)],
         draft: Option<&OperationDraft>,
         epoch: u64,
-        writer: &mut Writer,
+        writer: &mut BatchWriter,
     ) -> Result<Option<Outcome>> {
         let lost = lock(&self.journal).lost();
         let mut batch = start_batch(fresh, &lost, draft.is_some())?;
@@ -198,9 +198,9 @@ impl Store {
             batch.push(*id, object.kind, &object.bytes, &mut writer.encoder);
         }
         if batch.is_empty() && draft.is_none() {
-            let others = lock(&self.journal).not_durable();
+            let others = lock(&self.journal).unsynced_of_others();
             self.sync_others(&others)?;
-            return Ok(Some((Written::default(), None)));
+            return Ok(Some((BatchReport::default(), None)));
         }
         // Another thread may have failed to make the segment durable.
         let usable = |owned: &Owned| lock(&self.journal).is_usable(&owned.segment);
@@ -259,7 +259,7 @@ impl Store {
         mut batch: RecordBuilder,
         draft: Option<&OperationDraft>,
         epoch: u64,
-        writer: &mut Writer,
+        writer: &mut BatchWriter,
         owned: Owned,
     ) -> Result<Option<Placed>> {
         let owned = writer.owned.insert(owned);
@@ -270,12 +270,12 @@ impl Store {
         let mut journal = lock(&self.journal);
         self.check_named(&journal, owned)?;
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-        journal.settle(&self.view);
+        journal.resolve_orphans(&self.view);
         let operation = draft.map(|draft| self.operation(draft)).transpose()?;
         if let Some((id, _, bytes)) = &operation {
             batch.push(*id, Kind::Operation, bytes, &mut writer.encoder);
         }
-        let others = journal.not_durable();
+        let others = journal.unsynced_of_others();
         let Some(segment) = journal.segment(&owned.segment) else {
             return Err(Error::not_found(owned.segment.place(0)));
         };
@@ -288,7 +288,7 @@ impl Store {
         let record = batch.finish(owned.segment.id, sequence + 1, trailer, offset);
         let Record { bytes, entries, sequence, trailer } = record;
         let end = offset + bytes.len() as u64;
-        let written = Written { objects: entries.len(), stored_bytes: bytes.len() as u64 };
+        let written = BatchReport { objects: entries.len(), stored_bytes: bytes.len() as u64 };
         if let Err(error) = append(owned, bytes, offset) {
             // Whatever is there now, it is for others to read and not for this handle to mend.
             segment.owned = false;
@@ -306,12 +306,12 @@ impl Store {
             segment: Arc::clone(file),
             batch: sequence,
         });
-        let found = Found {
+        let found = ScanFindings {
             objects: entries.into_iter().map(located).collect(),
             operations: found.into_iter().collect(),
             findings: Vec::new(),
         };
-        let batch = Undurable { segment: Arc::clone(file), offset, sequence };
+        let batch = UnsyncedRecord { segment: Arc::clone(file), offset, sequence };
         journal.apply(&self.view, found);
         Ok(Some(Placed { written, operation: change, batch, end, others }))
     }
@@ -330,7 +330,7 @@ impl Store {
     }
 
     /// Makes durable what others have written and perhaps not synced yet.
-    fn sync_others(&self, others: &[Undurable]) -> Result<()> {
+    fn sync_others(&self, others: &[UnsyncedRecord]) -> Result<()> {
         others.iter().try_for_each(|record| self.sync(record, &*record.segment.file))
     }
 }
@@ -352,7 +352,7 @@ fn append(owned: &mut Owned, mut bytes: Vec<u8>, offset: u64) -> Result<()> {
 /// A batch that begins with what could not be made durable before, where it lies now.
 fn start_batch(
     fresh: &[(ObjectId, Object)],
-    lost: &[Undurable],
+    lost: &[UnsyncedRecord],
     with_operation: bool,
 ) -> Result<RecordBuilder> {
     let mut repeated = Vec::new();

@@ -16,8 +16,8 @@ use crate::store::format::segment::{
     NEW_SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SegmentFile, encode_segment_header,
 };
 use crate::store::io::{Access, IoFile};
-use crate::store::read::journal::{Journal, Segment, Undurable};
-use crate::store::read::scan::{Depth, End, Found, Tail, scan};
+use crate::store::read::journal::{Journal, Segment, UnsyncedRecord};
+use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
 use crate::store::{Durability, Store, lock};
 
 /// Least and most bytes of zeros that are written ahead, so that a commit changes neither the size
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Makes a record durable where it lies, in `file`; notes the success or the failure.
-    pub(in crate::store) fn sync(&self, record: &Undurable, file: &dyn IoFile) -> Result<()> {
+    pub(in crate::store) fn sync(&self, record: &UnsyncedRecord, file: &dyn IoFile) -> Result<()> {
         let synced = match self.durability {
             Durability::Full => file.sync_data(),
             Durability::None => Ok(()),
@@ -154,7 +154,7 @@ impl Store {
         let mut journal = lock(&self.journal);
         let Some(owned) = self.try_lock(&journal, file)? else { return Ok(None) };
         let Some(segment) = journal.segment(file) else { return Ok(None) };
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         let mut scanned = Ok(());
         if segment.tail.end != End::Index {
             // The last owner may have died in the middle of a batch.

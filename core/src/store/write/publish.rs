@@ -39,7 +39,7 @@ use crate::store::{Store, lock, read};
 const MAX_ATTEMPTS: usize = 64;
 
 /// A change of what the newest manifest lists.
-pub(in crate::store) trait Change {
+pub(in crate::store) trait ManifestEdit {
     /// Makes it in the next generation. `refs` are those of a complete view and durable; the
     /// generation gets them, unless it has newer ones. `false` when there is nothing to change.
     fn edit(&mut self, manifest: &mut Manifest, refs: &RefTable) -> Result<bool>;
@@ -85,7 +85,7 @@ impl Store {
     /// # Errors
     /// `Locked` when others publish all the time, `Corrupt` when a newer manifest is damaged, `Io` when
     /// the disk refuses. Nothing was published then, as far as the disk can tell.
-    pub(in crate::store) fn publish(&self, change: &mut dyn Change) -> Result<Published> {
+    pub(in crate::store) fn publish(&self, change: &mut dyn ManifestEdit) -> Result<Published> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(refs) = self.complete_refs()? else { return Ok(Published::Stale) };
             if let Some(published) = self.try_publish(change, &refs)? {
@@ -109,14 +109,14 @@ impl Store {
                 return Ok(None);
             }
             journal.catch_up(&*self.io, &self.view, Depth::Next)?;
-            journal.settle(&self.view);
+            journal.resolve_orphans(&self.view);
             if let Some(lost) = journal.lost().first() {
                 // The refs include it, and a crash would take it: the next commit stores it again.
                 let place = lost.segment.place(lost.offset);
                 let message = format!("{place}: a sync failed: commit again, which stores it anew");
                 return Err(Error::new(ErrorKind::Io, message));
             }
-            (Arc::clone(&read(&self.view).refs), journal.all_not_durable())
+            (Arc::clone(&read(&self.view).refs), journal.all_unsynced())
         };
         for other in others {
             self.sync(&other, &*other.segment.file)?;
@@ -125,7 +125,11 @@ impl Store {
     }
 
     /// One attempt; `None` when others were faster to publish something else.
-    fn try_publish(&self, change: &mut dyn Change, refs: &RefTable) -> Result<Option<Published>> {
+    fn try_publish(
+        &self,
+        change: &mut dyn ManifestEdit,
+        refs: &RefTable,
+    ) -> Result<Option<Published>> {
         let (io, dir) = (&*self.io, &*self.dir);
         let (mut manifest, damaged) = Manifest::load(io, dir, self.superblock.store)?;
         if let Some(damage) = damaged.first().filter(|_| !change.replaces_damaged()) {
@@ -163,7 +167,7 @@ impl Store {
     /// away, if what it was made from is still the newest.
     fn link_last(
         &self,
-        change: &mut dyn Change,
+        change: &mut dyn ManifestEdit,
         prepared: &Prepared,
         newest: u64,
     ) -> Result<Verdict> {

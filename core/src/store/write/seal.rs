@@ -7,14 +7,14 @@
 use std::sync::Arc;
 
 use super::ownership::Owned;
-use super::publish::{Change, Published};
+use super::publish::{ManifestEdit, Published};
 use crate::error::{Error, Result};
 use crate::store::format::id::SegmentId;
 use crate::store::format::manifest::Manifest;
 use crate::store::read::index::{Sealed, build};
-use crate::store::read::journal::Undurable;
+use crate::store::read::journal::UnsyncedRecord;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::{Depth, End, Found, Tail, scan};
+use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan};
 use crate::store::{Store, lock, write};
 
 impl Store {
@@ -61,7 +61,7 @@ impl Store {
 
     /// Appends the index, unless it is there, and returns its offset.
     fn write_index(&self, owned: &Owned) -> Result<u64> {
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         let mut tail = Tail::default();
         scan(&owned.segment, &mut tail, Depth::Next, &mut found)?;
         if tail.end != End::Index {
@@ -78,7 +78,7 @@ impl Store {
         }
         let Tail { last: offset, sequence, .. } = tail;
         let segment = Arc::clone(&owned.segment);
-        self.sync(&Undurable { segment, offset, sequence }, &*owned.file)?;
+        self.sync(&UnsyncedRecord { segment, offset, sequence }, &*owned.file)?;
         Ok(offset)
     }
 }
@@ -91,7 +91,7 @@ struct Sealing {
     is_retired: bool,
 }
 
-impl Change for Sealing {
+impl ManifestEdit for Sealing {
     fn edit(&mut self, manifest: &mut Manifest, _refs: &RefTable) -> Result<bool> {
         self.is_retired = manifest.retired.contains(&self.segment);
         if self.is_retired || manifest.sealed.iter().any(|(id, _)| *id == self.segment) {

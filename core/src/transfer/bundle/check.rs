@@ -10,7 +10,7 @@ use super::select::{MAX_TAGS, SessionTally};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, Tag};
 use crate::repo::{BranchName, check_full_name, links, pin_name, tag_name};
-use crate::store::{BundleFile, Gone, Outside, ReadAt};
+use crate::store::{BundleFile, Outside, ReadAt, Tombstone};
 
 /// Bytes that are enough for the first line.
 const HEAD_BYTES: usize = 32;
@@ -28,7 +28,7 @@ pub struct Bundle {
 
 /// What a bundle holds, once every byte of it is verified.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub struct BundleContents {
     /// Objects by kind and number.
     pub counts: Counts,
     /// Bytes of the objects.
@@ -95,9 +95,9 @@ impl Bundle {
     ///
     /// # Errors
     /// `LimitExceeded` when it holds more, `Corrupt` when something is not as it must be.
-    pub fn verify(&self, max_bytes: Option<u64>) -> Result<Contents> {
+    pub fn verify(&self, max_bytes: Option<u64>) -> Result<BundleContents> {
         self.check_size(max_bytes)?;
-        let mut check = Check::new(self)?;
+        let mut check = Verification::new(self)?;
         self.file.visit(&mut |id, object| check.object(id, &object))?;
         check.finish()
     }
@@ -108,7 +108,7 @@ impl Bundle {
     ///
     /// # Errors
     /// `Corrupt` when these are not the contents of this bundle.
-    pub fn operations(&self, contents: &Contents) -> Result<Vec<BundledOperation>> {
+    pub fn operations(&self, contents: &BundleContents) -> Result<Vec<BundledOperation>> {
         let mut operations = Vec::new();
         self.read_operations(contents, &mut |operation| operations.push(operation))?;
         Ok(operations)
@@ -116,7 +116,7 @@ impl Bundle {
 
     fn read_operations(
         &self,
-        contents: &Contents,
+        contents: &BundleContents,
         visit: &mut dyn FnMut(BundledOperation),
     ) -> Result<u64> {
         let outside = u32::try_from(self.file.outside().len()).unwrap_or(u32::MAX);
@@ -139,7 +139,7 @@ impl Bundle {
 }
 
 /// A verification under way.
-struct Check<'b> {
+struct Verification<'b> {
     bundle: &'b Bundle,
     outside: HashMap<ObjectId, (Kind, Outside)>,
     /// Of those outside, the ones that something has named.
@@ -147,10 +147,10 @@ struct Check<'b> {
     grafts: BTreeMap<ObjectId, Option<ObjectId>>,
     required: HashMap<ObjectId, u64>,
     sessions: SessionTally,
-    contents: Contents,
+    contents: BundleContents,
 }
 
-impl<'b> Check<'b> {
+impl<'b> Verification<'b> {
     fn new(bundle: &'b Bundle) -> Result<Self> {
         let manifest = &bundle.manifest;
         let outside = bundle.file.outside().iter();
@@ -177,7 +177,7 @@ impl<'b> Check<'b> {
             grafts,
             required,
             sessions: SessionTally::default(),
-            contents: Contents { named, ..Contents::default() },
+            contents: BundleContents { named, ..BundleContents::default() },
         })
     }
 
@@ -218,10 +218,10 @@ impl<'b> Check<'b> {
     }
 
     fn commit(&mut self, id: ObjectId, commit: &Commit) -> Result<()> {
-        let gone = [Gone::Elided, Gone::Redacted].map(Outside::Gone);
+        let gone = [Tombstone::Elided, Tombstone::Redacted].map(Outside::Tombstone);
         let trees = [gone.as_slice(), &[Outside::Required]].concat();
         self.check_link(commit.tree, Kind::Node, &trees)?;
-        let elided = matches!(self.outside.get(&commit.tree), Some((_, Outside::Gone(_))));
+        let elided = matches!(self.outside.get(&commit.tree), Some((_, Outside::Tombstone(_))));
         self.sessions.add(&commit.session, commit.turn, commit.time.micros, elided);
         let mut parents = Vec::new();
         for parent in &commit.parents {
@@ -262,7 +262,7 @@ impl<'b> Check<'b> {
         }
     }
 
-    fn finish(self) -> Result<Contents> {
+    fn finish(self) -> Result<BundleContents> {
         let manifest = &self.bundle.manifest;
         let contents = self.contents;
         if contents.counts != manifest.objects || self.sessions.finish() != manifest.sessions {
@@ -291,7 +291,7 @@ impl<'b> Check<'b> {
     }
 }
 
-impl Contents {
+impl BundleContents {
     /// Ids of all objects.
     pub(super) fn ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.kinds.keys()
@@ -323,7 +323,7 @@ const fn is_named(kind: Kind) -> bool {
 fn check_ref(
     name: &str,
     value: &BundledRef,
-    contents: &Contents,
+    contents: &BundleContents,
     required: &HashMap<ObjectId, u64>,
 ) -> Result<()> {
     check_full_name(name)?;

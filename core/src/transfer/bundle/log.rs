@@ -7,15 +7,15 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::operations::{BundledChange, BundledOperation, Held};
-use super::wanted::Wanted;
+use super::request::BundleRequest;
 use crate::error::Result;
 use crate::object::{ObjectId, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};
 
 /// What the operations of a bundle are about.
-pub(super) struct Subject<'a> {
+pub(super) struct BundleScope<'a> {
     pub(super) repo: &'a Repository,
-    pub(super) wanted: &'a [Wanted],
+    pub(super) wanted: &'a [BundleRequest],
     /// Commits that whoever reads the bundle has.
     pub(super) without: &'a [ObjectId],
     /// Commits in the bundle.
@@ -27,14 +27,14 @@ pub(super) struct Subject<'a> {
 }
 
 /// An operation, as far as a bundle has it.
-struct Kept {
+struct KeptOperation {
     operation: Operation,
     changes: Vec<BundledChange>,
     /// Whether it changed the branch, tag or pin of somebody else, too.
     is_shared: bool,
 }
 
-impl Subject<'_> {
+impl BundleScope<'_> {
     /// The operations that the store still has and that changed branches, tags or pins of the bundle,
     /// oldest first. Reads every operation of the store.
     ///
@@ -58,7 +58,7 @@ impl Subject<'_> {
         others.extend(names.filter(|session| !self.sessions.contains(session)));
         kept.reverse();
         self.leave_out_known(&mut kept);
-        let tell = |Kept { operation, changes, is_shared }| BundledOperation {
+        let tell = |KeptOperation { operation, changes, is_shared }| BundledOperation {
             sequence: operation.sequence,
             time_micros: operation.time_micros,
             actor: operation.actor,
@@ -69,7 +69,7 @@ impl Subject<'_> {
         Ok(kept.into_iter().map(tell).collect())
     }
 
-    fn keep(&self, operation: Operation) -> Option<Kept> {
+    fn keep(&self, operation: Operation) -> Option<KeptOperation> {
         let (mut changes, mut is_shared) = (Vec::new(), false);
         for change in &operation.changes {
             match self.own(change) {
@@ -77,7 +77,7 @@ impl Subject<'_> {
                 None => is_shared |= is_of_sessions(&change.name),
             }
         }
-        (!changes.is_empty()).then_some(Kept { operation, changes, is_shared })
+        (!changes.is_empty()).then_some(KeptOperation { operation, changes, is_shared })
     }
 
     /// The change, if it is one of a ref of the bundle. Branches that are gone are, when their session
@@ -86,9 +86,9 @@ impl Subject<'_> {
         let (old, new) = (object(old)?, object(new)?);
         let is_own = match BranchName::from_full(name) {
             Some(branch) => self.wanted.iter().any(|wanted| match wanted {
-                Wanted::Session(session) => session == branch.session(),
-                Wanted::Branch(wanted) => *wanted == branch,
-                Wanted::Commit(_) => false,
+                BundleRequest::Session(session) => session == branch.session(),
+                BundleRequest::Branch(wanted) => *wanted == branch,
+                BundleRequest::Commit(_) => false,
             }),
             None if is_of_sessions(name) && check_full_name(name).is_ok() => {
                 [old, new].into_iter().flatten().any(|id| {
@@ -103,13 +103,13 @@ impl Subject<'_> {
     }
 
     /// Takes away what whoever takes the bundle in knows.
-    fn leave_out_known(&self, kept: &mut Vec<Kept>) {
+    fn leave_out_known(&self, kept: &mut Vec<KeptOperation>) {
         if self.without.is_empty() {
             return;
         }
         let starts = self.starts(kept);
         let first = starts.values().min().copied().unwrap_or(u64::MAX);
-        for Kept { operation, changes, .. } in kept.iter_mut() {
+        for KeptOperation { operation, changes, .. } in kept.iter_mut() {
             changes.retain(|change| {
                 let start = match session_of(&change.name) {
                     Some(session) => starts.get(&session).copied().unwrap_or(u64::MAX),
@@ -122,9 +122,9 @@ impl Subject<'_> {
     }
 
     /// The number of the first operation on each session that counts.
-    fn starts(&self, kept: &[Kept]) -> HashMap<String, u64> {
+    fn starts(&self, kept: &[KeptOperation]) -> HashMap<String, u64> {
         let (mut starts, mut built_on) = (HashMap::new(), HashMap::new());
-        for Kept { operation, changes, .. } in kept {
+        for KeptOperation { operation, changes, .. } in kept {
             for change in changes {
                 let Some(session) = session_of(&change.name) else { continue };
                 let sets = |holds: &dyn Fn(&ObjectId) -> bool| match &change.new {

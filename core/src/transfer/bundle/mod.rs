@@ -21,7 +21,7 @@
 //! ([`crate::store::BundleFile`]); the whole is specified in `format-spec/bundle.md`.
 //!
 //! ```
-//! use turntree::transfer::bundle::{Bundle, UnbundleOptions, Wanted, plan_bundle, unbundle};
+//! use turntree::transfer::bundle::{Bundle, UnbundleOptions, BundleRequest, plan_bundle, unbundle};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
 //! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
@@ -41,7 +41,7 @@
 //! # change.finish(&stamp, "snapshot")?;
 //! let path = folder.path().join("demo.bundle");
 //! let file = RealIo.create(&path).map_err(|error| turntree::Error::io("make a file", error))?;
-//! let plan = plan_bundle(&repo, &[Wanted::Session("demo".into())], &[])?;
+//! let plan = plan_bundle(&repo, &[BundleRequest::Session("demo".into())], &[])?;
 //! plan.write(&repo, Tier::Archive, &file)?;
 //!
 //! let bundle = Bundle::open(Arc::new(file))?;
@@ -51,20 +51,20 @@
 //! ```
 
 mod check;
+mod closure;
 mod create;
-mod gather;
 mod log;
 mod manifest;
 mod operations;
+mod request;
 mod select;
 mod unbundle;
-mod wanted;
 
-pub use check::{Bundle, Contents};
+pub use check::{Bundle, BundleContents};
 pub use manifest::{BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId};
 pub use operations::{BundledChange, BundledOperation, Held};
+pub use request::BundleRequest;
 pub use select::{BundlePlan, plan_bundle};
 pub use unbundle::{
     PlannedRef, RefFate, UnbundleOptions, UnbundlePlan, Unbundled, plan_unbundle, unbundle,
 };
-pub use wanted::Wanted;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::gather::{Gather, Gathered};
-use super::log::Subject;
+use super::closure::{Closure, ClosureItems};
+use super::log::BundleScope;
 use super::manifest::{
     BundledRef, BundledSession, Counts, Graft, Manifest, Prerequisite, TextId, utc,
 };
 use super::operations;
-use super::wanted::Wanted;
+use super::request::BundleRequest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, RefValue, Tag};
 use crate::repo::{BranchName, LogEntry, Repository, pin_name, tag_name};
-use crate::store::{Gone, Outside, PackItem};
+use crate::store::{Outside, PackItem, Tombstone};
 
 /// Most tags that are followed to a commit.
 pub(super) const MAX_TAGS: usize = 16;
@@ -37,7 +37,7 @@ pub struct BundlePlan {
 /// `NotFound` or `Corrupt`, naming what cannot be read; `InvalidInput` when nothing is left to bundle.
 pub fn plan_bundle(
     repo: &Repository,
-    wanted: &[Wanted],
+    wanted: &[BundleRequest],
     without: &[ObjectId],
 ) -> Result<BundlePlan> {
     let mut heads = heads(repo, wanted)?;
@@ -69,38 +69,38 @@ pub fn plan_bundle(
     let prerequisites = prerequisites(repo, &required)?;
 
     let store = repo.store();
-    let mut gather = Gather::new(store);
+    let mut closure = Closure::new(store);
     for prerequisite in prerequisites.iter().filter(|known| known.context) {
-        gather.leave_out(&repo.commit(&prerequisite.commit.0)?.tree)?;
+        closure.leave_out(&repo.commit(&prerequisite.commit.0)?.tree)?;
     }
     let mut grafts = BTreeMap::new();
     let repo_grafts = repo.grafts()?;
     for LogEntry { id, commit, .. } in &chosen {
-        match store.gone(&commit.tree) {
-            Some(why) => gather.name(commit.tree, Kind::Node, Outside::Gone(why)),
-            None => gather.take(&commit.tree).map_err(|error| error.at(id))?,
+        match store.tombstone(&commit.tree) {
+            Some(why) => closure.name(commit.tree, Kind::Node, Outside::Tombstone(why)),
+            None => closure.take(&commit.tree).map_err(|error| error.at(id))?,
         }
         for parent in &commit.parents {
             if let Some(next) = repo_grafts.0.get(parent) {
                 grafts.insert(*parent, *next);
-                gather.name(*parent, Kind::Commit, Outside::Forgotten);
+                closure.name(*parent, Kind::Commit, Outside::Forgotten);
             } else if !ids.contains(parent) {
-                gather.name(*parent, Kind::Commit, Outside::Required);
+                closure.name(*parent, Kind::Commit, Outside::Required);
             }
         }
-        gather.push(*id, Kind::Commit);
+        closure.push(*id, Kind::Commit);
     }
     for (id, tag) in &tags {
         if required.contains(&tag.target) {
-            gather.name(tag.target, Kind::Commit, Outside::Required);
+            closure.name(tag.target, Kind::Commit, Outside::Required);
         }
-        gather.push(*id, Kind::Tag);
+        closure.push(*id, Kind::Tag);
     }
     let turns: HashMap<ObjectId, u64> = turns(&chosen, &prerequisites);
     let tags: HashMap<ObjectId, Tag> = tags.into_iter().collect();
-    let Gathered { items, outside } = gather.finish();
+    let ClosureItems { items, outside } = closure.finish();
     let mut manifest = Manifest::empty();
-    manifest.sessions = sessions(chosen.iter(), &|tree| store.gone(tree));
+    manifest.sessions = sessions(chosen.iter(), &|tree| store.tombstone(tree));
     manifest.refs = refs(&heads, &tags, &turns);
     manifest.prerequisites = prerequisites;
     let graft = |(forgotten, next): (ObjectId, Option<ObjectId>)| Graft {
@@ -112,7 +112,7 @@ pub fn plan_bundle(
     manifest.outside = u32::try_from(outside.len()).unwrap_or(u32::MAX);
     let own = own_sessions(&manifest);
     let (reached, chosen, sessions) = (&reached, &ids, &own);
-    let subject = Subject { repo, wanted, without, chosen, reached, sessions };
+    let subject = BundleScope { repo, wanted, without, chosen, reached, sessions };
     let told = subject.operations()?;
     manifest.operations = told.len() as u64;
     let count = u32::try_from(items.len() + outside.len()).unwrap_or(u32::MAX);
@@ -121,11 +121,11 @@ pub fn plan_bundle(
 }
 
 /// The branches that are wanted, by the names of their refs, and their newest commits.
-fn heads(repo: &Repository, wanted: &[Wanted]) -> Result<BTreeMap<String, ObjectId>> {
+fn heads(repo: &Repository, wanted: &[BundleRequest]) -> Result<BTreeMap<String, ObjectId>> {
     let mut heads = BTreeMap::new();
     for wanted in wanted {
         match wanted {
-            Wanted::Session(session) => {
+            BundleRequest::Session(session) => {
                 let branches = repo.branches().into_iter();
                 let own: Vec<_> = branches.filter(|(name, _)| name.session() == session).collect();
                 if own.is_empty() {
@@ -133,13 +133,13 @@ fn heads(repo: &Repository, wanted: &[Wanted]) -> Result<BTreeMap<String, Object
                 }
                 heads.extend(own.into_iter().map(|(name, tip)| (name.full(), tip)));
             }
-            Wanted::Branch(name) => {
+            BundleRequest::Branch(name) => {
                 let tip = repo.tip(name);
                 let tip =
                     tip.ok_or_else(|| Error::not_found(format!("there is no branch {name}")))?;
                 heads.insert(name.full(), tip);
             }
-            Wanted::Commit(id) => {
+            BundleRequest::Commit(id) => {
                 let commit = repo.commit(id)?;
                 let branch = format!("turn-{}", commit.turn);
                 let name = BranchName::new(&commit.session, &branch)?;
@@ -259,7 +259,7 @@ fn refs(
 /// The sessions of some commits.
 pub(super) fn sessions<'a>(
     commits: impl Iterator<Item = &'a LogEntry>,
-    gone: &dyn Fn(&ObjectId) -> Option<Gone>,
+    gone: &dyn Fn(&ObjectId) -> Option<Tombstone>,
 ) -> Vec<BundledSession> {
     let mut tally = SessionTally::default();
     for entry in commits {

@@ -13,12 +13,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::check::{Bundle, Contents};
+use super::check::{Bundle, BundleContents};
 use super::manifest::Prerequisite;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
 use crate::repo::{BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, Stamp, Transaction};
-use crate::store::{Expected, Gone, Outside, Replacement, Tier};
+use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 
 /// Names that are tried for a ref before one is refused.
 const MAX_NAMES: u32 = 10_000;
@@ -45,7 +45,7 @@ pub struct UnbundlePlan {
     pub missing: Vec<Prerequisite>,
     grafts: Option<Grafts>,
     /// Contexts that are gone, here as where the bundle was made.
-    gone: Vec<(ObjectId, Kind, Gone)>,
+    gone: Vec<(ObjectId, Kind, Tombstone)>,
     switch: Option<BranchName>,
 }
 
@@ -162,7 +162,7 @@ pub fn unbundle(
             let collection = repo.store().collect()?;
             let (files, items) = (Vec::new(), Vec::new());
             let gone = plan.gone.clone();
-            let notes = Replacement { files, items, gone, tier: Tier::Compacted };
+            let notes = FileReplacement { files, items, gone, tier: Tier::Compacted };
             collection.replace(&notes, &mut |_| Ok(Vec::new()))?;
             change.finish(stamp, &reason)?
         }
@@ -199,7 +199,7 @@ impl UnbundlePlan {
 struct Planner<'a> {
     repo: &'a Repository,
     bundle: &'a Bundle,
-    contents: Contents,
+    contents: BundleContents,
 }
 
 impl Planner<'_> {
@@ -209,7 +209,7 @@ impl Planner<'_> {
         for id in self.contents.ids() {
             if store.contains(id)? {
                 plan.known_objects += 1;
-            } else if store.gone(id) == Some(Gone::Redacted) {
+            } else if store.tombstone(id) == Some(Tombstone::Redacted) {
                 let message = format!("the bundle holds {id}, which was redacted in this store");
                 return Err(Error::new(ErrorKind::Redacted, message));
             } else {
@@ -224,9 +224,9 @@ impl Planner<'_> {
         plan.grafts = self.grafts(&own)?;
         let trees: HashSet<&ObjectId> = own.values().collect();
         for (id, kind, why) in self.bundle.file.outside() {
-            if let Outside::Gone(gone) = why
+            if let Outside::Tombstone(gone) = why
                 && !trees.contains(id)
-                && store.gone(id).is_none()
+                && store.tombstone(id).is_none()
             {
                 plan.gone.push((*id, *kind, *gone));
             }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::time::{ClockId, clock_gettime};
 use turntree::ErrorKind;
 use turntree::object::{Object, ObjectId, RefValue};
-use turntree::store::{Committed, Expected, OperationDraft, RealIo, RefUpdate, Store, Written};
+use turntree::store::{BatchReport, Committed, Expected, OperationDraft, RealIo, RefUpdate, Store};
 
 use super::history::{Call, Event, Values};
 use crate::oracle::{blob, options};
@@ -177,7 +177,7 @@ pub(super) fn parse(line: &str) -> Option<Event> {
         "committed" => {
             let operation = words.next()?.parse().ok()?;
             let sequence = words.next()?.parse().ok()?;
-            let committed = Committed { operation, sequence, written: Written::default() };
+            let committed = Committed { operation, sequence, written: BatchReport::default() };
             Call::Committed(parse_changes(words)?, committed)
         }
         "refused" => Call::Refused(parse_changes(words)?),

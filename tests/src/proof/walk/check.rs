@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use turntree::context::{MessagePolicy, OpenConflict, Version};
+use turntree::context::{MergeSide, MessagePolicy, OpenConflict};
 use turntree::object::{Kind, ObjectId};
 
 use super::model::{Content, MAPS};
@@ -55,7 +55,7 @@ impl Merged<'_> {
     fn conflict(&self, path: &str, [ours, theirs]: [Option<&String>; 2]) {
         let open = self.open.iter().find(|open| open.path == path);
         let open = open.unwrap_or_else(|| panic!("the conflict of {path} is open"));
-        for (version, text) in [(Version::Ours, ours), (Version::Theirs, theirs)] {
+        for (version, text) in [(MergeSide::Ours, ours), (MergeSide::Theirs, theirs)] {
             let kept = open.item(version).map(|item| item.link.id);
             let text = text.map(|text| ObjectId::of(Kind::Blob, text.as_bytes()));
             assert_eq!(kept, text, "{path} as in {version:?}");

@@ -26,11 +26,11 @@ use std::sync::LazyLock;
 
 pub use self::read::BundleFile;
 pub use self::write::{BundleDraft, BundleWritten};
-use super::Gone;
+use super::Tombstone;
 use super::layout::{Salt, Totals, seal, unseal};
 use crate::error::Error;
 use crate::object::{Checksum, ID_BYTES, Kind, ObjectId};
-use crate::store::format::segment::{Digest, Fields};
+use crate::store::format::segment::{Digest, FieldReader};
 
 /// Most bytes of the front.
 pub(super) const MAX_FRONT_BYTES: u64 = 64 << 20;
@@ -62,19 +62,23 @@ pub enum Outside {
     /// Whoever takes the bundle in must have it.
     Required,
     /// Where the bundle was made it was not there any more, and why.
-    Gone(Gone),
+    Tombstone(Tombstone),
     /// A commit that was forgotten: history goes on behind it.
     Forgotten,
 }
 
 impl Outside {
-    const ALL: [Self; 4] =
-        [Self::Required, Self::Gone(Gone::Elided), Self::Gone(Gone::Redacted), Self::Forgotten];
+    const ALL: [Self; 4] = [
+        Self::Required,
+        Self::Tombstone(Tombstone::Elided),
+        Self::Tombstone(Tombstone::Redacted),
+        Self::Forgotten,
+    ];
 
     const fn code(self) -> u8 {
         match self {
             Self::Required => 0,
-            Self::Gone(gone) => gone.code(),
+            Self::Tombstone(gone) => gone.code(),
             Self::Forgotten => 3,
         }
     }
@@ -127,7 +131,7 @@ impl Footer {
     /// The footer in these bytes and the name that it gives the bundle, when it verifies.
     fn decode(bytes: &[u8; FOOTER_BYTES]) -> Option<(Self, Digest)> {
         let (content, name) = unseal(bytes, &FOOTER_CHECKSUM)?;
-        let mut fields = Fields(content.strip_prefix(&MAGIC)?);
+        let mut fields = FieldReader(content.strip_prefix(&MAGIC)?);
         let (VERSION, objects, outside) = (fields.u32()?, fields.u32()?, fields.u32()?) else {
             return None;
         };

@@ -84,7 +84,7 @@ impl BundleFile {
         let table = table.ok_or_else(|| malformed(totals.end, "a table of blocks"))?;
         let blocks = table.iter().filter_map(|block| match block.kind {
             BlockKind::Objects(kind) => Some((block.first, block.objects, kind)),
-            BlockKind::Gone | BlockKind::Parts => None,
+            BlockKind::Tombstone | BlockKind::Parts => None,
         });
         let blocks = blocks.collect();
         let table = table.into_iter().map(Some).collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::super::Tier;
-use super::super::draft::{Item, PackDraft};
+use super::super::draft::{PackDraft, PackItem};
 use super::super::index::Ids;
 use super::super::layout::{MAX_OBJECTS, encode_table, table_checksum};
 use super::super::packer::Packer;
@@ -22,7 +22,7 @@ pub struct BundleDraft<'a> {
     /// What is said of it in front.
     pub front: &'a str,
     /// Each object once, behind all that it names.
-    pub items: &'a [Item],
+    pub items: &'a [PackItem],
     /// What the items name besides.
     pub outside: &'a [(ObjectId, Kind, Outside)],
     /// What is said of operations.

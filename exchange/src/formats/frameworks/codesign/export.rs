@@ -134,7 +134,7 @@ impl<'r> History<'r> {
             .and_then(|parent| self.nearest.get(parent))
             .copied()
             .unwrap_or_default();
-        if self.repo.store().gone(&commit.tree).is_some() {
+        if self.repo.store().tombstone(&commit.tree).is_some() {
             self.nearest.insert(*id, (before, was));
             return Ok(());
         }
@@ -400,10 +400,10 @@ impl StoreWriter<'_, '_> {
     }
 
     fn is_there(&self, commit: &ObjectId) -> Result<bool> {
-        if self.repo.store().gone(commit).is_some() {
+        if self.repo.store().tombstone(commit).is_some() {
             return Ok(false);
         }
-        Ok(self.repo.store().gone(&self.repo.commit(commit)?.tree).is_none())
+        Ok(self.repo.store().tombstone(&self.repo.commit(commit)?.tree).is_none())
     }
 }
 

@@ -234,7 +234,7 @@ pub fn latest(repo: &Repository, session: &str, from: &str, to: &str) -> Result<
     let wanted = [quoted(from), quoted(to)];
     for entry in repo.history(&[tip], &[])? {
         let entry = entry?;
-        if repo.store().gone(&entry.commit.tree).is_some() {
+        if repo.store().tombstone(&entry.commit.tree).is_some() {
             continue;
         }
         let context = repo.context(&entry.id)?;

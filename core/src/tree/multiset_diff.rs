@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::boundary::Shape;
-use super::entry::{Entry, Run};
+use super::boundary::TreeShape;
+use super::entry::{EntryRun, NodeEntry};
 use super::node::{Node, Root, check_node};
 use super::{Item, Link};
 use crate::error::Result;
@@ -25,7 +25,7 @@ const MAX_ENTRIES: usize = 1 << 14;
 
 /// An item that one tree has more often than the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NetChange {
+pub(crate) struct MultisetChange {
     /// Its key in a map; empty in a list.
     pub key: Bytes,
     /// Its position in its tree. Of equal items in a list it is one of the last.
@@ -36,22 +36,22 @@ pub(crate) struct NetChange {
 
 /// What two trees have more often than each other, each in its own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NetChanges {
+pub(crate) struct MultisetChanges {
     /// What the old one has more often, as often.
-    pub gone: Vec<NetChange>,
+    pub gone: Vec<MultisetChange>,
     /// What the new one has more often, as often.
-    pub come: Vec<NetChange>,
+    pub come: Vec<MultisetChange>,
 }
 
 /// Compares trees, and remembers nodes that it has read last.
-pub(crate) struct NetDiff<'s> {
+pub(crate) struct MultisetDiff<'s> {
     source: &'s dyn ObjectSource,
     roots: HashMap<ObjectId, Arc<Root>>,
     nodes: HashMap<ObjectId, Node>,
     entries: usize,
 }
 
-impl<'s> NetDiff<'s> {
+impl<'s> MultisetDiff<'s> {
     /// Nothing is read yet.
     #[must_use]
     pub(crate) fn new(source: &'s dyn ObjectSource) -> Self {
@@ -69,28 +69,28 @@ impl<'s> NetDiff<'s> {
         &mut self,
         old: Option<&ObjectId>,
         new: Option<&ObjectId>,
-    ) -> Result<NetChanges> {
-        self.compare(Shape::List, old, new)
+    ) -> Result<MultisetChanges> {
+        self.compare(TreeShape::List, old, new)
     }
 
     /// The same of two maps, where items are the same when they have the same key too.
     ///
     /// # Errors
-    /// Those of [`NetDiff::lists`].
+    /// Those of [`MultisetDiff::lists`].
     pub(crate) fn maps(
         &mut self,
         old: Option<&ObjectId>,
         new: Option<&ObjectId>,
-    ) -> Result<NetChanges> {
-        self.compare(Shape::Map, old, new)
+    ) -> Result<MultisetChanges> {
+        self.compare(TreeShape::Map, old, new)
     }
 
     fn compare(
         &mut self,
-        shape: Shape,
+        shape: TreeShape,
         old: Option<&ObjectId>,
         new: Option<&ObjectId>,
-    ) -> Result<NetChanges> {
+    ) -> Result<MultisetChanges> {
         let (old, new) = (self.root(shape, old)?, self.root(shape, new)?);
         let (mut gone, mut come) = (Vec::new(), Vec::new());
         for level in (0..old.runs.len().max(new.runs.len())).rev() {
@@ -98,11 +98,11 @@ impl<'s> NetDiff<'s> {
             let after = self.open(&new, level, &come)?;
             (gone, come) = differing(&before, &after);
         }
-        let changes = |parts: Vec<Part>| parts.into_iter().map(Part::change).collect();
-        Ok(NetChanges { gone: changes(gone), come: changes(come) })
+        let changes = |parts: Vec<Difference>| parts.into_iter().map(Difference::change).collect();
+        Ok(MultisetChanges { gone: changes(gone), come: changes(come) })
     }
 
-    fn root(&mut self, shape: Shape, id: Option<&ObjectId>) -> Result<Arc<Root>> {
+    fn root(&mut self, shape: TreeShape, id: Option<&ObjectId>) -> Result<Arc<Root>> {
         let Some(id) = id else { return Ok(Arc::new(Root::empty(shape))) };
         if let Some(root) = self.roots.get(id).filter(|root| root.shape == shape) {
             return Ok(Arc::clone(root));
@@ -113,7 +113,7 @@ impl<'s> NetDiff<'s> {
         Ok(root)
     }
 
-    fn node(&mut self, shape: Shape, level: usize, parent: &Part) -> Result<Run> {
+    fn node(&mut self, shape: TreeShape, level: usize, parent: &Difference) -> Result<EntryRun> {
         let id = parent.entry.item.link.id;
         let node = match self.nodes.get(&id) {
             Some(node) => node.clone(),
@@ -138,68 +138,68 @@ impl<'s> NetDiff<'s> {
     }
 
     /// The runs of `level` of a tree: those of the nodes `above` it, and the unfinished one.
-    fn open(&mut self, root: &Root, level: usize, above: &[Part]) -> Result<Vec<Stretch>> {
-        let mut stretches = Vec::with_capacity(above.len() + 1);
+    fn open(&mut self, root: &Root, level: usize, above: &[Difference]) -> Result<Vec<NodeSpan>> {
+        let mut spans = Vec::with_capacity(above.len() + 1);
         for part in above {
             let run = self.node(root.shape, level, part)?;
-            stretches.push(Stretch { start: part.start, floor: part.floor.clone(), run });
+            spans.push(NodeSpan { start: part.start, floor: part.floor.clone(), run });
         }
         if let Some(run) = root.runs.get(level) {
             let before = root.runs.iter().skip(level + 1);
             let start = before.clone().map(|run| super::entry::total(run)).sum();
             let floor = before.filter_map(|run| run.last()).map(|last| last.key.clone()).next();
             let floor = floor.unwrap_or_default();
-            stretches.push(Stretch { start, floor, run: Arc::clone(run) });
+            spans.push(NodeSpan { start, floor, run: Arc::clone(run) });
         }
-        Ok(stretches)
+        Ok(spans)
     }
 }
 
 /// Neighbouring entries of one level: the position of their first item, and the key before them.
-struct Stretch {
+struct NodeSpan {
     start: u64,
     floor: Bytes,
-    run: Run,
+    run: EntryRun,
 }
 
 /// An entry in a stretch.
-struct Spot<'a> {
+struct SpanEntry<'a> {
     start: u64,
     floor: &'a Bytes,
-    entry: &'a Entry,
+    entry: &'a NodeEntry,
 }
 
 /// An entry that only one side has so often.
-struct Part {
+struct Difference {
     start: u64,
     floor: Bytes,
-    entry: Entry,
+    entry: NodeEntry,
 }
 
-impl<'a> Spot<'a> {
+impl<'a> SpanEntry<'a> {
     /// What makes two entries the same.
     fn identity(&self) -> (&'a Bytes, &'a Link) {
         (&self.entry.key, &self.entry.item.link)
     }
 
-    fn part(&self) -> Part {
-        Part { start: self.start, floor: self.floor.clone(), entry: self.entry.clone() }
+    fn part(&self) -> Difference {
+        Difference { start: self.start, floor: self.floor.clone(), entry: self.entry.clone() }
     }
 }
 
-impl Part {
-    fn change(self) -> NetChange {
-        let Entry { key, item, .. } = self.entry;
-        NetChange { key, index: self.start, item }
+impl Difference {
+    fn change(self) -> MultisetChange {
+        let NodeEntry { key, item, .. } = self.entry;
+        MultisetChange { key, index: self.start, item }
     }
 }
 
-fn spots(stretches: &[Stretch]) -> Vec<Spot<'_>> {
-    let mut spots = Vec::with_capacity(stretches.iter().map(|stretch| stretch.run.len()).sum());
-    for Stretch { start, floor, run } in stretches {
+fn spots(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
+    let mut spots = Vec::with_capacity(spans.iter().map(|stretch| stretch.run.len()).sum());
+    for NodeSpan { start, floor, run } in spans {
         let (mut start, mut floor) = (*start, floor);
         for entry in run.iter() {
-            spots.push(Spot { start, floor, entry });
+            spots.push(SpanEntry { start, floor, entry });
             (start, floor) = (start + entry.count, &entry.key);
         }
     }
@@ -207,23 +207,23 @@ fn spots(stretches: &[Stretch]) -> Vec<Spot<'_>> {
 }
 
 /// What is on one side and, as often, not on the other.
-fn differing(old: &[Stretch], new: &[Stretch]) -> (Vec<Part>, Vec<Part>) {
+fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Difference>) {
     let (old, new) = (spots(old), spots(new));
-    let is_same = |(a, b): &(&Spot<'_>, &Spot<'_>)| a.identity() == b.identity();
+    let is_same = |(a, b): &(&SpanEntry<'_>, &SpanEntry<'_>)| a.identity() == b.identity();
     let head = old.iter().zip(&new).take_while(is_same).count();
     let (old, new) = (old.get(head..).unwrap_or(&[]), new.get(head..).unwrap_or(&[]));
     let tail = old.iter().rev().zip(new.iter().rev()).take_while(is_same).count();
     let (old, new) =
         (old.get(..old.len() - tail).unwrap_or(&[]), new.get(..new.len() - tail).unwrap_or(&[]));
     if old.is_empty() || new.is_empty() {
-        let parts = |spots: &[Spot<'_>]| spots.iter().map(Spot::part).collect();
+        let parts = |spots: &[SpanEntry<'_>]| spots.iter().map(SpanEntry::part).collect();
         return (parts(old), parts(new));
     }
     (without(old, new), without(new, old))
 }
 
 /// What is in `side`, less what is in `other`, of which the first ones are taken away.
-fn without<'a>(side: &[Spot<'a>], other: &[Spot<'a>]) -> Vec<Part> {
+fn without<'a>(side: &[SpanEntry<'a>], other: &[SpanEntry<'a>]) -> Vec<Difference> {
     let mut there: HashMap<_, usize> = HashMap::with_capacity(other.len());
     for spot in other {
         *there.entry(spot.identity()).or_default() += 1;
@@ -235,5 +235,5 @@ fn without<'a>(side: &[Spot<'a>], other: &[Spot<'a>]) -> Vec<Part> {
         }
         _ => true,
     });
-    is_left.map(Spot::part).collect()
+    is_left.map(SpanEntry::part).collect()
 }

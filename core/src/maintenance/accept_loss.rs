@@ -12,19 +12,19 @@ use std::sync::Arc;
 use super::reach::Reach;
 use crate::object::{Kind, ObjectId};
 use crate::repo::links;
-use crate::store::{Examination, Holes};
+use crate::store::{Examination, KnownLosses};
 
 /// The holes of a store, now that everything that is lost is given up, with `found`: what was lost
 /// before refs went back to what is whole, and operations behind which the log begins now.
 ///
 /// An object that lies in a file, which somebody writes to, is not given up.
-pub(super) fn give_up(
+pub(super) fn accept_losses(
     examination: &Examination<'_>,
     found: BTreeMap<ObjectId, Kind>,
     now: i64,
-) -> Holes {
+) -> KnownLosses {
     let inventory = &examination.inventory;
-    let known = Holes::load(inventory, inventory.refs()).unwrap_or_default();
+    let known = KnownLosses::load(inventory, inventory.refs()).unwrap_or_default();
     let is_missing = |id: &ObjectId| inventory.find(id).is_none();
     let mut holes = Arc::new(known.clone());
     Arc::make_mut(&mut holes).lost.extend(found);
@@ -40,7 +40,7 @@ pub(super) fn give_up(
     };
     let leads_on = |kind: &Kind| *kind != Kind::Blob;
     if !lost.values().any(leads_on) {
-        return Holes { lost, kept: BTreeMap::new() };
+        return KnownLosses { lost, kept: BTreeMap::new() };
     }
     let mut kept = known.kept;
     kept.retain(|id, _| !is_missing(id));
@@ -48,13 +48,13 @@ pub(super) fn give_up(
     if lost.iter().any(is_new) {
         kept.extend(unreached_tops(examination, &holes, now));
     }
-    Holes { lost, kept }
+    KnownLosses { lost, kept }
 }
 
 /// What no ref leads to, and nothing else of the same.
 fn unreached_tops(
     examination: &Examination<'_>,
-    holes: &Arc<Holes>,
+    holes: &Arc<KnownLosses>,
     now: i64,
 ) -> BTreeMap<ObjectId, Kind> {
     let inventory = &examination.inventory;

@@ -13,7 +13,7 @@ use crate::store::{Outside, PackItem};
 use crate::tree::{self, Link};
 
 /// Collects objects.
-pub(super) struct Gather<'a> {
+pub(super) struct Closure<'a> {
     source: &'a dyn ObjectSource,
     /// By kind.
     taken: [Vec<ObjectId>; 4],
@@ -24,7 +24,7 @@ pub(super) struct Gather<'a> {
 }
 
 /// What was collected.
-pub(super) struct Gathered {
+pub(super) struct ClosureItems {
     pub(super) items: Vec<PackItem>,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
 }
@@ -35,7 +35,7 @@ struct Open {
     left: IntoIter<Link>,
 }
 
-impl<'a> Gather<'a> {
+impl<'a> Closure<'a> {
     pub(super) fn new(source: &'a dyn ObjectSource) -> Self {
         Self {
             source,
@@ -109,10 +109,11 @@ impl<'a> Gather<'a> {
         }
     }
 
-    pub(super) fn finish(self) -> Gathered {
+    pub(super) fn finish(self) -> ClosureItems {
         let kinds = Kind::ALL.into_iter().zip(self.taken);
-        let items = kinds
-            .flat_map(|(kind, ids)| ids.into_iter().map(move |id| PackItem { id, kind, lane: 0 }));
-        Gathered { items: items.collect(), outside: self.outside }
+        let items = kinds.flat_map(|(kind, ids)| {
+            ids.into_iter().map(move |id| PackItem { id, kind, placement: 0 })
+        });
+        ClosureItems { items: items.collect(), outside: self.outside }
     }
 }

@@ -5,7 +5,7 @@ use crate::repo::BranchName;
 
 /// What to put into a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
+pub enum BundleRequest {
     /// Every branch of a session.
     Session(String),
     /// One branch.

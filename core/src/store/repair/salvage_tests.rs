@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::object::{Kind, Object, ObjectId};
 use crate::store::{
-    NewStore, OpenOptions, PACKS_DIR, PackItem, RealIo, Replacement, Store, Thoroughness, Tier,
+    FileReplacement, NewStore, OpenOptions, PACKS_DIR, PackItem, RealIo, Store, Thoroughness, Tier,
 };
 
 const OBJECTS: u64 = 1000;
@@ -45,9 +45,9 @@ fn packed(dir: &Path) -> PathBuf {
     let store = open(dir, 3);
     let collection = store.collect().unwrap();
     let files = (0..collection.inventory().files().len()).collect();
-    let items = objects.iter().map(|(id, _)| PackItem { id: *id, kind: Kind::Blob, lane: 0 });
+    let items = objects.iter().map(|(id, _)| PackItem { id: *id, kind: Kind::Blob, placement: 0 });
     let items = items.collect();
-    let replacement = Replacement { files, items, gone: Vec::new(), tier: Tier::Hot };
+    let replacement = FileReplacement { files, items, gone: Vec::new(), tier: Tier::Hot };
     collection.replace(&replacement, &mut |_| Ok(Vec::new())).unwrap();
     let mut packs = fs::read_dir(dir.join(PACKS_DIR)).unwrap();
     packs.next().unwrap().unwrap().path()
@@ -64,15 +64,15 @@ fn a_repair_unpacks_each_block_once_to_look_and_once_to_write() {
     fs::write(&pack, bytes).unwrap();
 
     let store = open(&dir, 4);
-    let mending = store.mend(&mut |_, _| {}).unwrap();
-    let salvage = mending.salvage(&BTreeMap::new()).unwrap();
+    let repair = store.begin_repair(&mut |_, _| {}).unwrap();
+    let salvage = repair.salvage(&BTreeMap::new()).unwrap();
     let file = salvage.files.first().unwrap();
     assert_eq!(file.saved + file.damaged, OBJECTS);
     assert!((1..OBJECTS / 10).contains(&file.damaged), "{file:?}");
     let blocks = OBJECTS * OBJECT_BYTES as u64 / (128 << 10) + 2;
     let looked = salvage.decoded_blocks();
     assert!(looked <= blocks, "{looked} blocks were unpacked of {blocks}");
-    mending.apply(&salvage, &[]).unwrap();
+    repair.apply(&salvage, &[]).unwrap();
     let written = salvage.decoded_blocks() - looked;
     assert!(written <= blocks, "{written} blocks were unpacked of {blocks}");
 

@@ -21,13 +21,13 @@ use crate::store::format::manifest::{self, Manifest};
 use crate::store::format::segment::{Location, SegmentFile};
 use crate::store::io::{Access, IoFile};
 use crate::store::pack::{
-    BlockCache, Found as InPack, Gone, Item, Pack, PackDraft, PackId, Rebuilt, Tier,
+    BlockCache, Pack, PackDraft, PackId, PackItem, PackLookup, Rebuilt, Tier, Tombstone,
 };
 use crate::store::read::operations::Operations;
 use crate::store::read::refs::RefTable;
-use crate::store::read::scan::{Depth, End, Found, Tail, scan, torn_batch};
-use crate::store::read::view::{FileId, Place};
-use crate::store::write::publish::{Change, Published};
+use crate::store::read::scan::{Depth, End, ScanFindings, Tail, scan, torn_batch};
+use crate::store::read::view::{FileId, ObjectPlace};
+use crate::store::write::publish::{ManifestEdit, Published};
 use crate::store::{JOURNAL_DIR, PACKS_DIR, Store, lock, read};
 
 /// Times that publishing is tried while others commit.
@@ -38,7 +38,7 @@ const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 
 /// The right to mend a store, and what there is to mend. No collection goes on meanwhile.
 #[derive(Debug)]
-pub(crate) struct Mending<'s> {
+pub(crate) struct Repair<'s> {
     store: &'s Store,
     /// What is there, and what is wrong with it.
     pub examination: Examination<'s>,
@@ -56,7 +56,7 @@ pub(crate) struct Salvage {
     pub lists_unknown: bool,
     /// Objects that can be read from the damaged files.
     sources: HashMap<ObjectId, Source>,
-    gone: Vec<(ObjectId, Kind, Gone)>,
+    gone: Vec<(ObjectId, Kind, Tombstone)>,
     tier: Option<Tier>,
     rebuilt: Vec<Rebuilt>,
     blocks: BlockCache,
@@ -103,7 +103,7 @@ pub enum SalvageFate {
 /// Where an object was found.
 #[derive(Debug, Clone)]
 enum Source {
-    Place(Place),
+    ObjectPlace(ObjectPlace),
     /// The number of the rebuilt pack, and the ordinal.
     Rebuilt(usize, Kind, u32),
 }
@@ -114,13 +114,13 @@ impl Store {
     /// # Errors
     /// Those of [`Store::examine`]; `Locked` while a collection goes on, `Unsupported` when this
     /// build may not write to the store.
-    pub(crate) fn mend(&self, progress: &mut Progress<'_>) -> Result<Mending<'_>> {
+    pub(crate) fn begin_repair(&self, progress: &mut Progress<'_>) -> Result<Repair<'_>> {
         self.superblock.check_writable()?;
         let collector = self.lock_collector()?;
         // What a view of another epoch misses would be missing from the refs that are published.
         self.refresh()?;
         let mut writer = lock(&self.writer);
-        if !self.is_leased()
+        if !self.has_read_guard()
             && let Some(owned) = writer.owned.take()
             && let Some(segment) = lock(&self.journal).segment(&owned.segment)
         {
@@ -128,11 +128,11 @@ impl Store {
         }
         drop(writer);
         let examination = self.examine(Thoroughness::Full, progress)?;
-        Ok(Mending { store: self, examination, collector })
+        Ok(Repair { store: self, examination, collector })
     }
 }
 
-impl Mending<'_> {
+impl Repair<'_> {
     /// What can be saved of damaged files, and what has to be done for it. `lost` are objects that
     /// are looked for in packs that no manifest lists.
     ///
@@ -159,7 +159,8 @@ impl Mending<'_> {
         }
         for id in damaged.stray_packs.iter().chain(&damaged.spare_packs) {
             let Some(pack) = self.open_pack(*id)? else { continue };
-            let wanted = lost.keys().any(|id| matches!(pack.find(id), Some(InPack::Object { .. })));
+            let wanted =
+                lost.keys().any(|id| matches!(pack.find(id), Some(PackLookup::Object { .. })));
             if wanted || damaged.stray_packs.contains(id) {
                 salvage.adopted.push(format!("{PACKS_DIR}/{}", id.file_name()));
                 salvage.adopted_packs.push(Arc::new(pack));
@@ -181,7 +182,7 @@ impl Mending<'_> {
         let store = self.store;
         let mut packs: Vec<PackId> = salvage.adopted_packs.iter().map(|pack| pack.id()).collect();
         let mut gone = salvage.gone.clone();
-        gone.extend(given_up.iter().map(|(id, kind)| (*id, *kind, Gone::Elided)));
+        gone.extend(given_up.iter().map(|(id, kind)| (*id, *kind, Tombstone::Elided)));
         if !salvage.sources.is_empty() || !gone.is_empty() {
             let draft = PackDraft {
                 store: store.superblock.store,
@@ -225,7 +226,7 @@ impl Mending<'_> {
     fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
         let Some(segment) = self.open_segment(id)? else { return Ok(false) };
         let mut tail = Tail::default();
-        scan(&segment, &mut tail, Depth::Whole, &mut Found::default())?;
+        scan(&segment, &mut tail, Depth::Whole, &mut ScanFindings::default())?;
         Ok(torn_batch(&segment, &tail)?.iter().any(|(id, _)| lost.contains_key(id)))
     }
 
@@ -258,7 +259,7 @@ impl Mending<'_> {
                 return Ok(());
             }
         }
-        let mut found = Found::default();
+        let mut found = ScanFindings::default();
         let mut tail = Tail::default();
         scan(&segment, &mut tail, Depth::Whole, &mut found)?;
         if tail.end == End::Torn {
@@ -270,11 +271,11 @@ impl Mending<'_> {
             found.objects.extend(torn.filter(|(id, at)| is_known(id, at)));
         }
         // Objects in a batch that does not verify are found through the index, if there is one.
-        let active = found.objects.into_iter().map(|(id, at)| (id, Place::Active(at)));
+        let active = found.objects.into_iter().map(|(id, at)| (id, ObjectPlace::Active(at)));
         let sealed = self.examination.inventory.sealed(id);
         let indexed = sealed.iter().flat_map(|sealed| {
             let entries = (0..sealed.len()).filter_map(|at| sealed.entry(at));
-            entries.map(|(id, stored)| (id, Place::Sealed(Arc::clone(sealed), stored)))
+            entries.map(|(id, stored)| (id, ObjectPlace::Sealed(Arc::clone(sealed), stored)))
         });
         for (id, place) in indexed.chain(active) {
             if salvage.sources.contains_key(&id) {
@@ -282,7 +283,7 @@ impl Mending<'_> {
             }
             if place.read(&id, &salvage.blocks).is_ok() {
                 file.saved += 1;
-                salvage.sources.insert(id, Source::Place(place));
+                salvage.sources.insert(id, Source::ObjectPlace(place));
             } else {
                 file.damaged += 1;
             }
@@ -309,13 +310,13 @@ impl Mending<'_> {
             for (ordinal, id, kind, is_good) in pack.try_objects(&salvage.blocks) {
                 if is_good {
                     file.saved += 1;
-                    let place = Place::Packed(Arc::clone(&pack), kind, ordinal);
-                    salvage.sources.insert(id, Source::Place(place));
+                    let place = ObjectPlace::Packed(Arc::clone(&pack), kind, ordinal);
+                    salvage.sources.insert(id, Source::ObjectPlace(place));
                 } else {
                     file.damaged += 1;
                 }
             }
-            salvage.gone.extend(pack.gone());
+            salvage.gone.extend(pack.tombstones());
         } else if let Ok(rebuilt) = Rebuilt::read_frames(&opened, id, store, &salvage.blocks) {
             let number = salvage.rebuilt.len();
             for (ordinal, id, kind) in rebuilt.objects() {
@@ -324,7 +325,7 @@ impl Mending<'_> {
             }
             let problems = rebuilt.findings().iter().map(|finding| finding.message.clone());
             file.problems.extend(problems);
-            salvage.gone.extend(rebuilt.gone());
+            salvage.gone.extend(rebuilt.tombstones());
             salvage.rebuilt.push(rebuilt);
         }
         salvage.files.push(file);
@@ -345,7 +346,9 @@ impl Mending<'_> {
     fn refs_with(&self, salvage: &Salvage, listed: &RefTable, refs: &RefTable) -> Result<RefTable> {
         let (store, inventory) = (self.store, &self.examination.inventory);
         let mut operations = Operations::read(inventory, inventory.operations());
-        for Item { id, .. } in salvage.items().iter().filter(|item| item.kind == Kind::Operation) {
+        for PackItem { id, .. } in
+            salvage.items().iter().filter(|item| item.kind == Kind::Operation)
+        {
             operations.add(salvage, *id);
         }
         for pack in &salvage.adopted_packs {
@@ -383,10 +386,10 @@ impl Mending<'_> {
     }
 
     /// Publishes the newest manifest with a change, and sees it.
-    fn publish(&self, edit: &mut Edit<'_>) -> Result<()> {
+    fn publish(&self, edit: &mut ListingEdit<'_>) -> Result<()> {
         let store = self.store;
         for _ in 0..MAX_ATTEMPTS {
-            let mut change = Listing { mending: self, edit, ahead_of: None };
+            let mut change = Listing { repair: self, edit, ahead_of: None };
             match store.publish(&mut change)? {
                 Published::Done | Published::Unchanged => return store.reload(),
                 Published::Withheld => {}
@@ -402,17 +405,17 @@ impl Mending<'_> {
 }
 
 /// Changes a manifest, given the refs of a complete view.
-type Edit<'a> = dyn FnMut(&mut Manifest, &RefTable) -> Result<()> + 'a;
+type ListingEdit<'a> = dyn FnMut(&mut Manifest, &RefTable) -> Result<()> + 'a;
 
 /// Files that come on the list or leave it, with refs that may be ahead of what the journal says.
 struct Listing<'m, 'e, 'f> {
-    mending: &'m Mending<'m>,
-    edit: &'e mut Edit<'f>,
+    repair: &'m Repair<'m>,
+    edit: &'e mut ListingEdit<'f>,
     /// The newest operation that everybody knows, when the refs are ahead of it.
     ahead_of: Option<Option<ObjectId>>,
 }
 
-impl Change for Listing<'_, '_, '_> {
+impl ManifestEdit for Listing<'_, '_, '_> {
     fn edit(&mut self, manifest: &mut Manifest, refs: &RefTable) -> Result<bool> {
         (self.edit)(manifest, refs)?;
         self.ahead_of = (manifest.refs.sequence > refs.sequence).then_some(refs.operation);
@@ -421,13 +424,13 @@ impl Change for Listing<'_, '_, '_> {
 
     /// Refs that are ahead of what everybody knows would hide what was committed meanwhile.
     fn may_hold(&mut self) -> Result<bool> {
-        let (store, Some(newest)) = (self.mending.store, self.ahead_of) else { return Ok(true) };
+        let (store, Some(newest)) = (self.repair.store, self.ahead_of) else { return Ok(true) };
         lock(&store.journal).catch_up(&*store.io, &store.view, Depth::Next)?;
         Ok(read(&store.view).refs.operation == newest)
     }
 
     fn collector(&self) -> Option<&dyn IoFile> {
-        Some(&*self.mending.collector)
+        Some(&*self.repair.collector)
     }
 
     fn replaces_damaged(&self) -> bool {
@@ -440,14 +443,14 @@ struct Packed<'a>(&'a Pack, &'a BlockCache);
 
 impl ObjectSource for Packed<'_> {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        let Some(InPack::Object { ordinal, kind }) = self.0.find(id) else { return Ok(None) };
+        let Some(PackLookup::Object { ordinal, kind }) = self.0.find(id) else { return Ok(None) };
         let bytes = self.0.read(ordinal, self.1)?;
         verify(kind, &bytes, id)?;
         Ok(Some(Object { kind, bytes }))
     }
 
     fn contains(&self, id: &ObjectId) -> Result<bool> {
-        Ok(matches!(self.0.find(id), Some(InPack::Object { .. })))
+        Ok(matches!(self.0.find(id), Some(PackLookup::Object { .. })))
     }
 }
 
@@ -463,16 +466,19 @@ impl Salvage {
     /// Whether an object can be read again afterwards.
     #[must_use]
     pub(crate) fn saves(&self, id: &ObjectId) -> bool {
-        let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(InPack::Object { .. }));
+        let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(PackLookup::Object { .. }));
         self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
     }
 
     /// What goes into the new pack: kind by kind, since kinds share no blocks, and each in the order in
     /// which it lies, so that a block is unpacked once and what resembles each other stays together.
-    fn items(&self) -> Vec<Item> {
+    fn items(&self) -> Vec<PackItem> {
         let mut found: Vec<_> = self.sources.iter().collect();
         found.sort_unstable_by_key(|(id, source)| (source.kind(), source.position(), **id));
-        found.iter().map(|(id, source)| Item { id: **id, kind: source.kind(), lane: 0 }).collect()
+        found
+            .iter()
+            .map(|(id, source)| PackItem { id: **id, kind: source.kind(), placement: 0 })
+            .collect()
     }
 
     /// How many blocks were unpacked so far.
@@ -500,13 +506,13 @@ impl Salvage {
 
 impl Source {
     fn is_packed(&self) -> bool {
-        matches!(self, Self::Place(Place::Packed(..)) | Self::Rebuilt(..))
+        matches!(self, Self::ObjectPlace(ObjectPlace::Packed(..)) | Self::Rebuilt(..))
     }
 
     /// Which rebuilt pack or file it lies in, and where.
     fn position(&self) -> (Option<usize>, Option<FileId>, u64) {
         match self {
-            Self::Place(place) => {
+            Self::ObjectPlace(place) => {
                 let (file, at) = place.position();
                 (None, Some(file), at)
             }
@@ -516,9 +522,9 @@ impl Source {
 
     fn kind(&self) -> Kind {
         match self {
-            Self::Place(Place::Active(location)) => location.stored.kind,
-            Self::Place(Place::Sealed(_, stored)) => stored.kind,
-            Self::Place(Place::Packed(_, kind, _)) | Self::Rebuilt(_, kind, _) => *kind,
+            Self::ObjectPlace(ObjectPlace::Active(location)) => location.stored.kind,
+            Self::ObjectPlace(ObjectPlace::Sealed(_, stored)) => stored.kind,
+            Self::ObjectPlace(ObjectPlace::Packed(_, kind, _)) | Self::Rebuilt(_, kind, _) => *kind,
         }
     }
 }
@@ -527,7 +533,7 @@ impl ObjectSource for Salvage {
     fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
         match self.sources.get(id) {
             None => Ok(None),
-            Some(Source::Place(place)) => place.read(id, &self.blocks).map(Some),
+            Some(Source::ObjectPlace(place)) => place.read(id, &self.blocks).map(Some),
             Some(Source::Rebuilt(number, kind, ordinal)) => {
                 let Some(rebuilt) = self.rebuilt.get(*number) else { return Ok(None) };
                 let bytes = rebuilt.read(*ordinal, &self.blocks)?;

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use rayon::prelude::*;
 
-use super::view::{Place, Stretch};
+use super::view::{ObjectPlace, ReadSpan};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, verify};
 use crate::store::{Store, read};
@@ -15,7 +15,7 @@ use crate::store::{Store, read};
 const OBJECTS_FOR_THREADS: usize = 64;
 
 /// An object to read: its position among those asked for, its id, and where it lies.
-type Missing = (usize, ObjectId, Place);
+type Missing = (usize, ObjectId, ObjectPlace);
 
 impl Store {
     /// The bytes of the objects `ids`, which must be there and be of `kind`, in the order of `ids`.
@@ -77,21 +77,21 @@ impl Store {
     fn visit_unit(&self, unit: &[Missing], visit: &(dyn Fn(usize, Result<Object>) + Sync)) {
         // Held while its objects are read, so that no other thread takes its room in the cache.
         let block = match unit.first() {
-            Some((_, _, Place::Packed(pack, _, first))) => {
+            Some((_, _, ObjectPlace::Packed(pack, _, first))) => {
                 pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks).ok()
             }
             _ => None,
         };
-        let stretch = Stretch::read(unit.iter().map(|(_, _, place)| place));
+        let span = ReadSpan::read(unit.iter().map(|(_, _, place)| place));
         for (at, id, place) in unit {
             let object = match (&block, place) {
-                (Some(block), Place::Packed(pack, kind, ordinal)) => {
+                (Some(block), ObjectPlace::Packed(pack, kind, ordinal)) => {
                     block.read(*ordinal, &self.blocks).and_then(|bytes| {
                         verify(*kind, &bytes, id).map_err(|e| e.at(pack.place(*ordinal)))?;
                         Ok(Object { kind: *kind, bytes })
                     })
                 }
-                _ => place.read_from(stretch.as_ref(), id, &self.blocks),
+                _ => place.read_from(span.as_ref(), id, &self.blocks),
             };
             // There may be another copy.
             visit(*at, object.or_else(|error| self.read_stored(id)?.ok_or(error)));
@@ -101,13 +101,13 @@ impl Store {
     /// Objects that lie together. Those of a block share one piece of memory: the block itself, if they
     /// are most of it.
     fn read_unit(&self, kind: Kind, unit: &[Missing]) -> Result<Vec<(usize, Bytes)>> {
-        let Some((_, _, Place::Packed(pack, _, first))) = unit.first() else {
+        let Some((_, _, ObjectPlace::Packed(pack, _, first))) = unit.first() else {
             return unit.iter().map(|missing| self.read_missing(kind, missing)).collect();
         };
         let block = pack.block(pack.block_of(*first).unwrap_or_default(), &self.blocks)?;
         let mut read = Vec::with_capacity(unit.len());
         for (at, id, place) in unit {
-            let Place::Packed(_, found, ordinal) = place else { continue };
+            let ObjectPlace::Packed(_, found, ordinal) = place else { continue };
             let bytes = block.read(*ordinal, &self.blocks)?;
             verify(*found, &bytes, id).map_err(|error| error.at(pack.place(*ordinal)))?;
             let bytes = of_kind(kind, id, Object { kind: *found, bytes })?;

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::view::{Files, Place};
+use super::view::{ObjectPlace, OpenFiles};
 use crate::error::Result;
 use crate::object::{Object, ObjectId};
 use crate::store::format::segment::Location;
@@ -18,7 +18,7 @@ use crate::store::{Store, lock, read};
 
 /// The open transactions of a handle.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Leases {
+pub(in crate::store) struct ReadGuards {
     open: usize,
     /// Sealed segments that stay locked while there is any.
     locked: Vec<Owned>,
@@ -28,60 +28,60 @@ pub(in crate::store) struct Leases {
 
 /// Keeps what a transaction relies on, from its beginning to its end.
 #[derive(Debug)]
-pub(crate) struct Lease<'s> {
+pub(crate) struct ReadGuard<'s> {
     store: &'s Store,
-    files: Arc<Files>,
+    files: Arc<OpenFiles>,
 }
 
 impl Store {
     /// Begins to keep what is in the store now.
     #[must_use]
-    pub(crate) fn lease(&self) -> Lease<'_> {
-        lock(&self.leases).open += 1;
-        Lease { store: self, files: Arc::clone(&read(&self.view).files) }
+    pub(crate) fn read_guard(&self) -> ReadGuard<'_> {
+        lock(&self.read_guards).open += 1;
+        ReadGuard { store: self, files: Arc::clone(&read(&self.view).files) }
     }
 
     /// Keeps where objects lay in segments that are no longer read, while a transaction is open.
     pub(in crate::store) fn keep_replaced(&self, objects: Vec<(ObjectId, Location)>) {
-        let mut leases = lock(&self.leases);
-        if leases.open > 0 {
-            leases.replaced.extend(objects);
+        let mut read_guards = lock(&self.read_guards);
+        if read_guards.open > 0 {
+            read_guards.replaced.extend(objects);
         }
     }
 
     /// Whether a transaction is open on this handle.
-    pub(in crate::store) fn is_leased(&self) -> bool {
-        lock(&self.leases).open > 0
+    pub(in crate::store) fn has_read_guard(&self) -> bool {
+        lock(&self.read_guards).open > 0
     }
 
     /// Keeps a sealed segment locked while a transaction is open.
     pub(in crate::store) fn keep_locked(&self, owned: Owned) {
-        let mut leases = lock(&self.leases);
-        if leases.open > 0 {
-            leases.locked.push(owned);
+        let mut read_guards = lock(&self.read_guards);
+        if read_guards.open > 0 {
+            read_guards.locked.push(owned);
         }
     }
 }
 
-impl Lease<'_> {
+impl ReadGuard<'_> {
     /// The object `id` as it was in the store when the lease began, verified.
     ///
     /// # Errors
     /// `Corrupt` when its bytes do not verify.
     pub(crate) fn read(&self, id: &ObjectId) -> Result<Option<Object>> {
-        let replaced = lock(&self.store.leases).replaced.get(id).cloned();
-        let place = replaced.map(Place::Active).or_else(|| self.files.place(id));
+        let replaced = lock(&self.store.read_guards).replaced.get(id).cloned();
+        let place = replaced.map(ObjectPlace::Active).or_else(|| self.files.place(id));
         place.map(|place| place.read(id, &self.store.blocks)).transpose()
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        let mut leases = lock(&self.store.leases);
-        leases.open -= 1;
-        if leases.open == 0 {
-            leases.locked.clear();
-            leases.replaced.clear();
+        let mut read_guards = lock(&self.store.read_guards);
+        read_guards.open -= 1;
+        if read_guards.open == 0 {
+            read_guards.locked.clear();
+            read_guards.replaced.clear();
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::tree::{Item, List};
 /// message costs its blob and, now and then, a node; changes of maps are collected and applied in
 /// one pass by [`Builder::write`].
 ///
-/// What a builder has written lives and dies with the change it was written to: when that fails,
-/// begin again with [`Builder::from`] the context that the branch has now.
+/// Nodes that a builder has written live and die with the change they were written to: when that
+/// fails, begin again with [`Builder::from`] the context that the branch has now.
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     pub(super) context: Context,
@@ -186,7 +186,7 @@ impl Builder {
     /// Drops a section, so that it can be filled anew, with another shape if need be.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Those of the sink.
     pub fn clear(&mut self, sink: &mut dyn ObjectSink, section: &str) -> Result<()> {
         self.lists.remove(section);
         self.maps.remove(section);
@@ -196,7 +196,7 @@ impl Builder {
     /// Makes a section what it is in `other`, whatever was changed of it here.
     ///
     /// # Errors
-    /// What reading `other` and the sink report.
+    /// Those of reading `other` and the sink.
     pub fn set_as_in(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -212,7 +212,7 @@ impl Builder {
     /// Makes a section a single blob.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Those of the sink.
     pub fn set_blob(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -227,7 +227,7 @@ impl Builder {
     /// Makes a section what another context has there, or drops it.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Those of the sink.
     pub(super) fn set_section(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -241,7 +241,7 @@ impl Builder {
     /// Makes a section an empty list or map, which is different from no section.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Those of the sink.
     pub fn set_empty(
         &mut self,
         sink: &mut dyn ObjectSink,
@@ -271,7 +271,7 @@ impl Builder {
     /// own root.
     ///
     /// # Errors
-    /// What the sink reports.
+    /// Those of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         for (name, blob) in sink.take_cited()? {
             self.set(sink, PAYLOADS, &name, Some(Item::new(Kind::Blob, blob)))?;
@@ -303,7 +303,7 @@ impl Builder {
             .ok_or_else(|| Error::not_found(format!("section {section} is not open")))
     }
 
-    /// How a section is laid out, if it is there.
+    /// Returns the shape of a section, if it is there.
     fn shape(&self, source: &dyn ObjectSource, section: &str) -> Result<Option<Shape>> {
         if self.lists.contains_key(section) {
             Ok(Some(Shape::List))

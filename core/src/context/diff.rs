@@ -1,4 +1,4 @@
-//! What changed between two contexts, section by section.
+//! Differences of two contexts, section by section.
 //!
 //! Sections with equal roots are never opened, and inside a section the tree diff skips equal
 //! subtrees, so the cost grows with the changes and not with the contexts.
@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::object::ObjectSource;
 use crate::tree::{Item, List, Map, diff_lists, diff_maps};
 
-/// What changed, by section; sections that did not change are not there.
+/// The changes by section; unchanged sections are absent.
 pub type ContextDiff = BTreeMap<String, SectionDiff>;
 
-/// What changed in one section.
+/// The change of one section.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SectionDiff {
     /// The changes: by rising index for lists, by key for maps.
@@ -32,12 +32,12 @@ pub struct SectionChange {
     pub new: Option<Item>,
 }
 
-/// What changed from `old` to `new`.
+/// Compares `old` with `new`.
 ///
 /// In lists, entries that were replaced one for one in the same place count as changed.
 ///
 /// # Errors
-/// What reading reports.
+/// Those of reading.
 pub fn diff(source: &dyn ObjectSource, old: &Context, new: &Context) -> Result<ContextDiff> {
     let (old, new) = (old.sections(source)?, new.sections(source)?);
     let mut changed = ContextDiff::new();
@@ -58,10 +58,10 @@ pub fn changed_sections<'a>(
     names.into_iter().map(sides).filter(|(_, old, new)| old != new)
 }
 
-/// What changed in one section, of which either side may be missing: what [`diff`] says of it.
+/// Compares one section, of which either side may be missing, as [`diff`] does.
 ///
 /// # Errors
-/// What reading reports.
+/// Those of reading.
 pub fn diff_section(
     source: &dyn ObjectSource,
     old: Option<Section>,

@@ -1,4 +1,4 @@
-//! What stands beside a blob in a section: roles and media types, file modes, separators.
+//! Meta of entries beside their blobs: roles and media types, file modes, separators.
 //!
 //! A tree keeps a few opaque bytes with every link (its `meta`). This file is the one place that
 //! gives them meaning. Specified in `format-spec/context.md`.
@@ -23,7 +23,7 @@ pub(super) const MAX_ORIGIN_BYTES: usize = 511;
 /// Ends the media type when an origin follows.
 const ORIGIN_MARK: u8 = 0;
 
-/// Who speaks in a message. The codes are part of the format.
+/// The speaker of a message. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Role {
@@ -78,11 +78,12 @@ impl fmt::Display for Role {
 pub struct MessageEntry {
     /// The record, exactly as it came in.
     pub blob: ObjectId,
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The format of the record: a transcript format's name, or `json`.
     pub media: String,
-    /// Where a merge or cherry-pick took it from: a branch, or the beginning of a commit's id. `None`
+    /// The origin that a merge or cherry-pick took it from: a branch, or the prefix of an id.
+    /// `None`
     /// for a message of the branch itself.
     pub origin: Option<String>,
 }
@@ -166,7 +167,7 @@ fn add_origin(meta: &mut Vec<u8>, origin: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a file is.
+/// The type and mode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileMode {
@@ -183,7 +184,7 @@ pub enum FileMode {
 pub struct FileEntry {
     /// The content, or the target of a link.
     pub blob: ObjectId,
-    /// What the file is.
+    /// The type and mode.
     pub mode: FileMode,
     /// Bytes of the content.
     pub size: u64,
@@ -214,13 +215,13 @@ impl FileEntry {
     }
 }
 
-/// What a piece of an imported transcript was. The codes are part of the format.
+/// The kind of a piece of an imported transcript. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SourceKind {
     /// A record that was understood.
     Record = 0,
-    /// What stands between records.
+    /// Bytes between records.
     Glue = 1,
     /// Bytes that were not what the format allows.
     Damaged = 2,
@@ -231,7 +232,7 @@ pub enum SourceKind {
 pub struct SourceEntry {
     /// The piece.
     pub blob: ObjectId,
-    /// What it was.
+    /// Its kind.
     pub kind: SourceKind,
     /// The separator after it, at most [`MAX_SUFFIX_BYTES`].
     pub suffix: Bytes,

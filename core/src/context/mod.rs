@@ -85,7 +85,7 @@ pub const PAYLOADS: &str = "vfs";
 /// The agent whose conversation is a session's main one.
 pub const MAIN_AGENT: &str = "main";
 
-/// How a section is laid out. The codes are part of the format.
+/// The shape of a section. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Shape {
@@ -118,13 +118,13 @@ impl fmt::Display for Shape {
 /// A section: its shape, and the blob or the root of its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Section {
-    /// How it is laid out.
+    /// Its shape.
     pub shape: Shape,
     /// The blob, or the root of the list or map.
     pub id: ObjectId,
 }
 
-/// What a path into a context names.
+/// The target of a path into a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathTarget {
     /// Several sections or entries below the path.
@@ -153,7 +153,7 @@ impl Context {
     /// Every section by name, in order of names.
     ///
     /// # Errors
-    /// What reading the root's nodes reports.
+    /// Those of reading the root's nodes.
     pub fn sections(&self, source: &dyn ObjectSource) -> Result<BTreeMap<String, Section>> {
         self.root
             .iter(source)
@@ -167,7 +167,7 @@ impl Context {
     /// One section, if it is there.
     ///
     /// # Errors
-    /// What reading the root's nodes reports.
+    /// Those of reading the root's nodes.
     pub fn section(&self, source: &dyn ObjectSource, name: &str) -> Result<Option<Section>> {
         self.root.get(source, name.as_bytes())?.map(|item| section_of(&item)).transpose()
     }
@@ -207,7 +207,7 @@ impl Context {
     /// The agents that have any section, in order of names.
     ///
     /// # Errors
-    /// What reading the root's nodes reports.
+    /// Those of reading the root's nodes.
     pub fn agents(&self, source: &dyn ObjectSource) -> Result<Vec<String>> {
         let mut agents: Vec<String> = Vec::new();
         for entry in self.root.prefix(source, b"agents/") {
@@ -224,7 +224,7 @@ impl Context {
     /// Entries of a section: items of a list, keys of a map, 1 for a blob, 0 when it is not there.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Those of reading.
     pub fn count(&self, source: &dyn ObjectSource, name: &str) -> Result<u64> {
         match self.section(source, name)? {
             None => Ok(0),
@@ -235,7 +235,7 @@ impl Context {
     /// Messages of all agents together.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Those of reading.
     pub fn message_count(&self, source: &dyn ObjectSource) -> Result<u64> {
         let mut count = 0;
         for entry in self.root.prefix(source, b"agents/") {
@@ -247,7 +247,7 @@ impl Context {
         Ok(count)
     }
 
-    /// What `path` names: a folder of sections, a section, or one entry.
+    /// Finds the target of `path`: a folder of sections, a section, or one entry.
     ///
     /// List entries are named by their index.
     ///
@@ -310,7 +310,7 @@ impl Section {
     /// Items of a list, keys of a map, 1 for a blob. Reads the root.
     ///
     /// # Errors
-    /// What reading reports.
+    /// Those of reading.
     pub fn len(&self, source: &dyn ObjectSource) -> Result<u64> {
         match self.shape {
             Shape::Blob => Ok(1),

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::object::{ObjectSink, ObjectSource};
 use crate::tree::Map;
 
-/// What [`Selection::parse`] calls the conversations, and the sections that it means.
+/// The name of the conversations in [`Selection::parse`], and the sections it stands for.
 const CONVERSATION: &str = "conversation";
 const OF_CONVERSATION: [&str; 2] = ["agents", "source"];
 
@@ -22,7 +22,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// What is at or below these paths (`files`, `agents/main`, `files/src`); everything without any.
+    /// Selects everything at or below these paths (`files`, `agents/main`, `files/src`); all
+    /// without any.
     #[must_use]
     pub fn below(paths: &[String]) -> Self {
         let paths = paths.iter().map(|path| path.trim_matches('/').to_owned());
@@ -40,26 +41,26 @@ impl Selection {
         selection
     }
 
-    /// Whether it is everything.
+    /// Returns true if it is everything.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// Whether anything in the section may be in it.
+    /// Returns true if anything in the section may be in it.
     #[must_use]
     pub fn reaches(&self, section: &str) -> bool {
         let related = |path: &String| is_under(section, path) || is_under(path, section);
         self.is_all() || self.paths.iter().any(related)
     }
 
-    /// Whether the section is in it as a whole.
+    /// Returns true if the section is in it as a whole.
     #[must_use]
     pub fn has_all_of(&self, section: &str) -> bool {
         self.is_all() || self.paths.iter().any(|path| is_under(section, path))
     }
 
-    /// Whether the entry `key` of the section is in it.
+    /// Returns true if the entry `key` of the section is in it.
     #[must_use]
     pub fn has(&self, section: &str, key: &str) -> bool {
         self.has_all_of(section) || self.has_path(&format!("{section}/{key}"))
@@ -114,19 +115,19 @@ impl Selection {
         Ok(false)
     }
 
-    /// Whether any file of the workspace may be in it.
+    /// Returns true if any file of the workspace may be in it.
     #[must_use]
     pub fn reaches_files(&self) -> bool {
         self.reaches(FILES)
     }
 
-    /// Whether everything in `other` is in it.
+    /// Returns true if everything in `other` is in it.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.is_all() || (!other.is_all() && other.paths.iter().all(|path| self.has_path(path)))
     }
 
-    /// Whether nothing is in both.
+    /// Returns true if nothing is in both.
     #[must_use]
     pub fn is_apart_from(&self, other: &Self) -> bool {
         let is_apart = |path: &String| !other.reaches(path);
@@ -140,7 +141,7 @@ impl Selection {
         self.paths.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// What [`Selection::to_text`] wrote.
+    /// Reads the text of [`Selection::to_text`].
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         Self { paths: text.lines().map(str::to_owned).collect() }

@@ -1,6 +1,6 @@
 //! Giving up: what is written down as lost, and what is kept because of it.
 //!
-//! What a lost object led to is not known. So of everything that no ref leads to any more, the tops
+//! The links of a lost object are not known. So of all objects that became unreachable, the tops
 //! are written down as well: what belonged to the lost object is among them or below them, beside
 //! what was garbage just then. A collection keeps it, until nothing leads to a lost object any more
 //! and the next repair lets go of it. What only operations lead to is written down too, because they
@@ -51,7 +51,7 @@ pub(super) fn accept_losses(
     KnownLosses { lost, kept }
 }
 
-/// What no ref leads to, and nothing else of the same.
+/// Returns the tops of everything unreachable: no other unreachable object links to them.
 fn unreached_tops(
     examination: &Examination<'_>,
     holes: &Arc<KnownLosses>,

@@ -38,7 +38,7 @@ pub const DUE_BYTES: u64 = 8 << 20;
 /// microsecond in every process that opens the store.
 pub const DUE_OBJECTS: usize = 8192;
 
-/// Whether the journal has enough for a step, as far as this handle has seen it.
+/// Returns true if the journal has enough for a step, as far as this handle has seen it.
 ///
 /// Costs some microseconds and reads nothing but the sizes of the segments that are not sealed.
 ///
@@ -72,7 +72,7 @@ pub fn step(repo: &Repository, stamp: &Stamp) -> Result<Option<Collected>> {
     }
 }
 
-/// Whether what nobody writes to is enough: where many processes are at work for long, most of the
+/// Checks the idle segments: where many processes are at work for long, most of the
 /// journal may be theirs.
 fn is_idle_due(inventory: &Inventory<'_>) -> bool {
     let idle = |file: &&InventoryFile| file.tier.is_none() && file.replaceable;

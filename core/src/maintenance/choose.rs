@@ -1,4 +1,4 @@
-//! Which files a collection rewrites, and into which tier.
+//! The choice of files that a collection rewrites, and of their tier.
 
 use super::collection_plan::{ObjectsSize, Purpose};
 use crate::store::Tier;
@@ -14,7 +14,7 @@ const GARBAGE_PARTS: u64 = 4;
 /// turns that expire leave many small packs otherwise.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// What is known of a file.
+/// The live and dead objects of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileState {
     pub(super) tier: Option<Tier>,
@@ -58,7 +58,7 @@ impl FileState {
         self.tier >= Some(tier) && self.garbage.objects == 0
     }
 
-    /// Whether repacking would only give the same again.
+    /// Returns true if repacking would only give the same again.
     fn is_finished(&self, tier: Tier) -> bool {
         self.is_stored_as(tier) && self.bytes >= MAX_STEP_BYTES / 2
     }

@@ -30,7 +30,7 @@ use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, 
 /// Commits whose contexts are marked in one round.
 const COMMITS_PER_ROUND: usize = 256;
 
-/// What a collection did.
+/// The outcome of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Packs written, one for each step.
@@ -117,7 +117,7 @@ pub fn collect(
     }
 }
 
-/// What is there, what of it is live, and what to do about it.
+/// The inventory, the marked objects in it, and the plan for its files.
 pub(super) struct Survey<'a> {
     inventory: &'a Inventory<'a>,
     pub(super) roots: Roots,
@@ -186,7 +186,7 @@ impl ObjectsSize {
     }
 }
 
-/// Which turns keep their content: only `gc` and its steps let any expire.
+/// Plans the retention: only `gc` and its steps let turns expire.
 fn plan_turns(
     inventory: &Inventory<'_>,
     roots: &Roots,
@@ -211,13 +211,13 @@ fn plan_turns(
     Ok(plan)
 }
 
-/// Whether a context was dropped on purpose: what is lost is not there either, and must not pass for
-/// something that expired.
+/// Tells a context that was dropped on purpose from a lost one, which is absent too and must not
+/// pass for something that expired.
 pub(super) fn is_dropped(inventory: &Inventory<'_>, tree: &ObjectId) -> bool {
     inventory.find(tree).is_none() && inventory.tombstone(tree).is_some()
 }
 
-/// What keeping a turn costs: the bytes of what is met for the first time in its context.
+/// The cost of keeping a turn: the bytes of objects that are first met in its context.
 struct MarkCost<'a> {
     inventory: &'a Inventory<'a>,
     holes: Arc<KnownLosses>,
@@ -291,7 +291,7 @@ fn retention_order(retention: &RetentionPlan, roots: &Roots) -> Vec<ObjectId> {
     retention.kept.iter().copied().chain(others).collect()
 }
 
-/// What is lost, and what stays because of it.
+/// Plans for the known losses, and for the objects that stay because of them.
 fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) -> KnownLossesPlan {
     let lost = holes.lost.keys().filter(|id| inventory.find(id).is_none()).count() as u64;
     let spared = marker.spared().iter().filter_map(|met| inventory.entry(met.position as usize));
@@ -301,7 +301,7 @@ fn holes(inventory: &Inventory<'_>, marker: &Marker<'_>, holes: &KnownLosses) ->
     KnownLossesPlan { lost, spared }
 }
 
-/// What of each file is live.
+/// Counts the live objects of each file.
 fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
     let state = |file: &crate::store::InventoryFile| {
         let mut state = FileState {
@@ -325,8 +325,8 @@ fn states(inventory: &Inventory<'_>, marker: &Marker<'_>) -> Vec<FileState> {
     inventory.files().iter().map(state).collect()
 }
 
-/// What the new pack has to answer for: contexts and operations that were dropped, now or earlier,
-/// unless a file that stays answers for them; and for ever what was redacted.
+/// Returns the tombstones of the new pack: contexts and operations that were dropped, now or
+/// earlier, unless a file that stays answers for them; and for ever what was redacted.
 pub(super) fn gone(
     inventory: &Inventory<'_>,
     marker: &Marker<'_>,

@@ -1,4 +1,4 @@
-//! What a collection is for, and what it would do with each file.
+//! The plan of a collection: its purpose, and the fate of each file.
 
 use super::plan::RetentionPlan;
 use crate::store::Tier;
@@ -6,14 +6,14 @@ use crate::store::Tier;
 /// About what an object takes in the index of a pack.
 const INDEX_BYTES: u64 = 48;
 
-/// What a collection is for.
+/// The purpose of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Apply retention, and free what nothing reaches.
     Gc,
     /// Store everything in this tier.
     Repack(Tier),
-    /// What is worth doing now, in small.
+    /// A small collection of what is worth it now.
     Step,
 }
 
@@ -26,7 +26,7 @@ pub struct ObjectsSize {
     pub bytes: u64,
 }
 
-/// What would be done with a file.
+/// The plan for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFilePlan {
     /// Its path in the store.
@@ -35,15 +35,15 @@ pub struct StoreFilePlan {
     pub tier: Option<Tier>,
     /// Bytes on disk.
     pub bytes: u64,
-    /// What in it is reached.
+    /// Its reachable objects.
     pub live: ObjectsSize,
-    /// What in it is not, or lies in another file too.
+    /// Its unreachable objects, and those that lie in another file too.
     pub garbage: ObjectsSize,
-    /// What happens to it.
+    /// Its fate.
     pub fate: Fate,
 }
 
-/// What happens to a file.
+/// The fate of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It stays as it is.
@@ -54,36 +54,38 @@ pub enum Fate {
     InUse,
 }
 
-/// What a collection would do.
+/// The plan of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectionPlan {
-    /// Which turns expire.
+    /// The turns that expire.
     pub retention: RetentionPlan,
-    /// What is reached.
+    /// The reachable objects.
     pub live: ObjectsSize,
-    /// What is not.
+    /// The unreachable objects.
     pub garbage: ObjectsSize,
     /// Each file of the store.
     pub files: Vec<StoreFilePlan>,
-    /// How the new pack is stored.
+    /// The tier of the new pack.
     pub tier: Tier,
-    /// Whether more steps are needed after this one, because a pack has a limited size.
+    /// True if more steps are needed after this one, because a pack has a limited size.
     pub partial: bool,
-    /// What it cannot look into.
+    /// The losses that it works around.
     pub holes: KnownLossesPlan,
 }
 
-/// What a collection cannot look into: objects that are lost, with damage that was accepted.
+/// Known losses that a collection works around: objects that are lost, with damage that was
+/// accepted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownLossesPlan {
-    /// How many are lost.
+    /// The number of lost objects.
     pub lost: u64,
-    /// What nothing reaches, and stays because these may have led to it. Counts as reached.
+    /// Unreachable objects that stay because the lost ones may have led to them. They count as
+    /// reachable.
     pub spared: ObjectsSize,
 }
 
 impl CollectionPlan {
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.iter().all(|file| file.fate != Fate::Replaced)

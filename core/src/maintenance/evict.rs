@@ -20,7 +20,7 @@ use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::repo::vfs::{EvictionReason, Payload, Pool, VFS_SECTION, VfsUri};
 use crate::repo::{Repository, Stamp, links};
 
-/// How much the pool may hold. `None` is no limit, zero lets go of everything that may go.
+/// The limits of the pool. `None` is no limit, zero evicts everything that may go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EvictionLimits {
     /// Greatest age since it was stored, in microseconds.
@@ -42,12 +42,12 @@ pub struct Eviction {
     pub reason: EvictionReason,
 }
 
-/// What an eviction would do.
+/// The plan of an eviction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EvictionPlan {
-    /// What goes: first by age, then the longest unused first.
+    /// The evicted payloads: first by age, then the longest unused first.
     pub evicted: Vec<Eviction>,
-    /// What a limit asked for and a kept snapshot cites, in the same order.
+    /// Payloads over a limit that a kept snapshot cites, in the same order.
     pub cited: Vec<Eviction>,
     /// Payloads in the pool, and their bytes.
     pub payloads: u64,
@@ -64,7 +64,7 @@ impl EvictionPlan {
         self.evicted.iter().map(|eviction| eviction.bytes).sum()
     }
 
-    /// How many go for a reason.
+    /// Counts the payloads evicted for a reason.
     #[must_use]
     pub fn count(&self, reason: EvictionReason) -> u64 {
         self.evicted.iter().filter(|eviction| eviction.reason == reason).count() as u64
@@ -134,7 +134,7 @@ pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Stamp) -> Result<u6
     Ok(evicted.len() as u64)
 }
 
-/// What goes and what stays though it should go, in the order of going.
+/// Splits the payloads over the limits into evicted and cited ones, in the order of eviction.
 fn choose(
     payloads: &[(Payload, u64)],
     limits: &EvictionLimits,

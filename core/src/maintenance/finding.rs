@@ -1,4 +1,4 @@
-//! What an examination can find: damage, loss, and what is worth a note.
+//! Findings of an examination: damage, loss, and notes.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use crate::object::ObjectId;
 /// Something that `fsck` found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FsckFinding {
-    /// What it is.
+    /// Its kind.
     pub kind: FsckKind,
     /// A file and offset, a ref, or a session with turn and section.
     pub place: String,
-    /// What is wrong.
+    /// A description, for people.
     pub message: String,
     /// The object it is about, if it is about one.
     pub object: Option<ObjectId>,
 }
 
-/// What a finding is. The first three are notes: nothing that was acknowledged is affected by the
-/// first two, and the third was accepted.
+/// The kind of a finding. The first three are notes: nothing that was acknowledged is affected by
+/// the first two, and the third was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FsckKind {
     /// A batch that was never acknowledged.
@@ -55,7 +55,7 @@ impl FsckKind {
         }
     }
 
-    /// Whether the store is not as it should be.
+    /// Returns true if the store is not as it should be.
     #[must_use]
     pub const fn is_damage(self) -> bool {
         !matches!(self, Self::TornTail | Self::Leftover | Self::Hole)

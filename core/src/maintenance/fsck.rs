@@ -27,7 +27,7 @@ const MAX_ATTEMPTS: usize = 4;
 /// Refs that are named where an operation changed many.
 const MAX_NAMED: usize = 4;
 
-/// What `fsck` found.
+/// The report of `fsck`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FsckReport {
     /// Objects in all files; one that lies in two counts twice.
@@ -40,12 +40,12 @@ pub struct FsckReport {
     pub operations: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// What is wrong, and what is worth a note.
+    /// Damage and notes.
     pub findings: Vec<FsckFinding>,
 }
 
 impl FsckReport {
-    /// Whether nothing is damaged or lost.
+    /// Returns true if nothing is damaged or lost.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.findings.iter().all(|finding| !finding.kind.is_damage())
@@ -77,7 +77,7 @@ pub fn fsck(
     }
 }
 
-/// What an examination and the walk from its roots say together.
+/// Joins the findings of an examination and of the walk from its roots.
 pub(super) fn report(examination: &Examination<'_>, reach: &Reach<'_>) -> FsckReport {
     let mut findings: Vec<FsckFinding> = examination.findings.iter().map(finding).collect();
     findings.extend(examination.detached.iter().map(detached));

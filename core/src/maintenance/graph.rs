@@ -27,7 +27,7 @@ pub(crate) struct CommitGraph {
     holes: Arc<KnownLosses>,
 }
 
-/// What retention asks of a commit.
+/// The facts about a commit that retention needs.
 #[derive(Debug, Clone)]
 pub(crate) struct GraphCommit {
     /// Its id.
@@ -40,7 +40,7 @@ pub(crate) struct GraphCommit {
     pub turn: u64,
     /// When it was made, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// Where its parents are.
+    /// The numbers of its parents.
     parents: Range<usize>,
 }
 
@@ -89,7 +89,7 @@ impl CommitGraph {
         Ok(())
     }
 
-    /// Whether the commit `id` is here.
+    /// Returns true if the commit `id` is here.
     #[must_use]
     pub(crate) fn contains(&self, id: &ObjectId) -> bool {
         self.by_id.contains_key(id)
@@ -125,7 +125,7 @@ impl CommitGraph {
         &self.grafted
     }
 
-    /// How many commits continue each commit, by number.
+    /// Counts the children of each commit, by number.
     #[must_use]
     pub(crate) fn child_counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.commits.len()];
@@ -158,7 +158,7 @@ impl CommitGraph {
         order
     }
 
-    /// Whether an object is lost and known to be.
+    /// Returns true if an object is lost and known to be.
     pub(super) fn is_lost(&self, id: &ObjectId) -> bool {
         self.holes.is_lost(id)
     }

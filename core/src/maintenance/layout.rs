@@ -4,9 +4,9 @@
 //! commits | operations | tags | nodes now, then | values now | lists now | payloads of before
 //! ```
 //!
-//! What the newest contexts hold lies together, in their order, so that restoring one reads the file
-//! from front to back and nothing else. Older versions lie behind, those of one key together, newest
-//! first.
+//! Objects of the newest contexts lie together, in their order, so that restoring one reads the
+//! file from front to back and nothing else. Older versions lie behind, those of one key together,
+//! newest first.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use super::mark::{Marker, Met};
 use crate::object::Kind;
 use crate::store::{Inventory, PackItem, Tier};
 
-/// Which part of a pack an object belongs to. The order is that of the pack.
+/// The part of a pack that an object belongs to. The order is that of the pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Lane {
     Commits,

@@ -34,7 +34,7 @@ pub(super) struct Met {
     pub(super) kind: Kind,
     /// Equal for versions of the same thing: nodes of a section, values of a key.
     pub(super) group: u64,
-    /// Whether there are versions of it, as opposed to items of a list.
+    /// True if there are versions of it, as opposed to items of a list.
     pub(super) versioned: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Marker<'a> {
     live: Bits,
     met: Vec<Met>,
     rounds: u32,
-    /// Which of what was met was met for the sake of the holes alone.
+    /// The objects that were met only because of known losses.
     spared: Range<usize>,
     sections: Sections,
 }
@@ -85,7 +85,7 @@ impl<'a> Marker<'a> {
         self.sections.name(number)
     }
 
-    /// Whether what lies at a position was met.
+    /// Returns true if what lies at a position was met.
     pub(super) fn is_met(&self, position: usize) -> bool {
         self.live.contains(position)
     }
@@ -210,7 +210,7 @@ impl<'a> Marker<'a> {
         Ok(())
     }
 
-    /// What was met for the sake of the holes alone.
+    /// Returns the objects that were met only because of known losses.
     pub(super) fn spared(&self) -> &[Met] {
         self.met.get(self.spared.clone()).unwrap_or_default()
     }
@@ -291,7 +291,8 @@ impl ContextWalk for Marker<'_> {
     }
 }
 
-/// What an object gives a name to: an operation the new values of refs, a tag or pin its target.
+/// Returns the objects that another one names: an operation the new values of refs, a tag its
+/// target.
 fn named(object: &Object) -> Result<Vec<ObjectId>> {
     Ok(match object.kind {
         Kind::Operation => {
@@ -307,7 +308,8 @@ fn named(object: &Object) -> Result<Vec<ObjectId>> {
     })
 }
 
-/// What versions of the same thing have in common: their section and, if there is one, their key.
+/// Hashes the identity that versions of one thing share: their section and, if there is one, their
+/// key.
 fn group_of(section: &str, key: Option<&[u8]>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (section, key).hash(&mut hasher);
@@ -331,7 +333,7 @@ impl Bits {
         self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }
 
-    /// Whether it was not in the set before.
+    /// Returns true if it was not in the set before.
     pub(super) fn insert(&mut self, at: usize) -> bool {
         let Some(word) = self.0.get_mut(at / 64) else { return false };
         let new = *word & (1 << (at % 64)) == 0;

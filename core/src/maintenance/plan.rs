@@ -6,7 +6,7 @@ use std::fmt;
 use super::roots::Reason;
 use crate::object::ObjectId;
 
-/// Which turns keep their content.
+/// The plan of retention: turns that keep their content, and turns that expire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionPlan {
     /// Commits that keep their tree, by session, newest first.
@@ -17,7 +17,7 @@ pub struct RetentionPlan {
     pub gone: Vec<ElidedTurn>,
     /// Each session with a policy, by name.
     pub sessions: Vec<SessionPlan>,
-    /// What people should know: budgets that cannot be met.
+    /// Warnings: budgets that cannot be met.
     pub notes: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct ElidedTurn {
     pub turn: u64,
 }
 
-/// What happens to one session. Shown in words.
+/// The plan for one session. Shown in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionPlan {
     /// Its name.
@@ -47,7 +47,7 @@ pub struct SessionPlan {
     pub expired: u64,
     /// The oldest and the newest turn that expire now.
     pub span: Option<(u64, u64)>,
-    /// What stays between these two, by the strongest reason.
+    /// The turns that stay between these two, by the strongest reason.
     pub spared: BTreeMap<Keep, u64>,
     /// Stored bytes of what stays, where they were measured for a budget.
     pub bytes: Option<u64>,
@@ -83,7 +83,7 @@ pub enum Keep {
 }
 
 impl Keep {
-    /// Whether no policy can drop it.
+    /// Returns true if no policy can drop it.
     #[must_use]
     pub fn is_protected(self) -> bool {
         self <= Self::Undo

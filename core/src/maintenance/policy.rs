@@ -31,7 +31,8 @@ const MAX_THIN: usize = 16;
 
 const MICROS_PER_HOUR: i64 = 60 * 60 * 1_000_000;
 
-/// What is kept of a session. A turn stays when any rule keeps it; the budget then drops the oldest.
+/// The rules that keep turns of a session. A turn stays when any rule keeps it; the budget then
+/// drops the oldest.
 ///
 /// Without any rule every turn stays, or as many of the newest as fit into the budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub struct Policy {
     pub budget_bytes: Option<u64>,
 }
 
-/// Which of many turns stay.
+/// A rule that thins turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Thin {
@@ -58,7 +59,7 @@ pub enum Thin {
     Daily,
 }
 
-/// Whose policy.
+/// The scope of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// Every session without its own.
@@ -92,7 +93,7 @@ struct StoredPolicy {
 }
 
 impl Policy {
-    /// Whether it has a rule that says which turns stay; a budget alone is none.
+    /// Returns true if it has a rule that says which turns stay; a budget alone is none.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.keep_last.is_some() || self.keep_within.is_some() || !self.thin.is_empty()
@@ -147,7 +148,7 @@ impl Policy {
 }
 
 impl Thin {
-    /// What the number of a turn is divided by, for rules of number.
+    /// Returns the divisor of turn numbers, for rules of number.
     pub(super) const fn divisor(self) -> Option<u64> {
         match self {
             Self::Every(k) => Some(k),
@@ -240,7 +241,7 @@ impl Policies {
         Ok(policies)
     }
 
-    /// Whether no session has a policy.
+    /// Returns true if no session has a policy.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.default.is_none() && self.sessions.is_empty()

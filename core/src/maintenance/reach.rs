@@ -20,14 +20,14 @@ use crate::tree::{Child, Link, children};
 const ABSENT: &str = "it is in no file";
 const UNREADABLE: &str = "no copy of it verifies";
 
-/// What was reached, and what is wrong with it.
+/// A walk to everything reachable, with its findings.
 #[derive(Debug)]
 pub(super) struct Reach<'a> {
     inventory: &'a Inventory<'a>,
     unreadable: &'a HashSet<ObjectId>,
     now: i64,
     grafts: Grafts,
-    /// What is lost and known to be: a note, and no damage.
+    /// The known losses: a note, and no damage.
     holes: Arc<KnownLosses>,
     pub(super) findings: Vec<FsckFinding>,
     /// Objects that must be there and are not, the holes among them, and what they are.
@@ -40,7 +40,7 @@ pub(super) struct Reach<'a> {
     seen: Bits,
     trees: Vec<Tree>,
     known_commits: HashSet<ObjectId>,
-    /// What was followed from outside of contexts.
+    /// Objects that were followed from outside of contexts.
     known_objects: HashSet<ObjectId>,
     sections: Sections,
 }
@@ -122,24 +122,24 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Whether an object was reached that lies at a position.
+    /// Returns true if an object was reached that lies at a position.
     pub(super) fn is_reached(&self, position: usize, id: &ObjectId) -> bool {
         self.seen.contains(position)
             || self.known_commits.contains(id)
             || self.known_objects.contains(id)
     }
 
-    /// Where history goes on behind forgotten commits.
+    /// Returns the grafts: parents of commits whose own are forgotten.
     pub(super) fn grafts(&self) -> &Grafts {
         &self.grafts
     }
 
-    /// What it was followed in.
+    /// Returns the inventory that was walked.
     pub(super) fn inventory(&self) -> &'a Inventory<'a> {
         self.inventory
     }
 
-    /// Whether it is there, and no copy of it verifies.
+    /// Returns true if the object is stored, and no copy of it verifies.
     pub(super) fn is_unreadable(&self, id: &ObjectId) -> bool {
         self.unreadable.contains(id)
     }
@@ -149,7 +149,7 @@ impl<'a> Reach<'a> {
         self.now
     }
 
-    /// What each ref holds, against what its name allows.
+    /// Checks the value of each ref against its name.
     fn check_refs(&mut self) {
         for (name, value) in &self.inventory.refs().values {
             let problem = match value {
@@ -191,6 +191,7 @@ impl<'a> Reach<'a> {
             let place =
                 expected.map_or_else(|| format!("operation {id}"), |at| format!("operation {at}"));
             // One that is recorded as dropped may still lie in a file that was not rewritten.
+            // Never the newest: the refs are its values, so a log without it is damage.
             let recorded = self.inventory.tombstone(&id).is_some() && self.operations > 0;
             let operation = match self.read(&id) {
                 _ if recorded => {
@@ -222,6 +223,8 @@ impl<'a> Reach<'a> {
                 if is_kept {
                     self.note_given_up(&change, &place);
                 }
+                // A ref that changed without an operation, or an operation that was lost: either way
+                // `undo` would set values that the ref never had.
                 if values.get(&change.name) != change.new.as_ref() {
                     let message = format!("it does not explain what {} held after it", change.name);
                     self.add(FsckKind::Operations, place.clone(), message, Some(id));
@@ -231,9 +234,11 @@ impl<'a> Reach<'a> {
                     None => values.remove(&change.name),
                 };
             }
+            // A gap in the numbers is an operation that the parent link skips.
             expected = (operation.parents.len() == 1).then(|| sequence.saturating_sub(1));
             match *operation.parents {
                 [] => {
+                    // Everything is taken back. A ref that is left came from nowhere.
                     for name in values.keys() {
                         let message = "no operation explains what it holds".to_owned();
                         self.add(FsckKind::Operations, name.clone(), message, None);
@@ -484,7 +489,7 @@ impl ContextWalk for Reach<'_> {
     }
 }
 
-/// What is wrong with a ref of this name that holds an object of this kind.
+/// Returns the problem of a ref of this name that holds an object of this kind.
 fn misplaced(name: &str, kind: Kind) -> Option<String> {
     let is_branch = name.starts_with("refs/heads/");
     if is_branch && BranchName::from_full(name).is_none() {

@@ -22,7 +22,7 @@ use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
 /// Suffix of a ref that gets a value which another one cannot get.
 const BESIDE: &str = "-recovered";
 
-/// Where refs are kept that are no branches, tags or pins, and cannot get their values.
+/// The prefix for values of refs that are no branches, tags or pins and could not be set.
 const RECOVERED: &str = "refs/recovered/";
 
 /// Kinds of refs that people see: what is recovered of them stands beside them.
@@ -74,7 +74,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// What refs hold after the changes so far.
+/// The values of refs after the changes so far.
 struct Plan<'r, 'a> {
     reach: &'r Reach<'a>,
     whole: Wholeness<'a>,
@@ -120,7 +120,7 @@ impl Plan<'_, '_> {
         }
     }
 
-    /// Whether both are commits, and `later` comes after `earlier`.
+    /// Returns true if both are commits, and `later` comes after `earlier`.
     fn is_before(&self, earlier: &RefValue, later: &RefValue) -> bool {
         let (RefValue::Object(earlier), RefValue::Object(later)) = (earlier, later) else {
             return false;

@@ -33,7 +33,7 @@ use crate::store::{
 /// to be joined.
 const MAX_ROUNDS: usize = 6;
 
-/// What happens to refs that lead to something that is lost.
+/// The treatment of refs that lead to lost objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Loss {
     /// They stay.
@@ -44,14 +44,14 @@ pub enum Loss {
     Accept,
 }
 
-/// What a repair would do.
+/// The plan of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairPlan {
     /// Damaged files.
     pub files: Vec<SalvagedFile>,
     /// Packs that no manifest lists and that hold what is missing.
     pub adopted: Vec<String>,
-    /// Whether the refs of the manifest lack operations in files that it lists, and get them.
+    /// True if the refs of the manifest lack operations in files that it lists, and get them.
     pub refs_behind: bool,
     /// Operations that were committed and that the newest one does not follow: one follows them then.
     pub rejoined: Vec<ObjectId>,
@@ -61,9 +61,9 @@ pub struct RepairPlan {
     pub refs: Vec<RefRepair>,
     /// Operations that are lost; with [`Loss::Accept`] the log begins after the newest of them.
     pub operations: Vec<ObjectId>,
-    /// What is lost all the same, as far as that can be told before.
+    /// Objects that stay lost, as far as that can be told before.
     pub lost: Vec<FsckFinding>,
-    /// How many objects are written down as lost after it, where that is something else than before.
+    /// The number of known losses after it, where that changes.
     /// A plan does not say.
     pub given_up: Option<u64>,
 }
@@ -73,23 +73,23 @@ pub struct RepairPlan {
 pub struct RefRepair {
     /// Its full name.
     pub name: String,
-    /// What it holds.
+    /// Its value.
     pub old: ObjectId,
     /// The newest value it had that is whole; `None` when there is none, and it is deleted.
     pub new: Option<ObjectId>,
 }
 
-/// What a repair did.
+/// The outcome of a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
-    /// What was planned for the files and done, in every round.
+    /// The files that were mended, in every round.
     pub plan: RepairPlan,
     /// The store afterwards.
     pub report: FsckReport,
 }
 
 impl RepairPlan {
-    /// Whether nothing would be done.
+    /// Returns true if nothing would be done.
     #[must_use]
     pub fn is_empty(&self, loss: Loss) -> bool {
         let refs = loss == Loss::Refuse || (self.refs.is_empty() && self.operations.is_empty());
@@ -222,7 +222,7 @@ fn add_files(done: &mut RepairPlan, files: &[SalvagedFile]) {
     }
 }
 
-/// What is to be done about what no file gives back.
+/// Plans for objects that no file gives back.
 fn plan_refs(
     examination: &Examination<'_>,
     reach: &Reach<'_>,

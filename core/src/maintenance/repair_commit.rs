@@ -1,4 +1,4 @@
-//! How a repair changes refs: as one operation, which says why.
+//! The change of refs by a repair: one operation, with the reason.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Object, ObjectId};

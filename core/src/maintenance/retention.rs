@@ -3,11 +3,11 @@
 //! A turn that expires loses its tree and keeps its commit, so history stays whole and asking for the
 //! turn says what became of it. Nothing here drops anything: a collection applies the plan.
 //!
-//! What always stays: every [root](super::roots), every commit that two or more continue, and every
+//! Always kept: every [root](super::roots), every commit that two or more continue, and every
 //! parent of a merge. With these the merge base of any two commits that stay is there as well: it is
 //! one of the two, or the lines to them part at it, so two commits continue it.
 //!
-//! What a policy keeps besides, as a union of its rules:
+//! A policy also keeps, as a union of its rules:
 //!
 //! | rule | keeps |
 //! |---|---|
@@ -30,8 +30,8 @@ use super::roots::{Reason, Roots};
 use crate::error::Result;
 use crate::object::ObjectId;
 
-/// What keeping turns costs. Asked only for sessions with a budget: first for what must stay, then
-/// for the others, each newest first.
+/// The cost of keeping turns. Asked only for sessions with a budget: first for what must stay,
+/// then for the others, each newest first.
 pub trait Cost {
     /// Begins a session: what other sessions keep is counted again.
     fn begin(&mut self, session: &str);
@@ -40,7 +40,7 @@ pub trait Cost {
     /// [`Cost::begin`].
     ///
     /// # Errors
-    /// What reading the content reports.
+    /// Those of reading the content.
     fn added_bytes(&mut self, commit: &ObjectId, tree: &ObjectId) -> Result<u64>;
 }
 
@@ -52,7 +52,7 @@ pub trait Cost {
 /// Costs a few hundred nanoseconds a commit, and what `cost` takes.
 ///
 /// # Errors
-/// What `cost` reports.
+/// Those of `cost`.
 pub fn plan_retention(
     roots: &Roots,
     policies: &Policies,
@@ -76,9 +76,9 @@ struct Planner<'a> {
     order: Vec<usize>,
     /// Why each commit stays, by number; nothing yet for those that expire.
     keep: Vec<Option<Keep>>,
-    /// Whether the tree of each commit was dropped earlier.
+    /// True if the tree of each commit was dropped earlier.
     gone: Vec<bool>,
-    /// What sessions with a measured budget keep.
+    /// The turns that sessions with a measured budget keep.
     bytes: HashMap<usize, u64>,
     notes: Vec<String>,
 }
@@ -123,7 +123,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What stays under every policy.
+    /// Returns the commits that stay under every policy.
     fn protect(&mut self, roots: &Roots) {
         for (id, reasons) in &roots.commits {
             if let Some(at) = self.graph.find(id) {
@@ -143,7 +143,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What the rules of the policies keep.
+    /// Returns the commits that the rules of the policies keep.
     fn apply_rules(&mut self, roots: &Roots, now: i64) {
         for (at, commit) in self.graph.commits().iter().enumerate() {
             let Some(policy) = self.policy(commit).filter(|policy| policy.has_rules()) else {

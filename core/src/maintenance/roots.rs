@@ -53,7 +53,7 @@ pub struct Roots {
     pub floor: Vec<ObjectId>,
     /// Every commit behind the roots.
     pub(crate) graph: CommitGraph,
-    /// What is lost and known to be.
+    /// The known losses.
     pub(crate) holes: Arc<KnownLosses>,
 }
 
@@ -70,13 +70,13 @@ pub enum Reason {
     Pin(String),
     /// The retention policy at this ref.
     Policy(String),
-    /// What the rollback at the tip of this branch went back to.
+    /// The target of the rollback at the tip of this branch.
     WentBack(String),
     /// Any other ref.
     Ref(String),
     /// A value in one of the newest operations, by its sequence.
     Operation(u64),
-    /// What a ref held before an operation, and no ref reaches now.
+    /// The value of a ref before an operation, which no ref reaches now.
     Lost {
         /// The full name of the ref.
         name: String,
@@ -147,7 +147,7 @@ impl Roots {
     }
 }
 
-/// Whether an operation is kept at the moment `now`, when so many are newer.
+/// Returns true if an operation is kept at the moment `now`, when so many are newer.
 pub(super) fn is_kept_operation(newer: u64, time_micros: i64, now: i64) -> bool {
     let oldest = now.saturating_sub(OPERATION_DAYS * MICROS_PER_DAY);
     newer < MIN_OPERATIONS as u64 || (newer < MAX_OPERATIONS as u64 && time_micros >= oldest)
@@ -163,7 +163,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// What the refs hold now.
+    /// Adds the values of the refs.
     fn add_refs(&mut self, refs: &RefTable) -> Result<()> {
         for (name, value) in &refs.values {
             let RefValue::Object(id) = value else { continue };
@@ -264,9 +264,9 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Whether a ref only went on, from the commit `old` to `new`: then nothing was lost, even if the
-    /// commits between have been forgotten since. Nothing else makes commits vanish that a ref led to,
-    /// but for those that are lost: what is behind them may be reached no more.
+    /// Detects a ref that only advanced, from the commit `old` to `new`: then nothing was lost,
+    /// even if the commits between have been forgotten since. Nothing else makes commits vanish
+    /// that a ref led to, but for those that are lost: what is behind them may be reached no more.
     fn is_before(&self, old: &ObjectId, new: Option<&RefValue>) -> Result<bool> {
         let (Some(RefValue::Object(new)), Some(before)) = (new, self.commit(old)?) else {
             return Ok(false);

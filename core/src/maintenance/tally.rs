@@ -33,7 +33,7 @@ const SOURCE: &str = "source";
 /// The owner of what no session has.
 const NOBODY: u32 = u32::MAX;
 
-/// What is known of every object.
+/// The owners and sizes of every object, and sums over them.
 pub(super) struct Tally<'a> {
     inventory: &'a Inventory<'a>,
     graph: &'a CommitGraph,
@@ -44,20 +44,20 @@ pub(super) struct Tally<'a> {
     /// Objects that another session has as well.
     shared: Bits,
     sums: HashMap<u32, Sum>,
-    /// What the nodes of this round refer to, until they are summed up.
+    /// The links of the nodes of this round, until they are summed up.
     edges: HashMap<u32, Node>,
     sections: Sections,
     tallies: Vec<SessionStats>,
     /// Of the session that is walked, by section.
     usages: Vec<StorageUsage>,
     current: u32,
-    /// Whether its objects may be named as the largest ones.
+    /// True if its objects may be named as the largest ones.
     names_large: bool,
     /// The smallest of the largest first.
     largest: BinaryHeap<Reverse<Large>>,
 }
 
-/// What a full copy of everything below a node would take.
+/// The size of a full copy of everything below a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     bytes: u64,
@@ -285,7 +285,7 @@ impl<'a> Tally<'a> {
         sum
     }
 
-    /// What full copies would take, now that every context is summed up.
+    /// Counts the bytes of full copies, now that every context is summed up.
     pub(super) fn count_copies(&mut self) {
         let graph = self.graph;
         let sum = |commit: &GraphCommit| {
@@ -407,7 +407,7 @@ impl ContextWalk for Tally<'_> {
     }
 }
 
-/// What a full copy after each new message would take, if the context grows evenly by them.
+/// Returns the bytes of a full copy after each new message, if the context grows evenly by them.
 fn copies(before: Sum, now: Sum) -> u64 {
     let new = u128::from(now.items.saturating_sub(before.items));
     if new == 0 {

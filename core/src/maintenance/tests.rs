@@ -121,7 +121,7 @@ impl World {
     }
 }
 
-/// What the rules say, the slow way.
+/// The rules, computed the slow way.
 struct Model<'a> {
     world: &'a World,
     /// Everything behind the roots.
@@ -191,7 +191,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether a rule of its session's policy keeps the commit.
+    /// Returns true if a rule of its session's policy keeps the commit.
     fn ruled(&self, id: &ObjectId, policy: &Policy, lines: &[Vec<ObjectId>]) -> bool {
         let commit = &self.world.commits[id];
         let last = policy.keep_last.is_some_and(|n| {
@@ -279,7 +279,7 @@ impl<'a> Model<'a> {
         trees.iter().map(bytes_of).sum()
     }
 
-    /// Whether what must stay is over the budget.
+    /// Returns true if what must stay is over the budget.
     fn is_over(&self, session: &str, budget: u64) -> bool {
         let fixed = self.protected.iter();
         let own = fixed.filter(|id| self.world.commits[*id].session == session);

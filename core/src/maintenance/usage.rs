@@ -1,22 +1,22 @@
-//! What a store, its sessions and their sections hold, in numbers.
+//! Statistics of a store, its sessions and their sections.
 
 use std::collections::BTreeMap;
 
 use super::collection_plan::{ObjectsSize, StoreFilePlan};
 use crate::object::ObjectId;
 
-/// What a store holds.
+/// The statistics of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stats {
     /// Each session by name; only the one that was asked about, if one was.
     pub sessions: Vec<SessionStats>,
     /// The log of operations.
     pub operations: StorageUsage,
-    /// What no session has and something leads to: tags, pins, policies, objects of open changes.
+    /// Reachable objects of no session: tags, pins, policies, objects of open changes.
     pub other: StorageUsage,
-    /// What the turns that policies let expire have alone: the next collection frees it.
+    /// Objects of expiring turns alone: the next collection frees them.
     pub expiring: ObjectsSize,
-    /// What nothing leads to, or lies in two files: the next collection frees it.
+    /// Unreachable objects, and second copies: the next collection frees them.
     pub garbage: ObjectsSize,
     /// Every file.
     pub files: Vec<StoreFilePlan>,
@@ -24,7 +24,7 @@ pub struct Stats {
     pub largest: Vec<LargeObject>,
 }
 
-/// What a session holds.
+/// The statistics of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionStats {
     /// Its name.
@@ -47,9 +47,9 @@ pub struct SessionStats {
     pub contexts: StorageUsage,
     /// Each section by name.
     pub sections: BTreeMap<String, StorageUsage>,
-    /// What of all this other sessions have too. They do not count it again.
+    /// The part of all this that other sessions have too. They do not count it again.
     pub shared: StorageUsage,
-    /// What a full copy of the context of every turn would take: bytes of all entries, without
+    /// The size of full copies of the context of every turn: bytes of all entries, without
     /// markup around them, and without the section `source`, which holds conversations once more.
     pub full_bytes: u64,
     /// The same with a full copy after every message instead of every turn; those within a turn

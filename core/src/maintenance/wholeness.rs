@@ -1,4 +1,4 @@
-//! What of a damaged store is whole: there, and so is all of its own content.
+//! Whole objects of a damaged store: stored with all of their own content.
 //!
 //! A repair asks this of one commit after another, which share most of what they hold, and an archive
 //! unpacks a large block for any object. So everything that has links is read once, front to back,
@@ -17,7 +17,7 @@ use crate::tree::Link;
 /// Commits that are tried on one line before a ref is given up.
 const MAX_TRIED: usize = 10_000;
 
-/// What is whole, as a repair at the moment of a [`Reach`] sees it.
+/// The set of whole objects, as a repair at the moment of a [`Reach`] sees it.
 #[derive(Debug)]
 pub(super) struct Wholeness<'a> {
     inventory: &'a Inventory<'a>,
@@ -62,7 +62,8 @@ impl<'a> Wholeness<'a> {
         whole
     }
 
-    /// Whether an object can be used as the value of a ref. What was before it may be lost.
+    /// Returns true if an object can be used as the value of a ref. What was before it may be
+    /// lost.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         match self.inventory.find(id) {
             Some(position) => !self.broken.contains(position),
@@ -70,7 +71,7 @@ impl<'a> Wholeness<'a> {
         }
     }
 
-    /// What belongs to an object: to a commit its context, and to a tag that has expired nothing.
+    /// Returns the content of an object: for a commit its context, for an expired tag nothing.
     fn content(&self, kind: Kind, id: &ObjectId, now: i64) -> Result<Vec<Link>> {
         let Some(object) = self.inventory.read_any(id)? else { return Ok(Vec::new()) };
         let mut links = links(&object)?;
@@ -82,7 +83,7 @@ impl<'a> Wholeness<'a> {
         Ok(links)
     }
 
-    /// Where these lie; nothing when one is missing that was not redacted.
+    /// Returns the positions of these; `None` when one is missing that was not redacted.
     fn targets(&self, links: &[Link]) -> Option<Vec<u32>> {
         let is_redacted = |id| self.inventory.tombstone(id) == Some(Tombstone::Redacted);
         let links = links.iter().map(|link| &link.id);

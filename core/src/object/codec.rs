@@ -54,7 +54,7 @@ impl Writer {
         self
     }
 
-    /// What was written.
+    /// The size of the file that was written.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.buffer
@@ -70,7 +70,7 @@ impl Writer {
 /// Reads canonical CBOR from a slice; every deviation is an error that names its offset.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    /// What is being read, for errors: a kind or a file.
+    /// The subject of errors: a kind or a file.
     what: &'static str,
     bytes: &'a [u8],
     offset: usize,

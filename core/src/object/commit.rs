@@ -29,7 +29,7 @@ pub struct Commit {
     /// Its turn in the session: one more than the highest of its parents', 1 for a first commit. So
     /// a commit's turn is greater than those of everything it comes from.
     pub turn: u64,
-    /// Who made it.
+    /// The author.
     pub author: Author,
     /// When it was made, as the source says where it does.
     pub time: Time,
@@ -41,7 +41,7 @@ pub struct Commit {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Who made a snapshot.
+/// The author of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Author {
     /// The agent, tool or person; empty when unknown.

@@ -102,7 +102,7 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// Whether `id` starts with this prefix.
+    /// Returns true if `id` starts with this prefix.
     #[must_use]
     pub fn matches(&self, id: &ObjectId) -> bool {
         let nibbles = id.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);

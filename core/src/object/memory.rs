@@ -29,7 +29,7 @@ impl Memory {
         self.order.len()
     }
 
-    /// Whether there is no object.
+    /// Returns true if there is no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()

@@ -1,4 +1,4 @@
-//! What is hashed and stored: five kinds of objects, their ids and their bytes. No I/O.
+//! Objects: five kinds of values that are hashed and stored, their ids and their bytes. No I/O.
 //!
 //! An object is a kind and bytes, and its id follows from both ([`ObjectId::of`]). Nothing about an
 //! id depends on compression, chunking, or where bytes lie, so a store may change all of these and
@@ -52,7 +52,7 @@ pub const MAX_STRUCTURED_BYTES: usize = 4 << 20;
 /// Largest blob that is read or written, in bytes.
 pub const MAX_BLOB_BYTES: usize = 2 << 30;
 
-/// What an object is. The codes are part of the format.
+/// The kind of an object. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -115,20 +115,20 @@ impl fmt::Display for Kind {
 /// An object as it is stored: a kind and verified bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object {
-    /// What the bytes are.
+    /// The kind.
     pub kind: Kind,
     /// The bytes, shared with whoever else holds them.
     pub bytes: Bytes,
 }
 
-/// What ends in logs by accident must not be what somebody stored: kind and length only.
+/// Stored content must not end in logs by accident: kind and length only.
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Object({}, {} bytes)", self.kind, self.bytes.len())
     }
 }
 
-/// Where objects are read from.
+/// A source of objects.
 pub trait ObjectSource {
     /// The object `id`, verified against it, or `None` when it is not there.
     ///
@@ -136,7 +136,7 @@ pub trait ObjectSource {
     /// `Corrupt` when its bytes do not verify, `Io` when they cannot be read.
     fn read(&self, id: &ObjectId) -> Result<Option<Object>>;
 
-    /// Whether the object `id` is there; its bytes are not read.
+    /// Returns true if the object `id` is there; its bytes are not read.
     ///
     /// # Errors
     /// `Io` when the place cannot be looked at.
@@ -154,7 +154,7 @@ pub trait ObjectSource {
         }
     }
 
-    /// What reading an object that is not there fails with.
+    /// Returns the error of reading an object that is not there.
     fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
         Error::not_found(format!("{kind} {id} is not in the store"))
     }
@@ -169,7 +169,7 @@ pub trait ObjectSource {
     }
 }
 
-/// Where objects are written to. What is written can be read back at once.
+/// A sink of objects, each readable as soon as it is written.
 pub trait ObjectSink: ObjectSource {
     /// Adds the object, unless it is there already, and returns its id.
     ///
@@ -177,8 +177,9 @@ pub trait ObjectSink: ObjectSource {
     /// `LimitExceeded` when it is larger than its kind allows, `Io` when it cannot be kept.
     fn write(&mut self, kind: Kind, bytes: Bytes) -> Result<ObjectId>;
 
-    /// Whether a blob of these bytes was taken out for good: then it is not to be written, and who writes
-    /// it all the same is refused in the end. Hashes them only where anything was. Never by default.
+    /// Looks for a redaction of a blob with these bytes: then it must not be written, and a caller
+    /// that writes it all the same is refused in the end. Hashes them only where anything was.
+    /// Never by default.
     ///
     /// # Errors
     /// When that cannot be told.

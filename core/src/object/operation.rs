@@ -26,17 +26,17 @@ pub struct Operation {
     pub sequence: u64,
     /// When, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// Who asked for it.
+    /// The actor.
     pub actor: String,
-    /// What for: the command, or words of the caller.
+    /// The reason: the command, or words of the caller.
     pub reason: String,
-    /// What changed, in rising order of names, each name once.
+    /// The changes, in rising order of names, each name once.
     pub changes: Vec<RefChange>,
     /// The operation that this one takes back, if it does.
     pub undoes: Option<ObjectId>,
 }
 
-/// How one ref changed.
+/// The change of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefChange {
     /// The full name.
@@ -47,7 +47,7 @@ pub struct RefChange {
     pub new: Option<RefValue>,
 }
 
-/// What a ref holds.
+/// The value of a ref.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum RefValue {
     /// A commit or a tag.

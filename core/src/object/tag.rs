@@ -15,13 +15,13 @@ const FIELDS: [u64; 2] = [7, 8];
 /// An annotated tag. A tag without words is only a ref and needs no object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// What it names.
+    /// Its target.
     pub target: ObjectId,
     /// The kind of what it names.
     pub target_kind: Kind,
     /// Its name.
     pub name: String,
-    /// Who made it.
+    /// The author.
     pub tagger: String,
     /// When, in microseconds since the Unix epoch.
     pub time_micros: i64,
@@ -48,7 +48,8 @@ impl Tag {
         writer.finish()
     }
 
-    /// Whether it counts no more at the moment `now`, in microseconds since the Unix epoch.
+    /// Returns true if it counts no more at the moment `now`, in microseconds since the Unix
+    /// epoch.
     #[must_use]
     pub fn has_expired(&self, now: i64) -> bool {
         self.expires_micros.is_some_and(|expires| expires <= now)

@@ -81,7 +81,7 @@ pub trait Io: Debug + Send + Sync {
     /// When the system does not say.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Which file has this name now.
+    /// Returns the identity of the file with this name.
     ///
     /// # Errors
     /// `NotFound` when there is none.
@@ -128,7 +128,7 @@ pub trait IoFile: Debug + Send + Sync {
     /// When the file system has no locks.
     fn unlock(&self) -> io::Result<()>;
 
-    /// Which file this is.
+    /// Returns the identity of the file.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -149,7 +149,7 @@ pub trait ReadAt: Debug + Send + Sync {
     /// When they cannot be read; `InvalidData` when they are not those that were written.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// How many there are.
+    /// Their number.
     ///
     /// # Errors
     /// Those of reading.
@@ -166,7 +166,7 @@ impl ReadAt for Arc<dyn IoFile> {
     }
 }
 
-/// What an existing file is opened for.
+/// The access that a file is opened with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reading.
@@ -323,7 +323,7 @@ impl IoFile for RealFile {
     }
 }
 
-/// Whether an error is about the moment and not about the file: too many open files, no memory, no
+/// Tells an error of the moment from one of the file: too many open files, no memory, no
 /// permission. What cannot be read for such a reason is not damaged.
 pub(super) fn is_passing(error: &crate::Error) -> bool {
     let passing = [

@@ -112,10 +112,10 @@ const JOURNAL_DIR: &str = "journal";
 const PACKS_DIR: &str = "packs";
 const QUARANTINE_DIR: &str = "quarantine";
 
-/// What captures of directories keep for the next ones, in files that may go at any time.
+/// The folder of the stat caches of captures. Its files may go at any time.
 pub(crate) const WORKSPACES_DIR: &str = "workspaces";
 
-/// What went wrong in hooks, in a file that may go at any time. It holds no content.
+/// The log of failed hooks, a file that may go at any time. It holds no content.
 pub const HOOK_LOG: &str = "hook.log";
 
 /// A store on disk, open to read and write. Shared between threads by reference or `Arc`.
@@ -134,14 +134,14 @@ pub struct Store {
     view: RwLock<View>,
 }
 
-/// What a new store is given.
+/// The settings of a new store.
 #[derive(Debug, Clone)]
 pub struct NewStore {
     /// Its identity: random bytes.
     pub id: [u8; 16],
 }
 
-/// How a store is opened.
+/// The settings of an open store.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenOptions {
     /// Random bytes, different for every handle: new segments are named by them, and a name must
@@ -153,7 +153,7 @@ pub struct OpenOptions {
     pub block_cache_bytes: usize,
     /// When a commit is acknowledged.
     pub durability: Durability,
-    /// How long a commit waits for the ref lock, which others hold for microseconds.
+    /// The time that a commit waits for the ref lock, which others hold for microseconds.
     pub lock_timeout: Duration,
 }
 
@@ -181,7 +181,7 @@ pub enum Durability {
     None,
 }
 
-/// What an append wrote.
+/// The size of a batch that was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchReport {
     /// Objects that were not there before, the operation of a commit included.
@@ -190,29 +190,29 @@ pub struct BatchReport {
     pub stored_bytes: u64,
 }
 
-/// What a commit did.
+/// The outcome of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
     /// The operation it is recorded as.
     pub operation: ObjectId,
     /// The number of that operation in the store.
     pub sequence: u64,
-    /// What it wrote.
+    /// The size of its batch.
     pub written: BatchReport,
 }
 
 /// Something that is wrong with the files of a store, and did not keep it from being opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub kind: FindingKind,
     /// File and offset.
     pub place: String,
-    /// What is wrong.
+    /// A description, for people.
     pub message: String,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
     /// A batch that is not whole and was never acknowledged: a process died while it wrote.
@@ -223,7 +223,7 @@ pub enum FindingKind {
     Leftover,
 }
 
-/// What is in a store.
+/// Counts of the files and objects of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreSummary {
     /// The identity it was created with.
@@ -331,13 +331,13 @@ impl Store {
         whole.map(Some).ok_or(damage)
     }
 
-    /// What is wrong with the files, as far as it was noticed while reading them.
+    /// Returns the damage that was noticed while files were read.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         read(&self.view).findings.clone()
     }
 
-    /// How much there is.
+    /// Counts the files and objects.
     ///
     /// # Errors
     /// `Io` when a segment cannot be looked at.
@@ -408,7 +408,7 @@ impl ObjectSource for Store {
     }
 }
 
-/// What reading an object says that went on purpose.
+/// The error of reading an object that was removed on purpose.
 fn tombstone_error(id: &ObjectId, why: Tombstone) -> Error {
     match why {
         Tombstone::Elided => {

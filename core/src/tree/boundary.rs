@@ -1,4 +1,4 @@
-//! Where a node ends: the pinned thresholds, and the state that walks along a level.
+//! Boundaries of nodes: the pinned thresholds, and the state that walks along a level.
 //!
 //! Each entry gives 32 bits of a digest that its content already has. The entry ends the node when
 //! they are under a threshold that rises with the entries in the node. The rise keeps node sizes
@@ -11,8 +11,8 @@
 use super::entry::NodeEntry;
 use crate::object::key_digest;
 
-/// What a tree is. Boundaries of a list follow the linked ids, those of a map its keys alone, so
-/// that a changed value never moves one.
+/// The shape of a tree. Boundaries of a list follow the linked ids, those of a map its keys alone,
+/// so that a changed value never moves one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TreeShape {
     /// A sequence.

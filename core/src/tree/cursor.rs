@@ -74,7 +74,8 @@ impl Cursor {
         self.stack.last().map_or(&[], |frame| frame.floor())
     }
 
-    /// Whether this place is the start of a node of the cursor's level or of its unfinished run.
+    /// Returns true if this place is the start of a node of the cursor's level or of its
+    /// unfinished run.
     pub(super) fn at_node_start(&self) -> bool {
         self.stack.last().is_none_or(|frame| frame.level > self.level || frame.next == 0)
     }

@@ -1,4 +1,4 @@
-//! What differs between two lists or two maps, found without looking at what they share.
+//! Differences of two lists or two maps, found without reading the nodes that they share.
 //!
 //! Maps are walked together in the order of keys, and a subtree that both have is passed over.
 //!
@@ -118,7 +118,7 @@ impl Side {
     }
 }
 
-/// What is left of a side.
+/// The entries of a side that are not compared yet.
 struct RestOfSide<'a> {
     start: u64,
     rest: &'a [NodeEntry],
@@ -194,7 +194,7 @@ impl Gap {
     }
 }
 
-/// How many entries are equal until two differ.
+/// Counts the entries that are equal until two differ.
 fn equal_pairs<'a>(
     old: impl Iterator<Item = &'a NodeEntry>,
     new: impl Iterator<Item = &'a NodeEntry>,
@@ -219,7 +219,7 @@ fn anchors(old: &[NodeEntry], new: &[NodeEntry]) -> Vec<(usize, usize)> {
     longest_increasing(&old.iter().filter_map(unique).collect::<Vec<_>>())
 }
 
-/// Where one side has an entry.
+/// The occurrence of an entry in one side.
 #[derive(Debug, Default)]
 enum Occurrence {
     #[default]
@@ -309,7 +309,8 @@ impl MapWalk<'_> {
         }
     }
 
-    /// Which side goes on: the old one when less, the new one when greater, both when equal.
+    /// Compares the next keys: the old side goes on when less, the new one when greater, else
+    /// both.
     fn order(&self, old: (usize, &NodeEntry), new: (usize, &NodeEntry)) -> Ordering {
         let ((old_level, old), (new_level, new)) = (old, new);
         if old.key.as_ref() <= self.new.floor() {

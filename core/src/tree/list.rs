@@ -46,7 +46,7 @@ impl List {
         self.root.len()
     }
 
-    /// Whether there is no item.
+    /// Returns true if there is no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -48,7 +48,7 @@ impl Map {
         self.root.len()
     }
 
-    /// Whether there is no key.
+    /// Returns true if there is no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

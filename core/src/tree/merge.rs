@@ -14,7 +14,7 @@ use super::{Item, Map};
 use crate::error::Result;
 use crate::object::ObjectSource;
 
-/// What to do to `ours` so that it has what `theirs` changed.
+/// The edits of `ours` that bring in the changes of `theirs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MapMerge {
     /// Keys that only `theirs` changed, with their items there; for [`Map::apply`].
@@ -81,9 +81,9 @@ pub(crate) struct Region {
     pub ours: Range<u64>,
     /// Positions in `theirs`.
     pub theirs: Range<u64>,
-    /// Whether `ours` changed it.
+    /// True if `ours` changed it.
     pub ours_changed: bool,
-    /// Whether `theirs` changed it.
+    /// True if `theirs` changed it.
     pub theirs_changed: bool,
 }
 
@@ -124,10 +124,10 @@ pub(crate) fn regions(ours: &[ListChange], theirs: &[ListChange]) -> Vec<Region>
     }
 }
 
-/// What is left of the changes of one side.
+/// The remaining changes of one side.
 struct Side<'a> {
     rest: &'a [ListChange],
-    /// How much further on the side is than the base after what was taken.
+    /// The offset of the side against the base, behind the changes taken so far.
     shift: i64,
 }
 

@@ -101,7 +101,7 @@ pub(crate) const MAX_LEVELS: usize = 16;
 /// A reference to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// What it refers to.
+    /// Its target.
     pub kind: Kind,
     /// Its id.
     pub id: ObjectId,
@@ -112,7 +112,7 @@ pub struct Link {
 pub struct Item {
     /// The object that the item is.
     pub link: Link,
-    /// What the layer above wants to know without reading the object: at most [`MAX_META_BYTES`].
+    /// Facts for the layer above without reading the object: at most [`MAX_META_BYTES`].
     pub meta: Bytes,
 }
 

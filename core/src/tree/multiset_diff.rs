@@ -1,4 +1,4 @@
-//! What one tree has more often than another: a difference that does not look at where things stand.
+//! The multiset difference of two trees: items that one has more often, wherever they stand.
 //!
 //! It is found from the top level down. What both have is taken away, first at both ends and then
 //! wherever it stands, and the nodes that are left are opened for the next level. What is taken away
@@ -34,12 +34,12 @@ pub(crate) struct MultisetChange {
     pub item: Item,
 }
 
-/// What two trees have more often than each other, each in its own order.
+/// The multiset difference of two trees, each side in its own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MultisetChanges {
-    /// What the old one has more often, as often.
+    /// Items that the old tree has more often, as often.
     pub gone: Vec<MultisetChange>,
-    /// What the new one has more often, as often.
+    /// Items that the new tree has more often, as often.
     pub come: Vec<MultisetChange>,
 }
 
@@ -58,8 +58,8 @@ impl<'s> MultisetDiff<'s> {
         Self { source, roots: HashMap::new(), nodes: HashMap::new(), entries: 0 }
     }
 
-    /// What two lists, named by their roots, have more often than each other; without a root a list is
-    /// empty. Items are the same when they link to the same object, whatever their meta.
+    /// Computes the multiset difference of two lists, named by their roots; without a root a list
+    /// is empty. Items are the same when they link to the same object, whatever their meta.
     ///
     /// Reads the nodes that are not in both and not remembered.
     ///
@@ -177,7 +177,7 @@ struct Difference {
 }
 
 impl<'a> SpanEntry<'a> {
-    /// What makes two entries the same.
+    /// The identity of an entry.
     fn identity(&self) -> (&'a Bytes, &'a Link) {
         (&self.entry.key, &self.entry.item.link)
     }
@@ -206,7 +206,7 @@ fn spots(spans: &[NodeSpan]) -> Vec<SpanEntry<'_>> {
     spots
 }
 
-/// What is on one side and, as often, not on the other.
+/// Returns the entries of each side that the other lacks, as often.
 fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Difference>) {
     let (old, new) = (spots(old), spots(new));
     let is_same = |(a, b): &(&SpanEntry<'_>, &SpanEntry<'_>)| a.identity() == b.identity();
@@ -222,7 +222,7 @@ fn differing(old: &[NodeSpan], new: &[NodeSpan]) -> (Vec<Difference>, Vec<Differ
     (without(old, new), without(new, old))
 }
 
-/// What is in `side`, less what is in `other`, of which the first ones are taken away.
+/// Subtracts `other` from `side`: the first occurrences are taken away.
 fn without<'a>(side: &[SpanEntry<'a>], other: &[SpanEntry<'a>]) -> Vec<Difference> {
     let mut there: HashMap<_, usize> = HashMap::with_capacity(other.len());
     for spot in other {

@@ -180,8 +180,8 @@ pub(super) fn check_node(
     Ok(run)
 }
 
-/// What the node or root in `bytes` refers to, in order: nodes of the level below, and the links
-/// of its items. This is what reachability follows.
+/// Returns the links of the node or root in `bytes`, in order: nodes of the level below, and the
+/// links of its items. This is what reachability follows.
 ///
 /// # Errors
 /// `Corrupt` unless the bytes are exactly what a tree writes, `Unsupported` for a later form.
@@ -189,12 +189,12 @@ pub fn links(bytes: &Bytes) -> Result<Vec<Link>> {
     Ok(children(bytes)?.into_iter().map(|child| child.link).collect())
 }
 
-/// What a node or root refers to.
+/// A child of a node or root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Child {
     /// The key of an item of a map; nothing for items of a list and for nodes of the level below.
     pub key: Option<Bytes>,
-    /// What it refers to.
+    /// Its target.
     pub link: Link,
 }
 
@@ -231,7 +231,7 @@ pub fn items(bytes: &Bytes) -> Result<Vec<(Bytes, Item)>> {
     Ok(run.iter().map(|entry| (entry.key.clone(), entry.item.clone())).collect())
 }
 
-/// What a node object holds.
+/// The content of a node object.
 enum Decoded {
     Root(Root),
     Node(Node),

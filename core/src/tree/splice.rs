@@ -31,7 +31,7 @@ use crate::object::ObjectSink;
 pub(super) struct Splice {
     /// Items of the old tree that go, in whole entries of the level.
     pub(super) range: Range<u64>,
-    /// What comes in their place.
+    /// The entries that take their place.
     pub(super) entries: Vec<NodeEntry>,
 }
 

@@ -155,7 +155,7 @@ fn lists_in_a_row() -> impl Strategy<Value = Vec<Vec<Item>>> {
     })
 }
 
-/// How often each object is there.
+/// The number of occurrences of each object.
 fn counts<'i>(items: impl IntoIterator<Item = &'i Item>) -> BTreeMap<super::Link, usize> {
     let mut counts = BTreeMap::new();
     for item in items {

@@ -1,4 +1,4 @@
-//! What two sequences have in common, in their order: lines of text, or messages of a list.
+//! Common subsequences of two sequences: lines of text, or messages of a list.
 //!
 //! Long sequences are cut first, at what both have exactly once, and each part is compared by itself.
 //! A part that is still long has lines that repeat too often to be told apart, and is one change: so

@@ -27,11 +27,11 @@ pub(crate) const CONFLICTS: &str = "conflicts";
 /// One of the three versions that meet in a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MergeSide {
-    /// What both come from.
+    /// The merge base.
     Base,
-    /// What is merged into.
+    /// The side that is merged into.
     Ours,
-    /// What is merged.
+    /// The side that is merged.
     Theirs,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for MergeSide {
     }
 }
 
-/// What two sides did that excludes each other.
+/// The kind of a conflict between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictKind {
     /// Both changed it.
@@ -101,9 +101,9 @@ impl ConflictKind {
 pub struct OpenConflict {
     /// The path of what conflicts: `files/src/a.rs`, or a section.
     pub path: String,
-    /// What the sides did.
+    /// The kind of the conflict.
     pub kind: ConflictKind,
-    /// What each version has there, by the path below `path`: the empty one for an entry.
+    /// The values of each side, by the path below `path`: the empty one for an entry.
     versions: BTreeMap<MergeSide, BTreeMap<String, Item>>,
 }
 
@@ -115,7 +115,7 @@ impl OpenConflict {
     }
 }
 
-/// How a conflict is decided.
+/// A decision about a conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Take {
     /// As in a version: an entry that it has not is removed.
@@ -129,7 +129,7 @@ pub enum Take {
 /// The open conflicts of a context, in order of paths. Reads the section [`CONFLICTS`].
 ///
 /// # Errors
-/// What reading reports; `InvalidInput` when the section is no map.
+/// Those of reading; `InvalidInput` when the section is no map.
 pub fn open_conflicts(source: &dyn ObjectSource, context: &Context) -> Result<Vec<OpenConflict>> {
     let mut found: BTreeMap<String, OpenConflict> = BTreeMap::new();
     let mut whole: BTreeMap<String, bool> = BTreeMap::new();
@@ -293,7 +293,7 @@ fn close(sink: &mut dyn ObjectSink, builder: &mut Builder, conflict: &OpenConfli
 /// Writes `builder`, and drops the section of conflicts when none is left in it.
 ///
 /// # Errors
-/// What the sink reports.
+/// Those of the sink.
 pub(crate) fn write(
     sink: &mut dyn ObjectSink,
     builder: &mut Builder,

@@ -20,7 +20,7 @@ fn said<T: AsRef<str>>(objects: &mut Memory, words: &[T]) -> Context {
     Context::open(objects, &tree).unwrap()
 }
 
-/// What is said in the merge, where both sides also come from `also`.
+/// The inputs of a merge whose sides also share the commons in `also`.
 fn merged<T: AsRef<str>>(base: &[T], also: &[&[T]], ours: &[T], theirs: &[T]) -> Vec<String> {
     let mut objects = Memory::new();
     let [base, ours, theirs] = [base, ours, theirs].map(|words| said(&mut objects, words));
@@ -79,7 +79,7 @@ fn of_two_messages_alike_each_side_may_drop_another_one() {
     assert_eq!(merged(&["m", "1", "m"], &[], &["m", "1"], &["1", "m"]), ["1"]);
 }
 
-/// What a side does with messages: drops the one there, puts it elsewhere, or says something there.
+/// An edit of a side: it drops the message there, moves it, or inserts one there.
 #[derive(Debug, Clone)]
 enum Edit {
     Drop(prop::sample::Index),

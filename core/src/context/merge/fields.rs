@@ -102,7 +102,7 @@ fn merge_at<'a>(
     Some(writer.finish())
 }
 
-/// Whether two values are one, whatever white space stands in them.
+/// Returns true if two values are one, whatever white space stands in them.
 fn same(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a == b || tokens(a).eq(tokens(b)),
@@ -130,14 +130,14 @@ fn tokens(json: &str) -> impl Iterator<Item = u8> + '_ {
 struct JsonObject<'a> {
     fields: Vec<Field<'a>>,
     places: HashMap<String, usize>,
-    /// What stands after the last field, or after the opening brace of an object without one.
+    /// The text after the last field, or after the opening brace of an object without fields.
     end: &'a str,
 }
 
 struct Field<'a> {
     name: String,
     value: &'a str,
-    /// What stands between the field before, or the opening brace, and this one.
+    /// The text between the field before, or the opening brace, and this one.
     lead: &'a str,
     /// The name as written, up to the value.
     head: &'a str,
@@ -174,7 +174,7 @@ impl<'a> JsonObject<'a> {
     }
 }
 
-/// Where `part` lies in `text`, which it was parsed from.
+/// Returns the range of `part` in `text`, which it was parsed from.
 fn range_in(text: &str, part: &str) -> Option<Range<usize>> {
     let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     let end = start.checked_add(part.len())?;
@@ -185,7 +185,7 @@ fn range_in(text: &str, part: &str) -> Option<Range<usize>> {
 struct FieldWriter<'a> {
     json: String,
     is_empty: bool,
-    /// What stands before a first field, and before any other.
+    /// The separators before a first field, and before any other.
     leads: (&'a str, String),
     end: &'a str,
 }

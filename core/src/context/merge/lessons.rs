@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 use serde::Deserialize;
 
-/// How often a lesson was learned, and when last.
+/// The count and last time of learning a lesson.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Learned {

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::object::ObjectSource;
 use crate::tree::{Item, List, ListChange, diff_lists, regions};
 
-/// What makes ours the list of both, from the end to the beginning, and how many items of theirs come
-/// in. `None` when both put something else in the place of the same items.
+/// Returns the edits that make ours the list of both, from the end, and how many items of theirs
+/// come in. `None` when both put something else in the place of the same items.
 pub(super) fn merge(
     source: &dyn ObjectSource,
     base: &List,

@@ -39,21 +39,21 @@ struct Side<'a> {
     list: &'a List,
     /// Against the base; a message with another origin is the same message.
     changes: Vec<ListChange>,
-    /// Where what each commit added ends, and when that was.
+    /// The end of the messages that each commit added, and its time.
     ends: Vec<(u64, Time)>,
 }
 
-/// How conversations are read.
+/// The means to read conversations.
 #[derive(Clone, Copy)]
 pub(super) struct ReadMessages<'a> {
     pub(super) source: &'a dyn ObjectSource,
     pub(super) tools: ReadToolUse<'a>,
-    /// What messages of theirs are marked with.
+    /// The origin that messages of theirs are marked with.
     pub(super) origin: &'a str,
 }
 
-/// What makes ours the conversation of both, from the end to the beginning, and how many messages of
-/// theirs come in. What is in `also`, other common snapshots, came to neither side alone.
+/// Returns the edits that make ours the conversation of both, from the end, and how many messages
+/// of theirs come in. What is in `also`, other common snapshots, came to neither side alone.
 pub(super) fn append(
     reading: ReadMessages<'_>,
     base: &List,
@@ -88,7 +88,8 @@ pub(super) fn append(
     Ok((edits, came))
 }
 
-/// Where a message can come in at the end of `list`: before a call that waits for its result.
+/// Returns the place for new messages at the end of `list`: before a call that waits for its
+/// result.
 pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
     let side = Side { list, changes: Vec::new(), ends: Vec::new() };
     let start = list.len().saturating_sub(MAX_LOOK_BACK);
@@ -101,7 +102,7 @@ pub(super) fn end(reading: ReadMessages<'_>, list: &List) -> Result<u64> {
     Ok(if waits { start + unit.start as u64 } else { list.len() })
 }
 
-/// What differs, where origins do not count.
+/// Compares two lists, origins aside.
 fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<ListChange>> {
     let mut changes = Vec::new();
     for change in diff_lists(base, side, source)? {
@@ -127,18 +128,18 @@ fn changes(source: &dyn ObjectSource, base: &List, side: &List) -> Result<Vec<Li
 }
 
 impl Side<'_> {
-    /// Whether it dropped anything of the base.
+    /// Returns true if it dropped anything of the base.
     fn dropped_any(&self) -> bool {
         self.changes.iter().any(|change| !change.old.is_empty())
     }
 
-    /// Whether it dropped the message `at` of the base.
+    /// Returns true if it dropped the message `at` of the base.
     fn dropped(&self, at: u64) -> bool {
         let next = self.changes.partition_point(|change| change.old.end <= at);
         self.changes.get(next).is_some_and(|change| change.old.contains(&at))
     }
 
-    /// Whether it dropped something within `region`.
+    /// Returns true if it dropped something within `region`.
     fn dropped_in(&self, region: &Region) -> bool {
         let inside = |change: &&ListChange| {
             change.old.start >= region.base.start && change.old.end <= region.base.end
@@ -158,7 +159,7 @@ impl Side<'_> {
         }
     }
 
-    /// Which commit added its message `at`, and when.
+    /// Returns the commit that added its message `at`, and its time.
     fn commit_of(&self, at: u64) -> (usize, Time) {
         let commit = self.ends.partition_point(|(end, _)| *end <= at);
         (commit, self.ends.get(commit).map(|(_, time)| *time).unwrap_or_default())
@@ -242,7 +243,8 @@ impl Copies {
         }
     }
 
-    /// Whether a message of theirs is there already. Of what both have from before, each one is once.
+    /// Returns true if a message of theirs is there already. Of what both have from before, each
+    /// one is once.
     fn take(&mut self, theirs: &Item) -> bool {
         let plain = without_origin(theirs);
         if self.foreign.contains(&plain) || plain != *theirs && self.own.contains_key(&plain) {
@@ -284,7 +286,8 @@ struct MessageMerge<'a> {
 }
 
 impl MessageMerge<'_> {
-    /// What a region of ours becomes, if it changes, and how many messages of theirs are in it.
+    /// Merges a region of ours: its new items, if it changes, and the number of messages of theirs
+    /// in it.
     fn region(&mut self, region: &Region, is_last: bool) -> Result<(Option<Vec<Item>>, u64)> {
         if !region.theirs_changed && !self.theirs.dropped_any() {
             return Ok((None, 0));

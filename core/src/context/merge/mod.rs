@@ -12,7 +12,7 @@
 //! | other lists | what both added, ours first |
 //! | [`CONFLICTS`] | open conflicts of theirs are carried along |
 //!
-//! What both changed so that it excludes each other is a conflict: a value in the section
+//! Changes of both sides that exclude each other are a conflict: a value in the section
 //! [`CONFLICTS`], next to which the entry stands as in ours, or with both versions between markers.
 //! So a merge always succeeds, and conflicts are decided later, one by one, with [`resolve`].
 //!
@@ -50,16 +50,16 @@ use crate::error::Result;
 use crate::object::{ObjectId, ObjectSink, Time};
 use crate::tree::{Item, merge_maps};
 
-/// What the two sides are called in markers, and theirs in the origin of messages.
+/// The names of the two sides in markers, and of theirs in the origin of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Labels<'a> {
-    /// What is merged into: a branch.
+    /// The side that is merged into: a branch.
     pub ours: &'a str,
-    /// What is merged: a branch, or the beginning of a commit's id.
+    /// The side that is merged: a branch, or the beginning of a commit's id.
     pub theirs: &'a str,
 }
 
-/// What becomes of a conversation that both sides continued.
+/// The policy for a conversation that both sides continued.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MessagePolicy {
     /// The messages of both in the order of time, those of theirs with their origin.
@@ -76,27 +76,29 @@ pub enum MessagePolicy {
 /// Messages that one commit added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
-    /// How many.
+    /// Their number.
     pub messages: u64,
     /// When.
     pub time: Time,
 }
 
-/// Which commits the messages of a conversation came with, in the order of the list: of the section
-/// with this name in ours or theirs. What it leaves out counts as added by one commit at last.
+/// A function to the commits that added the messages of a conversation, in its order: of the
+/// section with this name in ours or theirs. What it leaves out counts as added by one commit at
+/// last.
 pub(crate) type ReadAdded<'a> = &'a dyn Fn(MergeSide, &str) -> Result<Vec<Added>>;
 
-/// How contexts are merged.
+/// The options of a merge of contexts.
 #[derive(Clone, Copy)]
 pub(crate) struct MergeOptions<'a> {
-    /// What the sides are called.
+    /// The names of the sides.
     pub labels: Labels<'a>,
-    /// What becomes of conversations that both continued.
+    /// The policy for conversations that both sides continued.
     pub messages: &'a MessagePolicy,
-    /// What is taken of theirs: sections, folders of sections, entries and folders of entries.
+    /// The selection taken of theirs: sections, folders of sections, entries and folders of
+    /// entries.
     /// Everything when it is empty; all else stays as in ours.
     pub only: &'a Selection,
-    /// What messages have to do with tools.
+    /// The reader of tool calls and results in messages.
     pub tools: ReadToolUse<'a>,
     /// When messages were added.
     pub added: ReadAdded<'a>,
@@ -120,13 +122,13 @@ impl fmt::Debug for MergeOptions<'_> {
 pub struct ContextMerge {
     /// The root of the merged context.
     pub tree: ObjectId,
-    /// What changed in ours, by section; sections that stayed as they were are not there.
+    /// The changes of ours by section; unchanged sections are absent.
     pub sections: BTreeMap<String, SectionMerge>,
-    /// What excludes each other, in order of paths. Conflicts that were open before are not there.
+    /// New conflicts, in order of paths. Conflicts that were open before are not among them.
     pub conflicts: Vec<Conflict>,
 }
 
-/// What a merge did to one section of ours.
+/// The changes that a merge made to one section of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SectionMerge {
     /// Entries that are as in theirs now, or gone as there; of lists, items that came in.
@@ -137,16 +139,16 @@ pub struct SectionMerge {
     pub conflicts: u64,
 }
 
-/// What both sides changed so that it excludes each other.
+/// A conflict: changes of both sides that exclude each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The path: `files/src/a.rs`, or a whole section.
     pub path: String,
-    /// What the sides did.
+    /// The kind of the conflict.
     pub kind: ConflictKind,
     /// The fields that both changed, when all others came together.
     pub fields: Vec<String>,
-    /// Whether both versions stand between markers in the entry now.
+    /// True if both versions stand between markers in the entry now.
     pub has_markers: bool,
 }
 

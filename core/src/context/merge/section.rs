@@ -23,7 +23,7 @@ pub(super) struct SectionMerger<'a> {
     pub(super) ours: Context,
 }
 
-/// What becomes of what both changed.
+/// The merged value of an entry that both sides changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
     /// It is merged, or a conflict.
@@ -71,7 +71,7 @@ impl SectionMerger<'_> {
         Ok(())
     }
 
-    /// What becomes of what both changed in a section.
+    /// Merges an entry that both sides changed.
     fn rule(&self, name: &str) -> Rule {
         let with_messages = match self.options.messages {
             MessagePolicy::Theirs => Rule::Theirs,

@@ -78,7 +78,7 @@ impl MergedText {
 struct LineIndex<'a> {
     text: &'a str,
     lines: Vec<&'a str>,
-    /// Where each line begins, and where the last one ends.
+    /// The offset of each line, and the end of the last one.
     starts: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Which messages stay together: a tool call and its results are never separated.
+//! Units of messages that stay together: a tool call and its results are never separated.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::object::{Kind, ObjectSource, Time};
 use crate::tree::Item;
 
-/// What a message has to do with tools. Formats without ids have empty ones, which pair a result
+/// Tool calls and results of a message. Formats without ids have empty ones, which pair a result
 /// with the call before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUse {
@@ -27,7 +27,7 @@ pub(super) struct SideMessage {
     pub(super) item: Item,
     /// Its position in the list of its side.
     pub(super) at: u64,
-    /// Which of the commits of its side added it, and when that was.
+    /// The number of the commit of its side that added it, and its time.
     pub(super) commit: usize,
     pub(super) time: Time,
     tools: ToolUse,
@@ -49,8 +49,8 @@ impl SideMessage {
         Ok(Self { item, at, commit, time, tools })
     }
 
-    /// Whether it makes a call. A result without an id belongs to the message before it, or before
-    /// the results that stand there.
+    /// Returns true if it makes a call. A result without an id belongs to the message before it,
+    /// or before the results that stand there.
     pub(super) fn makes(&self, call: &str) -> bool {
         let made = self.tools.calls.iter().any(|made| made == call);
         made || call.is_empty() && self.tools.results.is_empty()
@@ -101,7 +101,7 @@ pub(super) fn units(messages: &[SideMessage], by_commit: bool) -> Vec<Range<usiz
     units
 }
 
-/// Whether a call in the last unit waits for its result.
+/// Returns true if a call in the last unit waits for its result.
 pub(super) fn waits(unit: &[SideMessage]) -> bool {
     let answered = |call: &String| {
         unit.iter().any(|message| !call.is_empty() && message.tools.results.contains(call))

@@ -20,14 +20,14 @@ pub(super) struct Versions {
     pub(super) theirs: Option<Item>,
 }
 
-/// What becomes of an entry that both sides changed.
+/// The merged value of an entry that both sides changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MergedValue {
     /// Both changes are in it.
     Clean(Item),
     /// They exclude each other, in part or at all.
     Conflict {
-        /// What stands in the place meanwhile, when that is not the entry of ours.
+        /// The value in its place until then, if that is not the entry of ours.
         value: Option<Item>,
         /// The fields that both changed, when all others came together.
         fields: Vec<String>,
@@ -43,7 +43,7 @@ impl MergedValue {
 /// Merges an entry of a section.
 ///
 /// # Errors
-/// What reading and writing blobs reports; `Corrupt` for an entry of `files` that is not a file.
+/// Those of reading and writing blobs; `Corrupt` for an entry of `files` that is not a file.
 pub(super) fn merge(
     sink: &mut dyn ObjectSink,
     section: &str,

@@ -13,7 +13,7 @@
 //! The operation log holds old ids and the words of those who acted, so it begins anew: nothing can
 //! be undone beyond a redaction, and turns that only an undo could reach go with it.
 //!
-//! What was redacted comes again from whoever has it still, as the transcript of an agent. So the ids of
+//! Redacted content may come again, as from the transcript of an agent. So the ids of
 //! contents with a match are written down, with what stands for each ([`Redactions`]): an import takes
 //! that instead, a snapshot of a directory leaves the file out, and any other change is refused.
 //!
@@ -22,7 +22,7 @@
 //! Every step can be the last one before a crash. Until the refs move, nothing has happened; from
 //! then on the matches are in what nothing leads to, where the next run finds them and removes them.
 //!
-//! What this cannot do: find other encodings (base64, percent signs), or a string of which two
+//! A redaction cannot: find other encodings (base64, percent signs), or a string of which two
 //! records have a half each; keep the string out when it comes in other surroundings than before;
 //! empty the blocks that the file system has set free, or copies of the store; keep somebody who
 //! remembers an old id from testing a guess of the whole blob against it.
@@ -77,14 +77,14 @@ const MAX_ROUNDS: usize = 8;
 /// Files that a message names.
 const NAMED_FILES: usize = 3;
 
-/// What a redaction would do.
+/// The plan of a redaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedactionPlan {
-    /// Where the matches are.
+    /// The places of the matches.
     pub places: Vec<RedactionPlace>,
-    /// How many there are, each object counted once, however many turns have it.
+    /// The number of matches, each object counted once, however many turns have it.
     pub matches: u64,
-    /// What is written again.
+    /// The objects that are rewritten.
     pub rewritten: Rewritten,
     /// Refs that move or get another name, as they will be named.
     pub refs: Vec<String>,
@@ -111,10 +111,10 @@ pub struct Rewritten {
     pub tags: u64,
 }
 
-/// What a redaction did.
+/// The outcome of a redaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Redacted {
-    /// What was written again.
+    /// The objects that were rewritten.
     pub rewritten: Rewritten,
     /// Ids that answer that they were redacted from now on.
     pub redacted_ids: u64,
@@ -127,7 +127,7 @@ pub struct Redacted {
 }
 
 impl RedactionPlan {
-    /// Whether there is nothing to do.
+    /// Returns true if there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.matches == 0 && self.leftovers.is_empty()
@@ -251,7 +251,7 @@ fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Obje
     Ok(repo.begin().finish(stamp, &pattern.hide("redact"))?.operation)
 }
 
-/// Whether anything in the store matches.
+/// Returns true if anything in the store matches.
 fn is_found(search: &Search<'_>, pattern: &Pattern) -> bool {
     !search.hits.is_empty() || names_match(search.inventory.refs(), pattern)
 }

@@ -8,7 +8,7 @@ use regex::bytes::{NoExpand, Regex, RegexBuilder};
 
 use crate::error::{Error, Result};
 
-/// What takes the place of a match when nothing else is asked for.
+/// The default replacement of a match.
 pub const DEFAULT_REPLACEMENT: &str = "[redacted]";
 
 /// Longest string or expression that is searched for, in bytes.
@@ -24,7 +24,7 @@ const MAX_COMPILED_BYTES: usize = 256 << 20;
 /// Times that replacing is repeated: what is left beside a match may be a match with its neighbour.
 const MAX_ROUNDS: usize = 32;
 
-/// What names of refs may not hold, beside white space and control characters.
+/// Characters that names of refs may not hold, beside white space and control characters.
 const NOT_IN_NAMES: &str = "[]~^:?*\\/";
 
 /// Something that must not be in a store, and what stands there instead.
@@ -35,14 +35,14 @@ pub struct Pattern {
     name_replacement: String,
 }
 
-/// What is searched for is a secret, which no log shows.
+/// The pattern is a secret, which no log shows.
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pattern")
     }
 }
 
-/// Where in some bytes a match begins.
+/// The position of a match in some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PatternMatch {
     /// The line, from 1.
@@ -99,12 +99,12 @@ impl Pattern {
         Ok(Self { regex, replacement: replacement.to_owned(), name_replacement })
     }
 
-    /// Whether `bytes` hold it.
+    /// Returns true if `bytes` hold it.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         self.regex.is_match(bytes)
     }
 
-    /// How many matches there are in `bytes`, and where the first of them, at most `most`, begin.
+    /// Counts the matches in `bytes`, and returns the positions of the first, at most `most`.
     pub(super) fn find(&self, bytes: &[u8], most: usize) -> (u64, Vec<PatternMatch>) {
         let (mut count, mut spots) = (0, Vec::new());
         let (mut line, mut counted) = (1, 0);

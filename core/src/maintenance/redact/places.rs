@@ -17,17 +17,17 @@ use crate::tree::{Item, List, Map};
 pub struct RedactionPlace {
     /// Of what.
     pub whereabouts: MatchLocation,
-    /// Which part of it.
+    /// The field of the object.
     pub part: MatchField,
     /// The object that holds them; `None` for the names of refs.
     pub object: Option<ObjectId>,
-    /// How many there are.
+    /// Their number.
     pub matches: u64,
-    /// Where in the part the first of them begin.
+    /// The positions of the first of them in the field.
     pub spots: Vec<PatternMatch>,
 }
 
-/// What holds a match.
+/// The location of a match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MatchLocation {
     /// An entry of a context.
@@ -128,7 +128,7 @@ pub(super) fn places(search: &Search<'_>, pattern: &Pattern) -> Result<(Vec<Reda
 /// An entry with matches: its key, what holds them, and which they are.
 type FlatEntry = (String, ObjectId, Hit);
 
-/// What places are told apart by: the words for them without turns, the part, and the object.
+/// The identity of a place: the words for it without turns, the field, and the object.
 type PlaceKey = (String, MatchField, Option<ObjectId>);
 
 struct Finder<'a> {

@@ -15,7 +15,7 @@ use crate::store::{
     Collection, FileReplacement, Inventory, PackItem, Replaced, Store, Tier, Tombstone,
 };
 
-/// What stays of a store after a redaction.
+/// The content of a store after a redaction.
 pub(super) struct Removal<'a> {
     search: &'a Search<'a>,
     marker: Marker<'a>,
@@ -42,7 +42,7 @@ impl<'a> Removal<'a> {
         Ok(Self { search, marker, roots, retention, now_round })
     }
 
-    /// Whether nothing of what stays is to be removed.
+    /// Returns true if nothing of what stays is to be removed.
     pub(super) fn is_clean(&self) -> bool {
         let mut met = self.marker.met().iter().map(|met| met.position as usize);
         met.all(|at| !self.search.is_tainted_at(at) && !self.search.hits.contains_key(&at))
@@ -80,8 +80,8 @@ impl<'a> Removal<'a> {
         collection.replace(&replacement, &mut arrived)
     }
 
-    /// What the pack answers for: everything that was redacted, now or earlier, and operations that
-    /// are not kept.
+    /// Returns the tombstones of the pack: everything that was redacted, now or earlier, and
+    /// operations that are not kept.
     fn tombstones(&self) -> Result<Vec<(ObjectId, Kind, Tombstone)>> {
         let inventory = self.search.inventory;
         let files = replaceable(inventory);

@@ -31,7 +31,7 @@ const SEPARATORS: [&str; 3] = ["-", "~", "#"];
 /// The section whose entries say how many bytes they have.
 const FILES: &[u8] = b"files";
 
-/// What a tree is in its context.
+/// The role of a tree in its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Tree {
     Context,
@@ -70,12 +70,12 @@ struct Rewriter<'r, 's> {
     change: Transaction<'r>,
     search: &'s Search<'s>,
     pattern: &'s Pattern,
-    /// What was written for objects; for trees it depends on what they are.
+    /// The objects written in place of others; for trees it depends on their role.
     new: HashMap<(ObjectId, Tree), ObjectId>,
 }
 
 impl Rewriter<'_, '_> {
-    /// What stands for an object: itself, when nothing in it changes.
+    /// Returns the object that takes the place of another: itself, when nothing in it changes.
     fn object(&mut self, id: &ObjectId) -> Result<ObjectId> {
         self.object_in(id, Tree::Context)
     }

@@ -25,14 +25,14 @@ const MAINTENANCE: &str = "refs/maintenance/";
 /// Objects that one thread takes at a time.
 const OBJECTS_PER_TASK: usize = 64;
 
-/// Where in an object a match is.
+/// The field of an object that a match is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchField {
     /// The bytes of a blob.
     Content,
     /// The key of an entry: the path of a file, the name of a note.
     Key,
-    /// What stands beside the link to an entry: its format, or a separator.
+    /// The meta of an entry: its format, or a separator.
     Meta,
     /// The message of a commit or tag.
     Message,
@@ -40,7 +40,7 @@ pub enum MatchField {
     Author,
     /// The name of the session in a commit.
     Session,
-    /// What a commit says besides.
+    /// Further metadata of a commit.
     Metadata,
     /// The name of a ref, or of the tag that it leads to.
     Name,
@@ -82,7 +82,7 @@ impl Hit {
     }
 }
 
-/// What is known of an object.
+/// The state of an object in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchState {
     Unknown,
@@ -91,7 +91,7 @@ enum SearchState {
     Tainted,
 }
 
-/// What was found in the objects of an inventory.
+/// The matches in the objects of an inventory.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
     pub(super) inventory: &'a Inventory<'a>,
@@ -102,9 +102,9 @@ pub(super) struct Search<'a> {
     pub(super) commits: Vec<ObjectId>,
     /// Tainted objects that refs lead to.
     reached: BTreeMap<ObjectId, Kind>,
-    /// Where history goes on behind what was forgotten.
+    /// The grafts: parents of commits whose own are forgotten.
     pub(super) grafts: Grafts,
-    /// What was redacted before.
+    /// Earlier redactions.
     pub(super) redactions: Redactions,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Whether refs lead to this tainted object.
+    /// Returns true if refs lead to this tainted object.
     pub(super) fn is_reached(&self, id: &ObjectId) -> bool {
         self.reached.contains_key(id)
     }
@@ -151,12 +151,12 @@ impl<'a> Search<'a> {
         &self.reached
     }
 
-    /// Whether what lies at a position is tainted.
+    /// Returns true if what lies at a position is tainted.
     pub(super) fn is_tainted_at(&self, position: usize) -> bool {
         self.states.get(position) == Some(&SearchState::Tainted)
     }
 
-    /// Whether the object `id` matches or leads to one that does.
+    /// Returns true if the object `id` matches or leads to one that does.
     pub(super) fn is_tainted(&self, id: &ObjectId) -> bool {
         let position = self.inventory.find(id);
         position.is_some_and(|at| self.is_tainted_at(at))
@@ -175,7 +175,7 @@ impl<'a> Search<'a> {
         entries.filter(|entry| entry.kind == Kind::Blob).map(|entry| entry.id)
     }
 
-    /// What in the object `id` matches.
+    /// Returns the matches in the object `id`.
     pub(super) fn hits_of(&self, id: &ObjectId) -> &[Hit] {
         let position = self.inventory.find(id);
         position.and_then(|at| self.hits.get(&at)).map_or(&[], Vec::as_slice)
@@ -195,7 +195,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// What refs lead to is tainted itself if anything behind it is, so only that is followed.
+    /// The target of a ref is tainted itself if anything behind it is, so only tainted ones are
+    /// followed.
     fn reach(&mut self) -> Result<()> {
         let values = self.inventory.refs().values.values();
         let mut open: Vec<ObjectId> = values
@@ -287,7 +288,7 @@ fn hits_at(inventory: &Inventory<'_>, position: usize, pattern: &Pattern) -> Res
     }
 }
 
-/// What in an object matches.
+/// Returns the matches in an object.
 pub(super) fn hits_in(object: &Object, pattern: &Pattern) -> Result<Vec<Hit>> {
     let mut finder = Finder { pattern, hits: Vec::new() };
     match object.kind {
@@ -381,7 +382,7 @@ impl Finder<'_> {
     }
 }
 
-/// What in the name of a ref matches.
+/// Returns the matches in the name of a ref.
 pub(super) fn hits_in_name(full: &str, pattern: &Pattern) -> Vec<Hit> {
     let mut finder = Finder { pattern, hits: Vec::new() };
     finder.look_at_ref(full);

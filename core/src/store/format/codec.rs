@@ -1,4 +1,4 @@
-//! How an object of a journal, and a block of a pack, is stored.
+//! Compression of objects in a journal and of blocks in a pack.
 //!
 //! In the journal only blobs are compressed: nodes, commits and operations are mostly digests, which
 //! do not shrink. In a pack everything is, many objects at a time, and a block may refer to the
@@ -17,7 +17,8 @@ use crate::object::Kind;
 /// Blobs below this size gain less than the frame costs.
 const MIN_COMPRESSED_BYTES: usize = 128;
 
-/// What zstd can reach at most: a block of 128 KiB from 4 bytes, with room to spare. More is a lie.
+/// A bound of the ratio of zstd: a block of 128 KiB from 4 bytes, with room to spare. More is a
+/// lie.
 const MAX_RATIO: u64 = 1 << 16;
 
 /// On lines of recorded sessions of 0.5 to 20 KB: level 1 makes 2.00x at 290 MB/s, level 3 2.03x at
@@ -27,7 +28,7 @@ const LEVEL: i32 = 1;
 /// Matches shorter than this are not looked for: a tenth faster for a fiftieth more bytes.
 const MIN_MATCH: u32 = 7;
 
-/// How the bytes of an object are stored. The codes are part of the format.
+/// The encoding of the bytes of an object. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Codec {
     /// As they are.
@@ -53,7 +54,7 @@ impl Codec {
     }
 }
 
-/// Whether a directory may say this of an object; checked before anything is allocated.
+/// Checks the sizes that a directory claims for an object, before anything is allocated.
 pub(in crate::store) fn plausible(
     codec: Codec,
     kind: Kind,
@@ -104,7 +105,7 @@ impl Encoder {
 /// The raw bytes of a stored object, exactly `raw_bytes` of them. Raw ones are not copied.
 ///
 /// # Errors
-/// What is wrong with the bytes; the caller knows where they lie.
+/// A description of the damage; the caller adds the place.
 pub(in crate::store) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> io::Result<Bytes> {
     if codec == Codec::Raw {
         return Ok(stored);
@@ -130,18 +131,18 @@ pub(in crate::store) fn decode(codec: Codec, stored: Bytes, raw_bytes: u32) -> i
 /// the largest blocks.
 const BLOCK_WINDOW_LOGS: (u32, u32) = (10, 25);
 
-/// How hard a block is compressed.
+/// The effort that is spent on a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct Effort {
     pub(in crate::store) level: i32,
-    /// Whether repetitions are looked for over long distances too.
+    /// Matches over long distances too.
     pub(in crate::store) long_distance: bool,
     /// Logarithm of the entries of the tables that repetitions are looked up in, which are most of
     /// the memory that a high level takes; as many as zstd likes when there is none.
     pub(in crate::store) table_log: Option<u32>,
 }
 
-/// Whether a pack may say this of a block; checked before anything is allocated.
+/// Checks the sizes that a pack claims for a block, before anything is allocated.
 pub(in crate::store) fn plausible_block(stored_bytes: u32, raw_bytes: u32) -> bool {
     u64::from(raw_bytes) <= u64::from(stored_bytes) * MAX_RATIO
 }
@@ -178,7 +179,7 @@ pub(in crate::store) fn compress_block(
 /// The `raw_bytes` bytes of a block that was compressed with this base.
 ///
 /// # Errors
-/// What is wrong with the bytes; the caller knows where they lie.
+/// A description of the damage; the caller adds the place.
 pub(in crate::store) fn decompress_block(
     stored: &[u8],
     base: &[u8],

@@ -1,6 +1,6 @@
 //! The bytes of a store's own files, and nothing that opens one: records, manifest, superblock.
 //!
-//! What is written and what is accepted stand in one file for each; `format-spec` has a page for each.
+//! Each format has one file with its writer and its reader, and a page in `format-spec`.
 
 pub(super) mod codec;
 pub(super) mod id;

@@ -40,7 +40,7 @@ pub(in crate::store) const HEADER_BYTES: usize = 120;
 pub(in crate::store) const CHECKSUM_BYTES: usize = 32;
 /// Records start at multiples of this.
 pub(in crate::store) const ALIGNMENT: usize = 8;
-/// What a record begins with; alone it means nothing.
+/// The magic of a record; alone it means nothing.
 pub(in crate::store) const RECORD_MAGIC: [u8; 8] = *b"\x89TTR\r\n\x1a\n";
 
 /// Most objects in one batch.
@@ -79,7 +79,7 @@ impl SegmentFile {
     }
 }
 
-/// Where an object lies in a segment that is not sealed.
+/// The location of an object in a segment that is not sealed.
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Location {
     pub(in crate::store) segment: Arc<SegmentFile>,
@@ -99,7 +99,7 @@ pub(in crate::store) fn encode_segment_header(segment: SegmentId, store: StoreId
     bytes
 }
 
-/// What a record holds. The codes are part of the format.
+/// The type of a record. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum RecordType {
     /// Objects, and the operation that made them reachable.
@@ -181,12 +181,13 @@ impl Header {
             && (1..u64::MAX).contains(&self.sequence)
     }
 
-    /// Where the payload starts, from the start of the record.
+    /// Returns the offset of the payload from the start of the record.
     pub(in crate::store) fn payload_offset(&self) -> u64 {
         HEADER_BYTES as u64 + self.directory_bytes
     }
 
-    /// Where the trailer starts, from the start of the record. The limits rule out an overflow.
+    /// Returns the offset of the trailer from the start of the record. The limits rule out an
+    /// overflow.
     pub(in crate::store) fn trailer_offset(&self) -> u64 {
         (self.payload_offset() + self.payload_bytes).next_multiple_of(ALIGNMENT as u64)
     }
@@ -197,7 +198,7 @@ impl Header {
     }
 }
 
-/// Where and how an object lies in its file.
+/// The location and encoding of an object in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct StoredRecord {
     pub(in crate::store) offset: u64,
@@ -300,7 +301,7 @@ impl RecordBuilder {
         self.entries.push((id, StoredRecord { offset, stored_bytes, raw_bytes, kind, codec }));
     }
 
-    /// Whether no object was announced.
+    /// Returns true if no object was announced.
     pub(in crate::store) fn is_empty(&self) -> bool {
         self.objects == 0
     }

@@ -23,7 +23,7 @@ use crate::store::dir::failed;
 use crate::store::io::{Access, Identity, Io, IoFile};
 use crate::store::repair::remains::check_not_lost;
 
-/// How long opening waits for the ref lock, when it needs it: others hold it for microseconds.
+/// The time that opening waits for the ref lock, if it needs it: others hold it for microseconds.
 pub(in crate::store) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version this build writes, and the highest it reads.
@@ -44,7 +44,7 @@ const AT_STORE_ID: usize = 48;
 const AT_CHECKSUM: usize = 64;
 const BYTES: usize = 96;
 
-/// Where the epoch lies: a torn write of it cannot reach the block of the superblock itself.
+/// The offset of the epoch: a torn write of it cannot reach the block of the superblock itself.
 const AT_EPOCH: u64 = 4096;
 
 /// An open superblock.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use super::layout::{BlockInfo, BlockKind};
 use crate::object::Kind;
 
-/// How an entry gives the bytes of its object. The codes are part of the format.
+/// The form of an entry. The codes are part of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// They are its body.
@@ -118,7 +118,7 @@ impl Block {
         }
     }
 
-    /// What it takes in memory.
+    /// Returns its size in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.raw.len() + self.entries.len() * size_of::<BlockEntry>()
     }

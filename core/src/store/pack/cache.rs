@@ -1,6 +1,6 @@
 //! Decoded blocks, bounded in bytes and shared by threads.
 //!
-//! What is read together lies in few blocks, so a block is decoded once and asked many times. A
+//! Objects that are read together lie in few blocks, so a block is decoded once and used often. A
 //! thread that needs a block which another one is decoding waits for it. That a block is damaged is kept
 //! as well: thousands of objects may be asked for that lie in it, or in blocks that it is the base of.
 
@@ -44,7 +44,7 @@ impl BlockCache {
         }
     }
 
-    /// How many blocks were decoded for it.
+    /// The number of blocks that were decoded for it.
     #[cfg(test)]
     pub(in crate::store) fn decoded(&self) -> u64 {
         self.decoded.load(std::sync::atomic::Ordering::Relaxed)

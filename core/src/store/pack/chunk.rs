@@ -20,7 +20,7 @@ const MAX_PART_BYTES: usize = 2 << 20;
 const EARLY_MASK: u64 = !0 << (64 - 21);
 const LATE_MASK: u64 = !0 << (64 - 17);
 
-/// What each byte adds to the hash.
+/// The contribution of each byte to the hash.
 static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let mut gear = [0; 256];
     for (byte, word) in (0..=u8::MAX).zip(&mut gear) {

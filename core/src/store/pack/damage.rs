@@ -61,7 +61,7 @@ pub(super) fn file(bytes: Vec<u8>) -> Arc<dyn IoFile> {
     Arc::new(MemoryFile(bytes.into()))
 }
 
-/// Where the frames of a pack lie.
+/// The offsets of the frames of a pack.
 fn frames_of(pack: &Pack) -> Range<usize> {
     pack.footer.ids.end().unwrap()..pack.footer.table_offset.try_into().unwrap()
 }

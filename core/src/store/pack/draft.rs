@@ -30,7 +30,7 @@ pub(in crate::store) struct PackDraft<'a> {
     pub(in crate::store) source: &'a (dyn ObjectSource + Sync),
 }
 
-/// What was written.
+/// The size of the file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) struct PackWritten {
     pub(in crate::store) id: PackId,

@@ -20,7 +20,7 @@ use crate::store::format::codec;
 use crate::store::format::segment::Digest;
 use crate::store::io::ReadAt;
 
-/// Where the frames lie.
+/// The offsets of the frames.
 #[derive(Debug)]
 pub(super) enum Medium {
     /// A pack, in memory.
@@ -131,8 +131,8 @@ impl Frames {
         }
     }
 
-    /// What an object adds to the file: its share of its block, of which all objects count the same,
-    /// and those of its parts.
+    /// Returns the share of an object in the file: that of its block, of which all objects count
+    /// the same, and those of its parts.
     pub(super) fn stored_share(&self, ordinal: u32, cache: &BlockCache) -> Result<u64> {
         let (number, info, at) = self.locate(ordinal).ok_or_else(|| self.absent(ordinal))?;
         let mut stored = info.share();
@@ -202,7 +202,8 @@ impl Frames {
         })
     }
 
-    /// Whether a block has at most so many bases behind it as it may, and all of them are there.
+    /// Returns true if a block has at most so many bases behind it as it may, and all of them are
+    /// there.
     fn has_short_chain(&self, info: &BlockInfo) -> bool {
         let mut base = info.base;
         for _ in 0..MAX_BASES {
@@ -213,7 +214,7 @@ impl Frames {
         base.is_none()
     }
 
-    /// What is wrong with the frames, read to the last byte, and the checksum of their headers.
+    /// Verifies the frames to the last byte, and the checksum of their headers.
     pub(super) fn verify(&self) -> (Vec<Error>, Digest) {
         let mut headers = frames_checksum();
         let mut errors = Vec::new();
@@ -228,7 +229,7 @@ impl Frames {
         (errors, headers.finish())
     }
 
-    /// Where an object lies, for errors.
+    /// Describes the place of an object, for errors.
     pub(super) fn place_of(&self, ordinal: u32) -> String {
         match self.locate(ordinal) {
             Some((number, info, _)) => self.place(number, info.offset),

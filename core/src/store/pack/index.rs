@@ -126,7 +126,7 @@ struct Slots<B = Bytes> {
 }
 
 impl<B: AsRef<[u8]>> Slots<B> {
-    /// Where an id belongs. Rises with the ids.
+    /// Returns the slot of an id. Rises with the ids.
     fn home(&self, id: &ObjectId) -> u32 {
         let fraction = id.as_bytes().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
         let place = (u128::from(fraction) * u128::from(self.count)) >> 64;

@@ -42,7 +42,7 @@ pub(super) const GONE_ENTRY_BYTES: usize = 2 + ID_BYTES;
 /// Bytes of a gone id among the ids, beside the id: kind, reason.
 pub(super) const GONE_NOTE_BYTES: usize = 2;
 
-/// What a frame begins with; alone it means nothing.
+/// The magic of a frame; alone it means nothing.
 pub(super) const FRAME_MAGIC: [u8; 8] = *b"\x89TTB\r\n\x1a\n";
 
 /// Most raw bytes of a block.
@@ -75,7 +75,7 @@ static STORED_CHECKSUM: LazyLock<Checksum> =
 /// Random bytes of a pack that nobody knew when its payloads were written.
 pub(super) type Salt = [u8; 16];
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockKind {
     /// Objects of one kind.
@@ -104,7 +104,7 @@ impl BlockKind {
     }
 }
 
-/// What the table of a pack says of a block, and the header of its frame.
+/// The description of a block in the table of a pack and in the header of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockInfo {
     pub(super) kind: BlockKind,
@@ -115,7 +115,7 @@ pub(super) struct BlockInfo {
     pub(super) base: Option<u32>,
     pub(super) raw_bytes: u32,
     pub(super) stored_bytes: u32,
-    /// Where its frame starts in the file.
+    /// The offset of its frame in the file.
     pub(super) offset: u64,
 }
 
@@ -125,7 +125,7 @@ impl BlockInfo {
         u64::from(self.stored_bytes) / u64::from(self.objects.max(1))
     }
 
-    /// Whether a block with this number can be so; checked before anything is allocated.
+    /// Returns true if a block with this number can be so; checked before anything is allocated.
     fn consistent(&self, number: u32) -> bool {
         (1..=MAX_BLOCK_OBJECTS).contains(&self.objects)
             && self.first.checked_add(self.objects).is_some_and(|end| end <= MAX_OBJECTS)
@@ -136,13 +136,13 @@ impl BlockInfo {
                 || self.raw_bytes as usize == self.objects as usize * GONE_ENTRY_BYTES)
     }
 
-    /// Where the next frame starts. The limits rule out an overflow.
+    /// Returns the offset of the next frame. The limits rule out an overflow.
     pub(super) fn end(&self) -> u64 {
         self.offset + FRAME_HEADER_BYTES as u64 + u64::from(self.stored_bytes)
     }
 }
 
-/// How many ids a pack has, and their checksum. Header and footer say it, so that one may be lost.
+/// The number of ids in a pack, and their checksum. Header and footer have both: one may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IdsInfo {
     pub(super) objects: u32,
@@ -164,7 +164,7 @@ impl IdsInfo {
         Some([column, notes, slots_bytes(self.slots, self.len())?])
     }
 
-    /// Where the first frame starts.
+    /// The offset of the first frame.
     pub(super) fn end(&self) -> Option<usize> {
         self.bytes()?.into_iter().try_fold(HEADER_BYTES, usize::checked_add)
     }
@@ -316,7 +316,7 @@ impl Footer {
         (bytes, PackId(checksum))
     }
 
-    /// What the blocks add up to.
+    /// The sums over all blocks.
     pub(super) fn totals(&self) -> Option<Totals> {
         let IdsInfo { objects, gone, .. } = self.ids;
         let start = self.ids.end()? as u64;
@@ -342,16 +342,16 @@ impl Footer {
     }
 }
 
-/// What the blocks of a file add up to.
+/// The sums over all blocks of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Totals {
-    /// Where the first frame starts.
+    /// The offset of the first frame.
     pub(super) start: u64,
     pub(super) objects: u32,
     /// Gone ids in blocks.
     pub(super) gone: u32,
     pub(super) parts: u32,
-    /// Where the last frame ends.
+    /// The end of the last frame.
     pub(super) end: u64,
 }
 
@@ -412,7 +412,7 @@ pub(super) fn seal(mut bytes: Vec<u8>, checksum: &Checksum) -> (Vec<u8>, Digest)
     (bytes, checksum)
 }
 
-/// What is in front of the checksum at the end of `bytes`, and that checksum, when it verifies.
+/// Splits off the checksum at the end of `bytes`, if it verifies.
 pub(super) fn unseal<'a, const N: usize>(
     bytes: &'a [u8; N],
     checksum: &Checksum,

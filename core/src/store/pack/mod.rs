@@ -9,7 +9,7 @@
 //! ```
 //!
 //! An object has an ordinal, its position among all in the pack, and blocks hold consecutive ones.
-//! What objects have in common is stored once: objects that resemble each other share a block;
+//! Common content is stored once: objects that resemble each other share a block;
 //! older versions are compressed with the block of newer ones as their base; in nodes and commits
 //! an id of the pack is a position; and large blobs are cut into parts that they share.
 //!
@@ -69,7 +69,7 @@ use super::{Finding, FindingKind};
 use crate::error::{Error, Result};
 use crate::object::{IdPrefix, Kind, ObjectId};
 
-/// How much a pack trades for being small: larger blocks, compressed harder.
+/// The size of blocks and the effort of compression: a smaller pack costs more of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Made in passing: quick to write.
@@ -106,7 +106,7 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.code() == code)
     }
 
-    /// How packs of this tier are written.
+    /// Returns the parameters of a writer of this tier.
     ///
     /// A workload of 33 MB in a thousand turns becomes 3.74 MB in 0.2 s, 2.65 MB in 0.5 s, 2.09 MB in
     /// 7 s (full tables: 2 percent less in 15 s and twice the memory). Compacted blocks of 2 MiB at
@@ -127,7 +127,7 @@ impl Tier {
     }
 }
 
-/// How packs are written; a reader needs none of it.
+/// The parameters of a writer; a reader needs none of them.
 #[derive(Debug, Clone, Copy)]
 struct Parameters {
     /// A block ends before it has more bytes, unless one object has.
@@ -181,7 +181,7 @@ impl fmt::Debug for PackId {
     }
 }
 
-/// What a pack knows of an id.
+/// The answer of a pack about an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum PackLookup {
     /// It has the object.
@@ -261,7 +261,7 @@ impl Pack {
         self.footer.ids.gone
     }
 
-    /// What the pack knows of `id`. For most ids that are not there it costs one look at memory.
+    /// Looks up `id`. For most ids that are not there it costs one look at memory.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<PackLookup> {
         self.ids.index.find(id).and_then(|ordinal| self.found_at(ordinal))
     }
@@ -295,7 +295,7 @@ impl Pack {
         self.frames.locate(ordinal).map(|(number, ..)| number)
     }
 
-    /// Where an object lies, for errors.
+    /// Describes the place of an object, for errors.
     pub(in crate::store) fn place(&self, ordinal: u32) -> String {
         self.frames.place_of(ordinal)
     }
@@ -318,8 +318,8 @@ impl Pack {
         Ok(OpenBlock { pack: self, number, block: self.frames.decode(number, cache)? })
     }
 
-    /// What an object adds to the file: its share of its block, all objects of which count the same,
-    /// and those of its parts. Decodes blocks only if the pack has parts.
+    /// Returns the share of an object in the file: that of its block, all objects of which count
+    /// the same, and those of its parts. Decodes blocks only if the pack has parts.
     ///
     /// # Errors
     /// `Corrupt` when a block does not verify.
@@ -340,7 +340,7 @@ impl Pack {
         Ok((raw, stored + index / u64::from(self.len().max(1))))
     }
 
-    /// What is wrong with the frames: the only part of a pack that opening it does not verify.
+    /// Verifies the frames: the only part of a pack that opening it does not verify.
     /// Reads the whole file.
     pub(in crate::store) fn verify_frames(&self) -> Vec<Finding> {
         let place = format!("packs/{}", self.id.file_name());

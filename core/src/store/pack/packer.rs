@@ -37,7 +37,7 @@ pub(super) struct Packer<'a> {
     parameters: Parameters,
     ids: &'a Ids,
     file: &'a dyn IoFile,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     offset: u64,
     headers: Checksum,
     /// In order of their numbers; of those in the queue, offset and stored bytes are not known yet.
@@ -49,7 +49,8 @@ pub(super) struct Packer<'a> {
     known_parts: HashMap<ObjectId, u32>,
     resemblance: Resemblance,
     raw_bytes: u64,
-    /// Whether a link may only lead to what a reader knows by then: objects in front, and gone ids.
+    /// True if a link may only lead to ids that a reader knows by then: of objects in front, or
+    /// gone.
     in_order: bool,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct Packer<'a> {
 pub(super) struct FramesWritten {
     pub(super) blocks: Vec<BlockInfo>,
     pub(super) parts: u32,
-    /// Where the last one ends.
+    /// The end of the last one.
     pub(super) end: u64,
     /// The checksum of the checksums of their headers.
     pub(super) headers: Digest,

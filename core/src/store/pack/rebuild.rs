@@ -25,7 +25,7 @@ use crate::store::format::id::StoreId;
 use crate::store::io::IoFile;
 use crate::store::{Finding, FindingKind};
 
-/// What the frames of a pack say.
+/// The content of a pack, as its frames tell.
 #[derive(Debug)]
 pub(in crate::store) struct Rebuilt {
     id: PackId,
@@ -93,7 +93,7 @@ impl Rebuilt {
         self.known.iter().flat_map(PackIds::tombstones).chain(found)
     }
 
-    /// What is damaged, and what is lost by it.
+    /// Returns the damage, and the objects lost by it.
     pub(in crate::store) fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -213,7 +213,7 @@ struct FrameScan<'a> {
     map: &'a [u8],
     salt: &'a Salt,
     table: Vec<Option<BlockInfo>>,
-    /// Where there should be frames and are none: from, to.
+    /// Ranges of the file without a valid frame: from, to.
     gaps: Vec<(usize, usize)>,
 }
 

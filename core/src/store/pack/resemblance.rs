@@ -1,6 +1,6 @@
 //! Chooses the base of a block: the earlier block that has most content in common with it.
 //!
-//! What two blocks have in common is estimated by features: places where a hash of the 64 bytes
+//! Resemblance of two blocks is estimated by features: places where a hash of the 64 bytes
 //! before has its highest bits zero, about one in 4 KiB. Versions of a file, forks of a session,
 //! images that come again and messages that quote files find each other by this, whatever they are
 //! called. A base may have a base, and no more, so reading an object takes three blocks at most.

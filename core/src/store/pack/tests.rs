@@ -1,4 +1,4 @@
-//! What is packed reads back, in every tier; nothing else is found.
+//! Packed objects read back, in every tier; nothing else is found.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
     std::iter::repeat_with(&mut next).flatten().take(len).collect()
 }
 
-/// What a sample is made of.
+/// A step of making a sample.
 #[derive(Debug, Clone)]
 enum SampleStep {
     Blob { seed: u64, len: usize, text: bool },

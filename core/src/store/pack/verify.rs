@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::object::{Kind, ObjectId, Operation, verify};
 
 impl Pack {
-    /// How many ids of the pack the index does not lead to, or leads elsewhere from.
+    /// Counts the ids of the pack that the index misses or misplaces.
     pub(in crate::store) fn misindexed(&self) -> usize {
         let objects = (0..self.len()).filter(|ordinal| {
             let found = self.id_at(*ordinal).and_then(|id| self.find(&id));

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::object::{Object, ObjectId};
 
-/// What an entry costs beside its bytes: id, kind, handle, and its share of the table.
+/// The overhead of an entry beside its bytes: id, kind, handle, and its share of the table.
 const ENTRY_BYTES: usize = 128;
 
 /// Verified objects by id.

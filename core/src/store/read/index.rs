@@ -75,7 +75,7 @@ impl Sealed {
         self.map.len() as u64
     }
 
-    /// Where the object `id` lies.
+    /// Returns the location of the object `id`.
     pub(in crate::store) fn find(&self, id: &ObjectId) -> Option<StoredRecord> {
         self.stored(self.position(id)?)
     }
@@ -178,7 +178,7 @@ impl Filter {
         filter
     }
 
-    /// Whether the id may be there; `false` is certain.
+    /// Returns true if the id may be there; `false` is certain.
     pub(in crate::store) fn may_hold(&self, id: &ObjectId) -> bool {
         let (word, bit) = self.position(id.as_bytes());
         self.words.get(word).is_some_and(|word| word & bit != 0)

@@ -34,19 +34,19 @@ pub struct Inventory<'s> {
 pub struct InventoryFile {
     /// Its path in the store.
     pub name: String,
-    /// How its objects are stored; `None` for a segment of the journal.
+    /// Its tier; `None` for a segment of the journal.
     pub tier: Option<Tier>,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Whether it may be replaced: nobody appends to it, and no open transaction relies on it.
+    /// True if it may be replaced: nobody appends to it, and no open transaction relies on it.
     pub replaceable: bool,
     /// The position of its first object.
     pub first: usize,
-    /// How many positions it has.
+    /// The number of its positions.
     pub objects: usize,
 }
 
-/// What an inventory knows of an object without reading it.
+/// The facts that an inventory has about an object without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InventoryEntry {
     /// Its id.
@@ -67,7 +67,7 @@ pub(in crate::store) struct InventoryFiles {
     pub(in crate::store) active: HashMap<ObjectId, Location>,
     /// Those segments: their name, their bytes, and whether they may be replaced.
     pub(in crate::store) segments: Vec<(SegmentId, u64, bool)>,
-    /// Which sealed segments may be replaced, in order.
+    /// For each sealed segment, in order, its replaceability.
     pub(in crate::store) sealed_replaceable: Vec<bool>,
 }
 
@@ -150,7 +150,7 @@ impl<'s> Inventory<'s> {
         (number < self.stored.len()).then_some(number)
     }
 
-    /// What lies at a position.
+    /// Returns the object at a position.
     #[must_use]
     pub fn entry(&self, position: usize) -> Option<InventoryEntry> {
         let number = self.file_of(position)?;
@@ -212,7 +212,7 @@ impl<'s> Inventory<'s> {
     /// The object `id` from any copy that verifies, `None` when there is none at all.
     ///
     /// # Errors
-    /// What is wrong with the copy that is read first, when no other verifies.
+    /// The damage of the copy that is read first, when no other verifies.
     pub fn read_any(&self, id: &ObjectId) -> Result<Option<Object>> {
         let active = self.active_positions.get(id).and_then(|at| self.active.get(*at));
         let active = active.map(|(_, location)| ObjectPlace::Active(location.clone()));

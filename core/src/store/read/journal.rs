@@ -158,7 +158,7 @@ impl Journal {
         }
     }
 
-    /// What has arrived since the last time.
+    /// Returns the objects that arrived since the last call.
     pub(in crate::store) fn take_arrivals(&mut self) -> Vec<ObjectId> {
         self.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -192,7 +192,7 @@ impl Journal {
         self.skipped = skipped;
     }
 
-    /// Whether a segment needs no reading.
+    /// Returns true if a segment needs no reading.
     pub(in crate::store) fn is_skipped(&self, segment: SegmentId) -> bool {
         self.skipped.contains(&segment)
     }
@@ -201,23 +201,23 @@ impl Journal {
         self.segments.iter_mut().find(|segment| Arc::ptr_eq(&segment.file, file))
     }
 
-    /// Whether more may be written to a segment of this handle.
+    /// Returns true if more may be written to a segment of this handle.
     pub(in crate::store) fn is_usable(&mut self, file: &Arc<SegmentFile>) -> bool {
         self.segment(file)
             .is_some_and(|segment| segment.owned && !segment.failed && !segment.closed)
     }
 
-    /// What others have written and perhaps not synced yet.
+    /// Returns the records of other writers that may not be synced yet.
     pub(in crate::store) fn unsynced_of_others(&self) -> Vec<UnsyncedRecord> {
         self.unsynced(|segment| !segment.owned && !segment.failed)
     }
 
-    /// What anybody has written, this handle included, and perhaps not synced yet.
+    /// Returns the records of all writers, this handle included, that may not be synced yet.
     pub(in crate::store) fn all_unsynced(&self) -> Vec<UnsyncedRecord> {
         self.unsynced(|segment| !segment.failed)
     }
 
-    /// What could not be made durable where it lies.
+    /// Returns the records whose sync failed.
     pub(in crate::store) fn lost(&self) -> Vec<UnsyncedRecord> {
         self.unsynced(|segment| segment.failed)
     }
@@ -305,15 +305,20 @@ impl Journal {
         let mut view = write(view);
         loop {
             self.attach(&mut view);
+            // Files of the manifest first: an operation there was acknowledged, and passing over it
+            // would take refs back to values of before.
             if self.apply_listed(&mut view) {
                 continue;
             }
+            // Only a record behind it proves that an operation was acknowledged. Applying one without
+            // that proof would show a commit that its writer reported as failed.
             let acknowledged = self.waiting.iter().enumerate().filter(|(_, found)| {
                 self.segments.iter().any(|segment| {
                     Arc::ptr_eq(&segment.file, &found.segment)
                         && segment.tail.sequence > found.batch
                 })
             });
+            // The oldest first: the ones behind it may follow it, and are no damage then.
             let first = acknowledged.min_by_key(|(_, found)| found.operation.sequence);
             let Some((at, _)) = first else { break };
             let found = self.waiting.swap_remove(at);
@@ -326,6 +331,7 @@ impl Journal {
             view.apply(found.id, &found.operation);
         }
         drop(view);
+        // A record behind one of the others would make it look acknowledged to the next reader.
         self.close_segments_of_orphans();
     }
 

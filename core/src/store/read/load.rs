@@ -29,7 +29,7 @@ const MAX_ATTEMPTS: usize = 16;
 /// Unpacked blocks that are kept while a pack is looked through.
 const CACHE_BYTES: usize = 8 << 20;
 
-/// What the newest manifest says, with its files open.
+/// The newest manifest, with its files open.
 struct Loaded {
     manifest: Manifest,
     files: OpenFiles,
@@ -178,7 +178,7 @@ impl Store {
 }
 
 impl Loaded {
-    /// Whether packs are there that only a damaged manifest can have listed.
+    /// Returns true if packs are there that only a damaged manifest can have listed.
     fn is_incomplete(&self) -> bool {
         !self.findings.is_empty() && !self.unlisted.is_empty()
     }
@@ -232,7 +232,7 @@ pub(in crate::store) fn unlisted_packs(
     Ok(there.filter(|id| !manifest.packs.contains(id)).collect())
 }
 
-/// Whether a pack holds an operation that is not known, by its sequence and id.
+/// Returns true if a pack holds an operation that is not known, by its sequence and id.
 pub(in crate::store) fn holds_unknown(
     io: &dyn Io,
     dir: &Path,

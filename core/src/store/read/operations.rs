@@ -70,8 +70,8 @@ impl Operations {
 
     /// The operations that lead to `tip` and are newer than the sequence `after`, oldest first.
     ///
-    /// Where one is missing, the newest one before it is taken for the end of the line: what is lost
-    /// in between is not known, and what was before it still is.
+    /// If one is missing, the newest one before it is taken for the end of the line: the
+    /// operations in between are not known, and those before it still are.
     pub(in crate::store) fn line(&self, tip: ObjectId, after: u64) -> Vec<(ObjectId, &Operation)> {
         let mut line: Vec<(ObjectId, &Operation)> = Vec::new();
         let mut next = Some(tip);

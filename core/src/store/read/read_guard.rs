@@ -22,7 +22,7 @@ pub(in crate::store) struct ReadGuards {
     open: usize,
     /// Sealed segments that stay locked while there is any.
     locked: Vec<Owned>,
-    /// Where objects lay in segments that were replaced while there was any.
+    /// Former locations of objects in segments that were replaced while there was any.
     replaced: HashMap<ObjectId, Location>,
 }
 
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// Whether a transaction is open on this handle.
+    /// Returns true if a transaction is open on this handle.
     pub(in crate::store) fn has_read_guard(&self) -> bool {
         lock(&self.read_guards).open > 0
     }

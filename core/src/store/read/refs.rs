@@ -18,7 +18,7 @@ pub(crate) const MAX_REF_NAME_BYTES: usize = 1024;
 /// Every ref, and the operation that made it so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefTable {
-    /// What each ref holds, by full name.
+    /// The values of refs by full name.
     pub values: BTreeMap<String, RefValue>,
     /// The newest operation; `None` in a new store.
     pub operation: Option<ObjectId>,
@@ -31,13 +31,13 @@ pub struct RefTable {
 pub struct RefUpdate {
     /// The full name.
     pub name: String,
-    /// What it must hold now.
+    /// The value that it must hold now.
     pub expected: Expected,
-    /// What it shall hold; `None` deletes it.
+    /// The new value; `None` deletes the ref.
     pub new: Option<RefValue>,
 }
 
-/// What a ref must hold for a change to happen.
+/// The condition of a compare-and-swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// Anything, or nothing.
@@ -53,9 +53,9 @@ pub enum Expected {
 pub struct OperationDraft {
     /// When, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// Who asked for it.
+    /// The actor.
     pub actor: String,
-    /// What for.
+    /// The reason.
     pub reason: String,
     /// The changes, each ref at most once; all of them happen, or none.
     pub changes: Vec<RefUpdate>,
@@ -67,7 +67,7 @@ pub struct OperationDraft {
 }
 
 impl RefTable {
-    /// What the ref `name` holds.
+    /// Returns the value of the ref `name`.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&RefValue> {
         self.values.get(name)
@@ -128,7 +128,7 @@ impl RefTable {
         self.sequence = operation.sequence;
     }
 
-    /// Whether `operation` is the next one after these refs.
+    /// Returns true if `operation` is the next one after these refs.
     pub(in crate::store) fn precedes(&self, operation: &Operation) -> bool {
         operation.sequence > self.sequence && operation.parents.first() == self.operation.as_ref()
     }

@@ -29,28 +29,28 @@ use crate::store::{Finding, FindingKind, Location};
 const WINDOW_BYTES: usize = 8 << 10;
 /// Read at once where everything is looked at.
 const SEARCH_BYTES: usize = 64 << 10;
-/// What a clean end is compared with.
+/// The bytes of a clean end.
 static ZEROS: [u8; SEARCH_BYTES] = [0; SEARCH_BYTES];
 
-/// How far a segment has been read.
+/// The position up to which a segment was read.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::store) struct Tail {
-    /// Where the next record belongs.
+    /// The offset of the next record.
     pub(in crate::store) offset: u64,
     /// The sequence of the last good record; 0 when there is none.
     pub(in crate::store) sequence: u64,
-    /// Where the last good record starts.
+    /// The offset of the last good record.
     pub(in crate::store) last: u64,
     /// The trailer of the last good record.
     pub(in crate::store) trailer: Digest,
-    /// What follows.
+    /// The bytes behind it.
     pub(in crate::store) end: End,
-    /// Whether something before it is damaged. Nothing is appended then: what is behind damage is
+    /// True if something before it is damaged. Nothing is appended then: what is behind damage is
     /// found by searching, and must lie where the search found it.
     pub(in crate::store) damaged: bool,
 }
 
-/// What follows the last good record.
+/// The end of a segment, behind the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum End {
     /// Not looked at.
@@ -70,7 +70,7 @@ impl Default for Tail {
     }
 }
 
-/// How much of what follows the last good record is looked at.
+/// The depth of a scan behind the last good record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Depth {
     /// The next record: what others have appended.
@@ -81,7 +81,7 @@ pub(in crate::store) enum Depth {
     Bytes,
 }
 
-/// What a scan met.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(in crate::store) struct ScanFindings {
     pub(in crate::store) objects: Vec<(ObjectId, Location)>,
@@ -190,7 +190,7 @@ impl SegmentScan<'_> {
         }
     }
 
-    /// Where the next record belongs, and the sequence of the one before.
+    /// Returns the offset of the next record, and the sequence of the one before.
     fn next(&self) -> (u64, u64) {
         match &self.last {
             Some(record) => (record.end(), record.header.sequence),
@@ -333,7 +333,7 @@ impl SegmentScan<'_> {
     }
 }
 
-/// What lies behind the last good record.
+/// Classifies the bytes behind the last good record.
 enum Search {
     Record(u64),
     Zeros,

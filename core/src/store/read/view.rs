@@ -1,4 +1,4 @@
-//! What a store shows: where every object lies, the refs, and what was found to be wrong.
+//! The view of a store: locations of objects, the refs, and the damage that was found.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ use crate::store::format::id::SegmentId;
 use crate::store::format::segment::{Location, SegmentFile, StoredRecord};
 use crate::store::pack::{BlockCache, Pack, PackId, PackLookup, Tombstone};
 
-/// Where an object is read from.
+/// The place that an object is read from.
 #[derive(Debug, Clone)]
 pub(in crate::store) enum ObjectPlace {
     /// A file that is still written to: read with a system call.
@@ -39,21 +39,21 @@ pub(in crate::store) struct OpenFiles {
 pub(in crate::store) struct View {
     /// Objects in active segments.
     pub(in crate::store) active: HashMap<ObjectId, Location>,
-    /// Where else some of these lie: two writers may store the same before they see each other.
+    /// Further copies of these: two writers may store the same before they see each other.
     pub(in crate::store) copies: Vec<(ObjectId, Location)>,
     /// Searched after the active segments.
     pub(in crate::store) files: Arc<OpenFiles>,
     /// The epoch of the store when these files were opened.
     pub(in crate::store) epoch: u64,
-    /// Whether the newest state is not known, see [`Store::check_complete`](crate::store::Store).
+    /// True if the newest state is not known, see [`Store::check_complete`](crate::store::Store).
     pub(in crate::store) incomplete: bool,
     pub(in crate::store) refs: Arc<RefTable>,
     pub(in crate::store) findings: Vec<Finding>,
 }
 
 impl OpenFiles {
-    /// Where an object is read from. A pack that says it is gone outdoes older packs that have it
-    /// still.
+    /// Returns the place of an object. A tombstone in a pack outdoes older packs that have the
+    /// object still.
     pub(in crate::store) fn place(&self, id: &ObjectId) -> Option<ObjectPlace> {
         let sealed = self.sealed.iter().rev().find_map(|sealed| {
             sealed.find(id).map(|stored| ObjectPlace::Sealed(Arc::clone(sealed), stored))

@@ -39,7 +39,7 @@ const CACHE_BYTES: usize = 32 << 20;
 /// Objects of a segment that one thread takes at a time.
 const OBJECTS_PER_TASK: usize = 32;
 
-/// How much of a store is examined.
+/// The thoroughness of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Thoroughness {
     /// Structure and indexes; objects only as far as they are needed for that.
@@ -49,16 +49,16 @@ pub enum Thoroughness {
     Full,
 }
 
-/// How far an examination has come: bytes of files that are done, and of all.
+/// The progress of an examination: bytes of files that are done, and of all.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
-/// What a store holds, and what is wrong with it.
+/// The content of a store and its damage, as read from disk.
 #[derive(Debug)]
 pub struct Examination<'s> {
     store: &'s Store,
     /// Every object of every file that can be opened.
     pub inventory: Inventory<'s>,
-    /// What is wrong with the files.
+    /// Damage of the files.
     pub findings: Vec<Finding>,
     /// Objects in these files of which no copy verifies. Complete only when every byte was read.
     pub unreadable: HashSet<ObjectId>,
@@ -75,9 +75,9 @@ pub struct Examination<'s> {
 pub(crate) struct Detached {
     /// Its id.
     pub id: ObjectId,
-    /// What it says.
+    /// The operation itself.
     pub operation: Operation,
-    /// Whether no other detached one follows it.
+    /// True if no other detached one follows it.
     pub is_head: bool,
 }
 
@@ -95,7 +95,7 @@ pub(in crate::store) struct Damaged {
     pub(in crate::store) torn: Vec<SegmentId>,
     /// Generations of manifests.
     pub(in crate::store) manifests: Vec<u64>,
-    /// Whether the newest manifest lists files with operations that its refs lack.
+    /// True if the newest manifest lists files with operations that its refs lack.
     pub(in crate::store) lists_unknown: bool,
 }
 
@@ -181,7 +181,8 @@ impl Store {
 }
 
 impl Examination<'_> {
-    /// Whether no collection has taken files away since it began: what is missing then is missing.
+    /// Returns true if no collection has taken files away since it began: what is missing then is
+    /// missing.
     ///
     /// # Errors
     /// `Io` when the superblock cannot be read.
@@ -317,7 +318,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// Whether a pack holds operations that the refs do not know.
+    /// Returns true if a pack holds operations that the refs do not know.
     fn operations_of(&mut self, pack: &Pack, place: &str) -> bool {
         let newest = pack.newest_operation(&self.blocks);
         let Some((sequence, id)) = newest.filter(|(sequence, _)| *sequence > self.newest.0) else {
@@ -358,7 +359,7 @@ impl Examiner<'_, '_> {
         Ok(())
     }
 
-    /// What is in the directories beside the files of the store.
+    /// Examines the names in the directories that are no files of the store.
     fn other_files(&mut self, active: &[crate::store::read::journal::Segment]) -> Result<()> {
         let (manifest, damage) =
             Manifest::load(&*self.store.io, &self.store.dir, self.superblock.store)?;
@@ -463,7 +464,7 @@ impl Examiner<'_, '_> {
     }
 }
 
-/// Whether listed files hold operations that the refs of the manifest lack, by its generation and the
+/// Finds operations in listed files that the refs of the manifest lack, by its generation and the
 /// sequence of its refs. Those of a line that diverged no manifest can include before it is joined.
 fn unknown_to_manifest(
     inventory: &Inventory<'_>,

@@ -1,8 +1,8 @@
 //! Holes: objects that are lost for good and known to be, and what is kept because of them.
 //!
-//! What `repair` cannot bring back, and its caller gives up, is written down here: so a loss that is
-//! known is told from damage that is new. Nobody knows what a lost object led to, so what no ref led
-//! to when it was given up is written down as well, and no collection takes it away.
+//! Losses that `repair` could not mend and its caller accepted are recorded here: so a loss that
+//! is known is told from damage that is new. Nobody knows what a lost object led to, so what no
+//! ref led to when it was given up is written down as well, and no collection takes it away.
 //!
 //! The ref [`KNOWN_LOSSES_REF`] holds a blob with one line for each object: `kept` or `lost`, a space, its
 //! kind, a space, and its id. Those that are kept come first, both in order of their ids. An object
@@ -24,9 +24,9 @@ const LOST: &str = "lost";
 /// Objects that are lost, and objects that may have belonged to them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KnownLosses {
-    /// What was lost when it was given up, and what it was.
+    /// Objects that were accepted as lost, and their kinds.
     pub lost: BTreeMap<ObjectId, Kind>,
-    /// What no ref led to then, and nothing else of the same; everything that these lead to is kept
+    /// The tops of everything that was unreachable then; everything reachable from them is kept
     /// with them.
     pub kept: BTreeMap<ObjectId, Kind>,
 }
@@ -52,13 +52,13 @@ impl KnownLosses {
         }
     }
 
-    /// Whether nothing is lost.
+    /// Returns true if nothing is lost.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.lost.is_empty()
     }
 
-    /// Whether the object `id` was given up.
+    /// Returns true if the object `id` was given up.
     #[must_use]
     pub(crate) fn is_lost(&self, id: &ObjectId) -> bool {
         self.lost.contains_key(id)

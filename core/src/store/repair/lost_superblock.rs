@@ -18,12 +18,12 @@ use crate::store::format::superblock::{self, Superblock};
 use crate::store::io::{Access, Io};
 use crate::store::{JOURNAL_DIR, SUPERBLOCK_FILE, Store};
 
-/// Where a manifest and a segment say which store they are of.
+/// Offsets of the store id in a manifest and in a segment.
 const ID_IN_MANIFEST: usize = 24;
 const ID_IN_SEGMENT: usize = 32;
 
 impl Store {
-    /// Whether there are files of a store in `dir`, and no superblock or a damaged one.
+    /// Returns true if there are files of a store in `dir`, and no superblock or a damaged one.
     ///
     /// # Errors
     /// `Io` when it cannot be looked at.

@@ -1,4 +1,4 @@
-//! What is left of a store: its files, in a directory whose superblock is lost.
+//! Files of a store in a directory whose superblock is lost.
 
 use std::path::Path;
 

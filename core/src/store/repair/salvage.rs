@@ -40,19 +40,19 @@ const CACHE_BYTES: usize = if cfg!(test) { 1 << 20 } else { 32 << 20 };
 #[derive(Debug)]
 pub(crate) struct Repair<'s> {
     store: &'s Store,
-    /// What is there, and what is wrong with it.
+    /// The content of the store and its damage.
     pub examination: Examination<'s>,
     collector: Arc<dyn IoFile>,
 }
 
-/// What would be done to the files, and what they have that verifies.
+/// The plan for damaged files, and the objects in them that verify.
 #[derive(Debug)]
 pub(crate) struct Salvage {
     /// Damaged files, in order of their names.
     pub files: Vec<SalvagedFile>,
     /// Packs that no manifest lists and that hold what is missing, by their names: they are listed.
     pub adopted: Vec<String>,
-    /// Whether files are listed that hold operations which the refs of the manifest lack.
+    /// True if files are listed that hold operations which the refs of the manifest lack.
     pub lists_unknown: bool,
     /// Objects that can be read from the damaged files.
     sources: HashMap<ObjectId, Source>,
@@ -62,7 +62,7 @@ pub(crate) struct Salvage {
     blocks: BlockCache,
     /// Damaged segments, locked.
     locks: Vec<Arc<dyn IoFile>>,
-    /// What goes into quarantine.
+    /// The files that go into quarantine.
     moved: Damaged,
     adopted_packs: Vec<Arc<Pack>>,
 }
@@ -72,13 +72,13 @@ pub(crate) struct Salvage {
 pub struct SalvagedFile {
     /// Its path in the store.
     pub name: String,
-    /// What can be done with it.
+    /// Its fate.
     pub fate: SalvageFate,
     /// Objects in it that verify.
     pub saved: u64,
     /// Objects that it should have and that do not verify, as far as it says so.
     pub damaged: u64,
-    /// What is wrong with it beside that, where nothing but its frames tells what it holds.
+    /// Further damage of a pack that is readable by its frames alone.
     pub problems: Vec<String>,
 }
 
@@ -89,10 +89,10 @@ impl SalvagedFile {
     }
 }
 
-/// What happens to a damaged file.
+/// The fate of a damaged file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SalvageFate {
-    /// What verifies is copied, and the file is put into quarantine.
+    /// Objects that verify are copied, and the file is put into quarantine.
     Quarantined,
     /// It is not there; the manifest no longer lists it.
     Missing,
@@ -100,7 +100,7 @@ pub enum SalvageFate {
     InUse,
 }
 
-/// Where an object was found.
+/// The source of a salvaged object.
 #[derive(Debug, Clone)]
 enum Source {
     ObjectPlace(ObjectPlace),
@@ -133,7 +133,7 @@ impl Store {
 }
 
 impl Repair<'_> {
-    /// What can be saved of damaged files, and what has to be done for it. `lost` are objects that
+    /// Plans the salvage of damaged files. `lost` are objects that
     /// are looked for in packs that no manifest lists.
     ///
     /// # Errors
@@ -221,8 +221,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether the torn batch of a segment has something that is lost: then it was acknowledged, and
-    /// is damaged.
+    /// Looks for a lost object in the torn batch of a segment: then the batch was acknowledged,
+    /// and is damaged.
     fn is_torn_off(&self, id: SegmentId, lost: &BTreeMap<ObjectId, Kind>) -> Result<bool> {
         let Some(segment) = self.open_segment(id)? else { return Ok(false) };
         let mut tail = Tail::default();
@@ -455,7 +455,7 @@ impl ObjectSource for Packed<'_> {
 }
 
 impl Salvage {
-    /// Whether there is nothing that could be done.
+    /// Returns true if there is nothing that could be done.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.adopted.is_empty()
@@ -463,15 +463,16 @@ impl Salvage {
             && self.files.iter().all(|f| f.fate == SalvageFate::InUse)
     }
 
-    /// Whether an object can be read again afterwards.
+    /// Returns true if an object can be read again afterwards.
     #[must_use]
     pub(crate) fn saves(&self, id: &ObjectId) -> bool {
         let has = |pack: &Arc<Pack>| matches!(pack.find(id), Some(PackLookup::Object { .. }));
         self.sources.contains_key(id) || self.adopted_packs.iter().any(has)
     }
 
-    /// What goes into the new pack: kind by kind, since kinds share no blocks, and each in the order in
-    /// which it lies, so that a block is unpacked once and what resembles each other stays together.
+    /// The items of the new pack: kind by kind, since kinds share no blocks, and each in the order
+    /// in which it lies, so that a block is unpacked once and what resembles each other stays
+    /// together.
     fn items(&self) -> Vec<PackItem> {
         let mut found: Vec<_> = self.sources.iter().collect();
         found.sort_unstable_by_key(|(id, source)| (source.kind(), source.position(), **id));
@@ -481,7 +482,7 @@ impl Salvage {
             .collect()
     }
 
-    /// How many blocks were unpacked so far.
+    /// The number of blocks unpacked so far.
     #[cfg(test)]
     pub(in crate::store) fn decoded_blocks(&self) -> u64 {
         self.blocks.decoded()
@@ -509,7 +510,7 @@ impl Source {
         matches!(self, Self::ObjectPlace(ObjectPlace::Packed(..)) | Self::Rebuilt(..))
     }
 
-    /// Which rebuilt pack or file it lies in, and where.
+    /// The number of its rebuilt pack or file, and its place there.
     fn position(&self) -> (Option<usize>, Option<FileId>, u64) {
         match self {
             Self::ObjectPlace(place) => {

@@ -1,5 +1,5 @@
-//! What a repair costs: a block is unpacked for all of its objects at once, in whatever order their
-//! ids are.
+//! The cost of a repair: a block is unpacked for all of its objects at once, in whatever order
+//! their ids are.
 
 use std::collections::BTreeMap;
 use std::fs;

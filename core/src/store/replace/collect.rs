@@ -65,15 +65,15 @@ pub struct Collection<'s> {
 pub struct FileReplacement {
     /// Numbers of the files, in [`Inventory::files`]; each must be replaceable.
     pub files: Vec<usize>,
-    /// What stays of them, in the order in which it is stored.
+    /// The objects that stay, in the order in which they are stored.
     pub items: Vec<PackItem>,
     /// Ids to answer for that have no content any more.
     pub gone: Vec<(ObjectId, Kind, Tombstone)>,
-    /// How the pack is stored.
+    /// The tier of the new pack.
     pub tier: Tier,
 }
 
-/// What a replacement did.
+/// The outcome of a replacement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Replaced {
     /// Bytes of new packs.
@@ -138,7 +138,7 @@ impl Store {
         Ok(collection)
     }
 
-    /// What there is now, to look at: takes no lock that lasts, writes nothing, and works while a
+    /// Takes an inventory to read: holds no lock that lasts, writes nothing, and works while a
     /// collection goes on. What may be replaced is what nobody held at this moment.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Store {
         ))
     }
 
-    /// Whether nobody holds a segment: its lock is taken and given back.
+    /// Returns true if nobody holds a segment: its lock is taken and given back.
     fn is_idle(&self, id: SegmentId) -> Result<bool> {
         Ok(self.lock_sealed(id)?.is_some())
     }
@@ -268,7 +268,7 @@ impl Store {
 }
 
 impl<'s> Collection<'s> {
-    /// What there is.
+    /// Returns the inventory.
     #[must_use]
     pub fn inventory(&self) -> &Inventory<'s> {
         &self.inventory
@@ -297,6 +297,7 @@ impl<'s> Collection<'s> {
             };
             replaced.freed_bytes += file.bytes;
         }
+        // Before the new pack is written: from then on an unlisted pack may be the own one.
         self.remove_unlisted()?;
         self.check_room(replacement)?;
         let mut packs = Vec::new();
@@ -304,6 +305,8 @@ impl<'s> Collection<'s> {
             packs.push(self.write(replacement, &replacement.items, &mut replaced)?);
         }
         for _ in 0..MAX_ATTEMPTS {
+            // A commit since the inventory may rely on objects that are about to be dropped: they go
+            // into a further pack. The last look is under the ref lock, see `may_hold`.
             let needed = arrived(&store.arrivals()?)?;
             if !needed.is_empty() {
                 packs.push(self.write(replacement, &needed, &mut replaced)?);
@@ -316,6 +319,7 @@ impl<'s> Collection<'s> {
                 needed: Vec::new(),
             };
             match store.publish(&mut change)? {
+                // The name of the manifest is durable: only now may the files that it does not list go.
                 Published::Done | Published::Unchanged => {
                     self.remove_replaced(replacement)?;
                     return Ok(replaced);
@@ -426,7 +430,7 @@ struct Replacing<'c, 'a, 'f> {
     replacement: &'c FileReplacement,
     packs: &'c [PackId],
     arrived: &'c mut Arrived<'f>,
-    /// What would be dropped and is needed by what arrived.
+    /// Items that would be dropped, and that arrivals need.
     needed: Vec<PackItem>,
 }
 
@@ -457,6 +461,7 @@ impl ManifestEdit for Replacing<'_, '_, '_> {
     }
 
     fn may_hold(&mut self) -> Result<bool> {
+        // Nobody commits now. What came since the last look is the last that can need something.
         self.look()?;
         Ok(self.needed.is_empty())
     }

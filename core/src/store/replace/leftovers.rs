@@ -111,7 +111,8 @@ impl Collection<'_> {
         Ok(leftovers.len())
     }
 
-    /// Whether a segment holds nothing: whoever made it died, or has not written to it yet.
+    /// Returns true if a segment holds nothing: whoever made it died, or has not written to it
+    /// yet.
     ///
     /// # Errors
     /// `Io` when it cannot be read.
@@ -136,7 +137,8 @@ impl Collection<'_> {
         Ok(bytes.and_then(decode).map(|manifest| manifest.refs))
     }
 
-    /// Whether a file is a whole pack of this store. What somebody else has put there is not.
+    /// Returns true if a file is a whole pack of this store. What somebody else has put there is
+    /// not.
     fn is_own_pack(&self, path: &Path, name: &str) -> Result<bool> {
         let Some(id) = PackId::from_file_name(name) else { return Ok(false) };
         let file = self.store.io.open_named(path, Access::Read)?;

@@ -8,7 +8,7 @@
 //! builds on a batch of somebody else therefore makes that one durable too before acknowledging.
 //! A collection may take away what a batch was going to rely on. It announces that under the same
 //! lock, so a batch is written only if nothing was announced since the store was looked at.
-//! What failed to become durable is not tried again where it lies, because a file system may drop
+//! A record that failed to become durable is not synced again in place: a file system may drop
 //! the bytes and still report success the next time: the next commit stores it once more.
 
 use std::collections::HashSet;
@@ -34,7 +34,7 @@ pub(crate) const MAX_COMMIT_BYTES: u64 = 3 << 30;
 /// stored too.
 pub(crate) type CommitCheck<'a> = dyn FnMut() -> Result<Vec<(ObjectId, Object)>> + 'a;
 
-/// What was written, and the operation with its sequence.
+/// The size of the batch, and the operation with its sequence.
 type Outcome = (BatchReport, Option<(ObjectId, u64)>);
 
 /// Times that a commit begins again because a collection came in between.
@@ -43,7 +43,7 @@ const MAX_ATTEMPTS: usize = 64;
 /// Zeros are written ahead up to a multiple of this, the block size of most file systems.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a handle needs to write.
+/// The state that a handle writes with.
 pub(in crate::store) struct BatchWriter {
     encoder: Encoder,
     ids: SegmentIds,
@@ -228,8 +228,8 @@ impl Store {
         Ok(Some((placed.written, placed.operation)))
     }
 
-    /// What of `objects` is not in the store, each once. What is there is relied on from now on, so
-    /// it must be readable: where it is damaged, the good bytes are stored beside it.
+    /// Returns the `objects` that the store lacks, each once. The others are relied on from now
+    /// on, so it must be readable: where it is damaged, the good bytes are stored beside it.
     fn fresh(&self, objects: &[(ObjectId, Object)]) -> Result<Vec<(ObjectId, Object)>> {
         let mut seen = HashSet::with_capacity(objects.len());
         let mut fresh = Vec::with_capacity(objects.len());
@@ -263,18 +263,26 @@ impl Store {
         owned: Owned,
     ) -> Result<Option<Placed>> {
         let owned = writer.owned.insert(owned);
+        // Until the batch is written nobody else compares refs or appends an operation: two writers
+        // that compare with the same refs would both win.
         let _ref_lock = self.superblock.lock(&*self.io, self.lock_timeout)?;
+        // The batch leaves out what the store had at this epoch. A collection since then may have
+        // dropped it, and a ref would lead to nothing.
         if self.superblock.epoch()? != epoch {
             return Ok(None);
         }
         let mut journal = lock(&self.journal);
+        // Nobody reads a segment without a name: the commit would end with this process.
         self.check_named(&journal, owned)?;
+        // The operation must follow the newest one: two children of one parent split the history.
         journal.catch_up(&*self.io, &self.view, Depth::Next)?;
         journal.resolve_orphans(&self.view);
         let operation = draft.map(|draft| self.operation(draft)).transpose()?;
         if let Some((id, _, bytes)) = &operation {
             batch.push(*id, Kind::Operation, bytes, &mut writer.encoder);
         }
+        // This batch may build on any of these. They are noted here, where nothing can be added, and
+        // synced behind the lock, before this batch is acknowledged.
         let others = journal.unsynced_of_others();
         let Some(segment) = journal.segment(&owned.segment) else {
             return Err(Error::not_found(owned.segment.place(0)));
@@ -290,7 +298,8 @@ impl Store {
         let end = offset + bytes.len() as u64;
         let written = BatchReport { objects: entries.len(), stored_bytes: bytes.len() as u64 };
         if let Err(error) = append(owned, bytes, offset) {
-            // Whatever is there now, it is for others to read and not for this handle to mend.
+            // The tail may be torn. This handle never writes here again: a good batch behind a torn
+            // one would turn a write that was never acknowledged into damage. The next owner decides.
             segment.owned = false;
             writer.owned = None;
             return Err(error);

@@ -1,4 +1,4 @@
-//! Which segment a writer writes to: an idle one that it takes over, or a new one.
+//! Ownership of segments: a writer takes over an idle one, or makes a new one.
 //!
 //! A segment is owned by whoever holds the lock of its file, and the lock dies with the process.
 //! Only a segment that ends cleanly is taken over: behind a torn batch nothing is ever written, so
@@ -35,7 +35,7 @@ const MAX_IDLE_SEGMENTS: usize = 8;
 /// Segment ids that are tried; a taken one means that the caller's seed is not random.
 const MAX_ATTEMPTS: u64 = 64;
 
-/// What is written behind the last record of a segment whose sync failed.
+/// The bytes behind the last record of a segment whose sync failed.
 const FAILED_MARK: [u8; 8] = *b"failed\0\0";
 
 const SEGMENT_ID_CONTEXT: &str = "turntree v1 segment id";

@@ -60,13 +60,14 @@ pub(in crate::store) trait ManifestEdit {
         None
     }
 
-    /// Whether it may follow on manifests that do not verify: only a repair knows what they had.
+    /// Returns true if it may follow on manifests that do not verify: only a repair knows what
+    /// they had.
     fn replaces_damaged(&self) -> bool {
         false
     }
 }
 
-/// What became of a change.
+/// The outcome of an attempt to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Published {
     /// It holds.
@@ -118,6 +119,8 @@ impl Store {
             }
             (Arc::clone(&read(&self.view).refs), journal.all_unsynced())
         };
+        // A manifest outlives the segments it retires: an operation in its refs that a crash takes
+        // from its segment would be in the refs and nowhere else.
         for other in others {
             self.sync(&other, &*other.segment.file)?;
         }
@@ -135,6 +138,7 @@ impl Store {
         if let Some(damage) = damaged.first().filter(|_| !change.replaces_damaged()) {
             return Err(Error::malformed(&damage.place, "a valid manifest"));
         }
+        // Above the damaged ones too: a generation with the number of one that exists is never linked.
         let taken = damaged.iter().filter_map(|finding| manifest::generation(&finding.place));
         let newest = taken.chain([manifest.generation]).max().unwrap_or_default();
         manifest.generation = newest + 1;
@@ -174,8 +178,11 @@ impl Store {
         let io = &*self.io;
         let _ref_lock = self.superblock.lock(io, self.lock_timeout)?;
         if let Some(collector) = change.collector() {
+            // Without the lock another collection may have taken the new pack for a leftover.
             self.check_collector(collector)?;
         }
+        // Since the refs were looked at, a collection may have taken away segments whose operations
+        // this view has not read: its refs would end before them.
         if self.superblock.epoch()? != read(&self.view).epoch {
             return Ok(Verdict::Refused(Published::Stale));
         }
@@ -203,7 +210,7 @@ impl Store {
     }
 }
 
-/// Whether a generation got its name.
+/// True if a generation got its name.
 enum Verdict {
     Linked,
     /// Others have published since it was made.

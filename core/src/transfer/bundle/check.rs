@@ -26,7 +26,7 @@ pub struct Bundle {
     manifest: Manifest,
 }
 
-/// What a bundle holds, once every byte of it is verified.
+/// The content of a bundle, once every byte of it is verified.
 #[derive(Debug, Default)]
 pub struct BundleContents {
     /// Objects by kind and number.
@@ -62,7 +62,7 @@ impl Bundle {
         Ok(Self { file, manifest })
     }
 
-    /// What it says of itself.
+    /// Returns its manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -102,7 +102,7 @@ impl Bundle {
         check.finish()
     }
 
-    /// What the store that it was made from still knew of how its refs came about, oldest first.
+    /// Returns the operations on its refs that the store it was made from still had, oldest first.
     ///
     /// Memory: ten times what their bytes take, of which there are at most 16 MiB.
     ///
@@ -314,7 +314,7 @@ impl BundleContents {
     }
 }
 
-/// Whether operations speak of objects of this kind.
+/// Returns true if operations speak of objects of this kind.
 const fn is_named(kind: Kind) -> bool {
     matches!(kind, Kind::Commit | Kind::Tag)
 }

@@ -23,7 +23,7 @@ pub(super) struct Closure<'a> {
     named: HashMap<ObjectId, Outside>,
 }
 
-/// What was collected.
+/// The items of a closure.
 pub(super) struct ClosureItems {
     pub(super) items: Vec<PackItem>,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,

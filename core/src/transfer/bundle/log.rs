@@ -1,4 +1,4 @@
-//! Which operations of a store go into a bundle, and what of them.
+//! The operations of a store that go into a bundle, and the parts of them.
 //!
 //! The log of a store is about all of its sessions, and a bundle is about those in it. So a bundle has
 //! of each operation the changes of its own refs, and nothing that names another session: not even
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::object::{ObjectId, Operation, RefChange, RefValue};
 use crate::repo::{BranchName, OperationEntry, Repository, check_full_name, pin_name, tag_name};
 
-/// What the operations of a bundle are about.
+/// The scope of the operations in a bundle.
 pub(super) struct BundleScope<'a> {
     pub(super) repo: &'a Repository,
     pub(super) wanted: &'a [BundleRequest],
@@ -30,7 +30,7 @@ pub(super) struct BundleScope<'a> {
 struct KeptOperation {
     operation: Operation,
     changes: Vec<BundledChange>,
-    /// Whether it changed the branch, tag or pin of somebody else, too.
+    /// True if it changed the branch, tag or pin of somebody else, too.
     is_shared: bool,
 }
 
@@ -38,12 +38,12 @@ impl BundleScope<'_> {
     /// The operations that the store still has and that changed branches, tags or pins of the bundle,
     /// oldest first. Reads every operation of the store.
     ///
-    /// Where something is left out because it is known, those on a session begin behind the first one
+    /// If something is left out because it is known, those on a session begin behind the first one
     /// that set a branch of it to such a commit, or with the first that set one to a commit in the
     /// bundle, and those on tags and pins with the first of these.
     ///
     /// # Errors
-    /// What reading operations reports.
+    /// Those of reading operations.
     pub(super) fn operations(&self) -> Result<Vec<BundledOperation>> {
         let (mut kept, mut sequences, mut others) = (Vec::new(), HashMap::new(), HashSet::new());
         for entry in self.repo.operations() {
@@ -144,7 +144,7 @@ impl BundleScope<'_> {
     }
 }
 
-/// What a ref held, if that is nothing or an object.
+/// Returns the value of a ref, if that is nothing or an object.
 #[expect(clippy::option_option, reason = "a ref may hold the name of another one")]
 fn object(value: &Option<RefValue>) -> Option<Option<ObjectId>> {
     match value {
@@ -159,7 +159,7 @@ fn session_of(name: &str) -> Option<String> {
     BranchName::from_full(name).map(|branch| branch.session().to_owned())
 }
 
-/// Whether a ref is a branch, tag or pin.
+/// Returns true if a ref is a branch, tag or pin.
 fn is_of_sessions(name: &str) -> bool {
     BranchName::from_full(name).is_some() || tag_name(name).is_some() || pin_name(name).is_some()
 }

@@ -1,4 +1,4 @@
-//! What a bundle says of itself in front: text that can be read without turntree.
+//! The manifest of a bundle: text in front that can be read without turntree.
 //!
 //! ```text
 //! turntree bundle 1
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::ObjectId;
 
-/// What the first line of every bundle begins with; the version follows.
+/// The beginning of the first line of every bundle; the version follows.
 const MAGIC: &str = "turntree bundle ";
 const VERSION: &str = "1";
 
-/// What is in a bundle.
+/// The description of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -25,15 +25,15 @@ pub struct Manifest {
     pub sessions: Vec<BundledSession>,
     /// Its refs, by their full names.
     pub refs: BTreeMap<String, BundledRef>,
-    /// What whoever takes it in must have, oldest first.
+    /// Commits that the receiving store must have, oldest first.
     pub prerequisites: Vec<Prerequisite>,
-    /// Where history goes on behind commits that are forgotten, in order of their ids.
+    /// Grafts of commits whose parents are forgotten, in order of their ids.
     pub grafts: Vec<Graft>,
-    /// How many objects there are.
+    /// The numbers of objects.
     pub objects: Counts,
     /// Objects that those in it name and that are not in it.
     pub outside: u32,
-    /// How many operations say how its refs came about.
+    /// The number of operations on its refs.
     pub operations: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct BundledSession {
     pub newest: String,
 }
 
-/// What a ref of a bundle holds.
+/// The value of a ref in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledRef {
@@ -83,7 +83,7 @@ pub struct Prerequisite {
     pub session: String,
     /// Its turn.
     pub turn: u64,
-    /// Whether its context must be there too.
+    /// True if its context must be there too.
     pub context: bool,
 }
 
@@ -93,7 +93,7 @@ pub struct Prerequisite {
 pub struct Graft {
     /// The commit that is nowhere any more.
     pub forgotten: TextId,
-    /// What comes next; nothing when history begins behind it.
+    /// The next commit; `None` when history begins behind it.
     pub next: Option<TextId>,
 }
 

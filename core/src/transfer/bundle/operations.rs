@@ -32,28 +32,28 @@ pub struct BundledOperation {
     pub sequence: u64,
     /// When, in microseconds since the Unix epoch.
     pub time_micros: i64,
-    /// Who asked for it.
+    /// The actor.
     pub actor: String,
-    /// What for; only the first word when more of it was about other sessions.
+    /// The reason; only its first word when more of it was about other sessions.
     pub reason: String,
     /// The number of the operation that it takes back, if it does; 0 for one that was not kept.
     pub undoes: Option<u64>,
-    /// What changed, in rising order of names.
+    /// The changes, in rising order of names.
     pub changes: Vec<BundledChange>,
 }
 
-/// How one ref changed.
+/// The change of one ref.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledChange {
     /// The full name of a branch, tag or pin.
     pub name: String,
-    /// What it held; `None` when it did not exist.
+    /// The old value; `None` when it did not exist.
     pub old: Option<Held>,
-    /// What it held then; `None` when it was deleted.
+    /// The new value; `None` when it was deleted.
     pub new: Option<Held>,
 }
 
-/// What a ref held, as its id in hexadecimal says.
+/// The value of a ref, by its id in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Held {
     /// A commit or tag object that is in the bundle, or that whoever takes it in has.
@@ -82,7 +82,7 @@ impl fmt::Display for Held {
     }
 }
 
-/// What operations may speak of.
+/// The objects that operations may name.
 pub(super) struct Places<'a> {
     /// Commits and tags in the bundle and outside, by their ordinals.
     pub(super) ids: &'a HashMap<u32, ObjectId>,
@@ -183,11 +183,11 @@ pub(super) fn decode(
     Ok(count)
 }
 
-/// What was read so far.
+/// The bytes read so far.
 struct Decoder<'a> {
     places: &'a Places<'a>,
     abandoned: &'a [[u8; BEGINNING_BYTES]],
-    /// How many of them were named.
+    /// The number of them that were named.
     used: usize,
     /// The place that each ref held last.
     held: HashMap<&'a str, i64>,
@@ -236,7 +236,7 @@ impl<'a> Decoder<'a> {
         Ok(changes)
     }
 
-    /// What a ref holds, and its place: 0 for nothing.
+    /// Reads the value of a ref by its ordinal: 0 for nothing.
     fn value(&mut self, from: i64, reader: &mut Reader<'a>) -> Result<(Option<Held>, i64)> {
         let place = from.checked_add(reader.int()?);
         let place = place.ok_or_else(|| reader.refuse("a place", "one that cannot be"))?;
@@ -273,7 +273,7 @@ mod tests {
         ObjectId::of(Kind::Commit, &n.to_le_bytes())
     }
 
-    /// What is told of a ref that held it.
+    /// The value as it is told of a ref.
     fn held(n: u32) -> Held {
         let (held, is_known) = (Held::Object(id(n)), n < COUNT && n.is_multiple_of(2));
         if is_known { held } else { Held::Abandoned(held.beginning()) }

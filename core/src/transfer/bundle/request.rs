@@ -1,9 +1,9 @@
-//! What somebody wants in a bundle.
+//! Requests for the content of a bundle.
 
 use crate::object::ObjectId;
 use crate::repo::BranchName;
 
-/// What to put into a bundle.
+/// A request for the content of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BundleRequest {
     /// Every branch of a session.

@@ -1,4 +1,4 @@
-//! Which refs and commits go into a bundle, and what its reader must have.
+//! The selection of refs and commits for a bundle, and its prerequisites.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,10 +17,10 @@ use crate::store::{Outside, PackItem, Tombstone};
 /// Most tags that are followed to a commit.
 pub(super) const MAX_TAGS: usize = 16;
 
-/// What would be in a bundle. Nothing is written yet.
+/// The plan of a bundle. Nothing is written yet.
 #[derive(Debug, Clone)]
 pub struct BundlePlan {
-    /// What it says of itself.
+    /// Returns its manifest.
     pub manifest: Manifest,
     pub(super) items: Vec<PackItem>,
     pub(super) outside: Vec<(ObjectId, Kind, Outside)>,
@@ -166,7 +166,7 @@ fn own_sessions(manifest: &Manifest) -> BTreeSet<String> {
     branches.chain(commits).chain(required).collect()
 }
 
-/// Where the commits and tags lie, in the bundle and outside.
+/// Returns the ordinals of commits and tags, in the bundle and outside.
 fn ordinals(items: &[PackItem], outside: &[(ObjectId, Kind, Outside)]) -> HashMap<ObjectId, u32> {
     let inside = items.iter().map(|item| (item.id, item.kind));
     let all = (0..).zip(inside.chain(outside.iter().map(|(id, kind, _)| (*id, *kind))));
@@ -213,7 +213,7 @@ fn chain(source: &dyn ObjectSource, id: &ObjectId) -> Result<Vec<(ObjectId, Tag)
     Ok(chain)
 }
 
-/// What was read, unless it was dropped on purpose.
+/// Returns the object that was read, unless it was dropped on purpose.
 fn there(read: Result<Option<Object>>) -> Result<Option<Object>> {
     match read {
         Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => Ok(None),
@@ -221,7 +221,7 @@ fn there(read: Result<Option<Object>>) -> Result<Option<Object>> {
     }
 }
 
-/// What must be there already, oldest first.
+/// Returns the prerequisites, oldest first.
 fn prerequisites(repo: &Repository, required: &BTreeSet<ObjectId>) -> Result<Vec<Prerequisite>> {
     let mut prerequisites = Vec::new();
     for id in required {
@@ -309,7 +309,7 @@ impl SessionTally {
 }
 
 impl Counts {
-    /// How many there are of each kind.
+    /// Counts the items of each kind.
     pub(super) fn of(kinds: impl Iterator<Item = Kind>) -> Self {
         let mut counts = Self::default();
         kinds.for_each(|kind| counts.add(kind));

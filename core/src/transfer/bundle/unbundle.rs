@@ -23,7 +23,7 @@ use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 /// Names that are tried for a ref before one is refused.
 const MAX_NAMES: u32 = 10_000;
 
-/// How a bundle is taken in.
+/// The options of taking a bundle in.
 #[derive(Debug, Clone, Default)]
 pub struct UnbundleOptions {
     /// The session that its branches become part of; their own without one.
@@ -32,7 +32,7 @@ pub struct UnbundleOptions {
     pub max_bytes: Option<u64>,
 }
 
-/// What taking a bundle in would do, or did.
+/// The plan of taking a bundle in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnbundlePlan {
     /// Every ref of the bundle.
@@ -41,7 +41,7 @@ pub struct UnbundlePlan {
     pub new_objects: u64,
     /// Objects that it has.
     pub known_objects: u64,
-    /// What it needs and does not have. With any, nothing can be taken in.
+    /// Prerequisites that the store lacks. With any, nothing can be taken in.
     pub missing: Vec<Prerequisite>,
     grafts: Option<Grafts>,
     /// Contexts that are gone, here as where the bundle was made.
@@ -49,24 +49,24 @@ pub struct UnbundlePlan {
     switch: Option<BranchName>,
 }
 
-/// What becomes of a ref of a bundle.
+/// The plan for a ref of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedRef {
     /// Its full name in the bundle.
     pub name: String,
     /// Its full name in the store.
     pub becomes: String,
-    /// What happens.
+    /// Its fate.
     pub fate: RefFate,
-    /// What it holds.
+    /// Its value.
     pub id: ObjectId,
     /// The turn that it leads to.
     pub turn: u64,
-    /// What the store has there now.
+    /// The value that the store has there now.
     before: Option<ObjectId>,
 }
 
-/// What happens to a ref.
+/// The fate of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefFate {
     /// It is made.
@@ -77,10 +77,10 @@ pub enum RefFate {
     Known,
 }
 
-/// What taking a bundle in did.
+/// The outcome of taking a bundle in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unbundled {
-    /// What was planned and done.
+    /// The plan that was applied.
     pub plan: UnbundlePlan,
     /// The number of the operation; none when there was nothing to do.
     pub operation: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Unbundled {
 }
 
 impl UnbundlePlan {
-    /// Whether the store has everything already.
+    /// Returns true if the store has everything already.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.grafts.is_none() && self.refs.iter().all(|planned| planned.fate == RefFate::Known)
@@ -259,8 +259,8 @@ impl Planner<'_> {
         entries.map(|entry| entry.map(|entry| (entry.id, entry.commit.tree))).collect()
     }
 
-    /// What the store does not have. A commit that no ref leads to may go at any time, so it does not
-    /// count.
+    /// Returns the prerequisites that the store lacks. An unreachable commit may go at any time,
+    /// so it does not count.
     fn missing(&self, own: &HashMap<ObjectId, ObjectId>) -> Result<Vec<Prerequisite>> {
         let store = self.repo.store();
         let mut missing = Vec::new();
@@ -332,7 +332,8 @@ impl Planner<'_> {
         Err(Error::new(ErrorKind::Conflict, format!("{first}: every name for it is taken")))
     }
 
-    /// What happens to a ref that holds `before` in the store; nothing when that is another history.
+    /// Returns the fate of a ref that holds `before` in the store; `None` when that is another
+    /// history.
     fn fate(
         &self,
         name: &str,
@@ -355,7 +356,7 @@ impl Planner<'_> {
         Ok(self.is_before(id, before)?.then_some(RefFate::Known))
     }
 
-    /// Whether the commit `old` comes before `new`, in the bundle and then in the store.
+    /// Returns true if the commit `old` comes before `new`, in the bundle and then in the store.
     fn is_before(&self, old: &ObjectId, new: &ObjectId) -> Result<bool> {
         let Some((floor, _)) = self.commit(old)? else { return Ok(false) };
         let (mut waiting, mut seen) = (vec![*new], HashSet::new());

@@ -61,7 +61,7 @@ static FOOTER_CHECKSUM: LazyLock<Checksum> =
 pub enum Outside {
     /// Whoever takes the bundle in must have it.
     Required,
-    /// Where the bundle was made it was not there any more, and why.
+    /// The store that made the bundle had it no more, for this reason.
     Tombstone(Tombstone),
     /// A commit that was forgotten: history goes on behind it.
     Forgotten,
@@ -156,7 +156,7 @@ impl Footer {
         Some((footer, name))
     }
 
-    /// What the blocks add up to.
+    /// The sums over all blocks.
     fn totals(&self) -> Option<Totals> {
         let outside = u64::from(self.outside) * OUTSIDE_BYTES as u64;
         let start = self.front_bytes.checked_add(outside)?.checked_add(self.operations.into())?;

@@ -112,7 +112,7 @@ impl BundleFile {
         self.footer.objects
     }
 
-    /// Whether it holds no object.
+    /// Returns true if it holds no object.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.footer.objects == 0
@@ -124,19 +124,19 @@ impl BundleFile {
         self.footer.raw_bytes
     }
 
-    /// What it says of itself in front.
+    /// Returns the manifest, as text.
     #[must_use]
     pub fn front(&self) -> &str {
         &self.front
     }
 
-    /// What its objects name that is not in it.
+    /// Returns the links to objects outside of it.
     #[must_use]
     pub fn outside(&self) -> &[(ObjectId, Kind, Outside)] {
         &self.outside
     }
 
-    /// What it says of operations: bytes that only the layer above can read, at most 16 MiB.
+    /// Returns the operations: bytes that only the layer above can read, at most 16 MiB.
     ///
     /// # Errors
     /// `Corrupt` when they do not decompress.
@@ -182,7 +182,7 @@ impl BundleFile {
         if left == 0 { Ok(()) } else { Err(self.other_size()) }
     }
 
-    /// What a link stands for, when that is known already.
+    /// Resolves a link, if its target is known already.
     fn id_at(&self, ids: &[ObjectId], link: u32) -> Option<ObjectId> {
         match link.checked_sub(self.footer.objects) {
             None => ids.get(link as usize).copied(),
@@ -203,7 +203,7 @@ impl fmt::Debug for BundleFile {
     }
 }
 
-/// Whether so many bytes can hold operations of that size; checked before anything is allocated.
+/// Checks the claimed size of the operations, before anything is allocated.
 fn may_hold(stored_bytes: u32, raw_bytes: u64) -> bool {
     let raw = u32::try_from(raw_bytes).is_ok_and(|raw| plausible_block(stored_bytes, raw));
     raw && raw_bytes <= MAX_OPERATIONS_BYTES

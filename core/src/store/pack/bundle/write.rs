@@ -19,21 +19,21 @@ use crate::store::io::IoFile;
 
 /// A bundle to be.
 pub struct BundleDraft<'a> {
-    /// What is said of it in front.
+    /// The manifest, as text.
     pub front: &'a str,
     /// Each object once, behind all that it names.
     pub items: &'a [PackItem],
-    /// What the items name besides.
+    /// Links to objects outside of it.
     pub outside: &'a [(ObjectId, Kind, Outside)],
-    /// What is said of operations.
+    /// The operations, encoded.
     pub operations: &'a [u8],
     /// Has every item.
     pub source: &'a (dyn ObjectSource + Sync),
-    /// How hard it is compressed.
+    /// The effort of compression.
     pub tier: Tier,
 }
 
-/// What was written.
+/// The size of the file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BundleWritten {
     /// The checksum of the whole file.

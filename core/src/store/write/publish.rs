@@ -210,7 +210,7 @@ impl Store {
     }
 }
 
-/// True if a generation got its name.
+/// The outcome of linking a generation.
 enum Verdict {
     Linked,
     /// Others have published since it was made.

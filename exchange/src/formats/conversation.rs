@@ -16,6 +16,7 @@ use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::view::MessageView;
 use crate::text::json;
 use crate::text::piece::{Piece, PieceKind};
+use crate::text::unique_name::unique_name;
 
 /// Longest name of an agent, in characters.
 const MAX_NAME_CHARS: usize = 64;
@@ -129,12 +130,7 @@ impl Conversations {
         let number = self.agents.len() + 1;
         let safe = name.map(safe_name).filter(|name| !name.is_empty());
         let name = safe.unwrap_or_else(|| format!("conversation-{number}"));
-        if !self.agents.contains(&name) {
-            return name;
-        }
-        let numbered = (2_usize..).map(|number| format!("{name}-{number}"));
-        let mut free = numbered.into_iter().filter(|name| !self.agents.contains(name));
-        free.next().unwrap_or(name)
+        unique_name(&name, |name| self.agents.iter().any(|agent| agent == name))
     }
 }
 

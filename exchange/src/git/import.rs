@@ -14,6 +14,7 @@ use turntree::error::Result;
 use turntree::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
 use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Stamp, Transaction};
 
+use super::GitNote;
 use super::incoming::{
     Incoming, MAX_STRUCTURED_BYTES, PathChange, TreeEntry, is_too_large, parse_commit,
 };
@@ -21,7 +22,7 @@ use super::repository::open;
 use super::tags::{self, GitTag};
 use super::tips::{SHORT_DIGITS, Tip, tips};
 use super::trailers::{self, Facts};
-use super::{GitNote, MAX_NOTES};
+use crate::model::report::MAX_NOTES;
 
 /// The metadata of a snapshot with the id of the git commit that it was.
 const GIT_COMMIT: &str = "git-commit";

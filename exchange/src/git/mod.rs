@@ -47,9 +47,6 @@ use std::io;
 
 use turntree::error::{Error, ErrorKind};
 
-/// Most notes that an export or import keeps.
-const MAX_NOTES: usize = 1000;
-
 /// Something that was left out or is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitNote {

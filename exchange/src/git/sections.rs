@@ -12,10 +12,11 @@ use turntree::error::Result;
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::tree::{Item, List, diff_lists};
 
+use super::GitNote;
 use super::names::{entry_path, item_path, message_path, section_path};
 use super::pack::PackWriter;
 use super::tree::{Folder, Leaf, Load};
-use super::{GitNote, MAX_NOTES};
+use crate::model::report::MAX_NOTES;
 use crate::render::message_markdown;
 
 /// The section of the workspace.

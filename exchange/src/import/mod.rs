@@ -12,12 +12,13 @@
 mod captures;
 pub(crate) mod document_import;
 pub(crate) mod finish;
+pub(crate) mod flush;
 pub(crate) mod follow;
 pub(crate) mod fork;
 pub(crate) mod gap_limit;
 mod redacted;
 mod resume;
-mod rewind;
+pub(crate) mod rewind;
 pub(crate) mod source;
 mod taken_back;
 pub(crate) mod transcript;

@@ -14,6 +14,8 @@ use turntree::tree::List;
 
 use super::source::entries;
 
+use crate::text::unique_name::unique_name;
+
 /// The metadata of a commit that does not continue the source of its parent: the number of pieces
 /// of its own source that stand before it.
 pub(crate) const BEGINS: &str = "source-from";
@@ -39,14 +41,22 @@ pub(crate) fn free_name(
         Some((stem, number)) if number.parse::<u64>().is_ok() => stem,
         _ => branch.branch(),
     };
-    let mut number = 2_u64;
-    loop {
-        let name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
-        if is_free(&name) {
-            return Ok(name);
-        }
-        number += 1;
-    }
+    unique_branch(branch.session(), stem, |name| name.branch() == stem || !is_free(name))
+}
+
+/// Returns the branch `stem` of a session, or the first free one of `stem-2`, `stem-3` and so on.
+///
+/// # Errors
+/// `InvalidInput` for a name that no branch can have.
+pub(crate) fn unique_branch(
+    session: &str,
+    stem: &str,
+    is_taken: impl Fn(&BranchName) -> bool,
+) -> Result<BranchName> {
+    let name = unique_name(stem, |name| {
+        BranchName::new(session, name).is_ok_and(|branch| is_taken(&branch))
+    });
+    BranchName::new(session, &name)
 }
 
 /// The turns that a file has become, by the pieces of it that their sources have.

@@ -15,6 +15,7 @@ use turntree::error::Result;
 use turntree::object::{ObjectId, Trigger};
 use turntree::repo::{BranchName, RESTORED_FROM, ROLLED_BACK_TO, Repository};
 
+use super::rewind::unique_branch;
 use crate::model::format::RecordFormat;
 
 /// The suffix of the client's line, behind the name of the branch.
@@ -51,11 +52,5 @@ pub(crate) fn taken_back(
 /// A free name for the line with which the client of `branch` goes on.
 pub(crate) fn client_branch(repo: &Repository, branch: &BranchName) -> Result<BranchName> {
     let stem = format!("{}-{CLIENT}", branch.branch());
-    let mut name = BranchName::new(branch.session(), &stem)?;
-    let mut number = 2_u64;
-    while repo.tip(&name).is_some() {
-        name = BranchName::new(branch.session(), &format!("{stem}-{number}"))?;
-        number += 1;
-    }
-    Ok(name)
+    unique_branch(branch.session(), &stem, |name| repo.tip(name).is_some())
 }

@@ -35,13 +35,10 @@ use super::turns::TurnWriter;
 use super::unread::Unread;
 use crate::model::event::{Event, Parser};
 use crate::model::format::{ImportOptions, RecordFormat};
-use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
+use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch, MAX_NOTES};
 use crate::text::piece::{Piece, PieceKind};
 
 const META: &str = "meta";
-
-/// Most notes an import reports one by one.
-const MAX_NOTES: usize = 1000;
 
 /// Imports the transcript in `input`, which is not compressed any more. `directory` is where the session
 /// worked, for formats that do not say it themselves.

@@ -17,14 +17,12 @@ use turntree::repo::{BranchName, Snapshot, Stamp, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::captures::Captures;
+use super::flush::flush_if_needed;
 use super::rewind::{BEGINS, Timeline};
 use super::source::write_piece;
 use crate::model::event::{Content, Event, MessageEvent};
 use crate::model::format::RecordFormat;
 use crate::text::piece::Piece;
-
-/// Staged bytes after which an import makes them durable: its memory does not grow with the file.
-const FLUSH_BYTES: usize = 4 << 20;
 
 /// Puts the workspace into the context, and returns the metadata of the commit about it: nothing
 /// when there is nothing new to say.
@@ -453,9 +451,7 @@ impl<'r> TurnWriter<'r> {
         self.last_time = Some(time);
         self.turns += 1;
         self.messages += pending.messages;
-        if self.transaction.staged_bytes() >= FLUSH_BYTES {
-            self.transaction.flush()?;
-        }
+        flush_if_needed(&mut self.transaction)?;
         Ok(())
     }
 }

@@ -6,6 +6,9 @@ use turntree::repo::BranchName;
 /// The entry of `meta` with the commit of the document that a transcript goes on from.
 pub(crate) const BASE: &str = "base";
 
+/// Most notes that an import reports one by one.
+pub(crate) const MAX_NOTES: usize = 1000;
+
 /// The report of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportReport {

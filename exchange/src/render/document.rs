@@ -5,6 +5,8 @@
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use turntree::context::{Context, FileEntry, FileMode, MessageEntry, SOURCE, Section, Shape};
@@ -17,7 +19,7 @@ use super::timestamp::moment;
 use crate::formats::view;
 use crate::insight::usage::usage;
 use crate::model::view::MessageView;
-use crate::text::{base64, json};
+use crate::text::json;
 
 /// The schema of the document: keys keep their names and meaning as long as the number is the same.
 pub const DOCUMENT_SCHEMA: &str = "turntree-context/1";
@@ -144,7 +146,7 @@ impl Writing<'_> {
             match (json::value(bytes), std::str::from_utf8(bytes)) {
                 (Some(record), _) => add("record", record),
                 (None, Ok(text)) => add("record_text", text.into()),
-                (None, Err(_)) => add("record_base64", base64::padded(bytes).into()),
+                (None, Err(_)) => add("record_base64", STANDARD.encode(bytes).into()),
             }
         }
         message
@@ -262,6 +264,6 @@ const FILES: &str = "files";
 fn add_content(entry: &mut Map<String, Value>, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => entry.insert("text".to_owned(), text.into()),
-        Err(_) => entry.insert("base64".to_owned(), base64::padded(bytes).into()),
+        Err(_) => entry.insert("base64".to_owned(), STANDARD.encode(bytes).into()),
     };
 }

@@ -1,6 +1,5 @@
 //! Splits files into pieces whose bytes, one after the other, are the file.
 
-pub(crate) mod base64;
 pub mod document;
 pub(crate) mod json;
 pub mod lines;
@@ -8,5 +7,6 @@ pub(crate) mod piece;
 pub(crate) mod shape;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
+pub(crate) mod unique_name;
 pub(crate) mod unpack;
 pub(crate) mod zstd;

@@ -12,11 +12,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use turntree::error::{Error, Result};
 
-use crate::model::report::ImportNote;
+use crate::model::report::{ImportNote, MAX_NOTES};
 use crate::text::json::{self, Text};
-
-/// Most notes that are told one by one.
-const MAX_NOTES: usize = 1000;
 
 /// A value of the document: what it says, and where it stands.
 #[derive(Debug, Clone)]

@@ -2,7 +2,18 @@
 
 use std::io::{self, Write};
 
+use bytes::Bytes;
+use turntree::context::JSON_MEDIA;
 use turntree::error::{Error, Result};
+use turntree::object::{Kind, ObjectSink};
+use turntree::tree::{Item, Link};
+
+/// Writes a value of a map that is JSON, and returns its item.
+pub(super) fn json_item(sink: &mut dyn ObjectSink, json: impl Into<Bytes>) -> Result<Item> {
+    let id = sink.write(Kind::Blob, json.into())?;
+    let meta = Bytes::from_static(JSON_MEDIA.as_bytes());
+    Ok(Item { link: Link { kind: Kind::Blob, id }, meta })
+}
 
 /// Writes one JSON value, token by token.
 pub(super) struct Json<'w> {

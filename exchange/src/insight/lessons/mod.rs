@@ -52,6 +52,8 @@ use turntree::error::{Error, ErrorKind, Result};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use turntree::tree::{Item, Link, Map};
 
+use crate::text::unique_name::unique_name;
+
 /// Hex digits that name a lesson.
 const KEY_DIGITS: usize = 10;
 
@@ -208,10 +210,10 @@ impl Lessons {
             return Ok(AddedLesson { key, folded: true });
         }
         let digits = lesson.digest().short(KEY_DIGITS);
-        let is_free = |key: &String| !self.entries.contains_key(key) && !self.others.contains(key);
-        let numbered = (2_u64..).map(|n| format!("{digits}-{n}"));
-        let mut keys = std::iter::once(digits.clone()).chain(numbered);
-        let key = keys.find(is_free).unwrap_or_else(|| digits.clone());
+        let is_taken = |key: &str| {
+            self.entries.contains_key(key) || self.others.iter().any(|other| other == key)
+        };
+        let key = unique_name(&digits, is_taken);
         let count = (lesson.kind == LessonKind::Infrastructure).then_some(1);
         self.set(&key, Lesson { count: lesson.count.or(count), ..lesson })?;
         Ok(AddedLesson { key, folded: false })

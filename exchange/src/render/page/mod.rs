@@ -10,6 +10,8 @@ mod data;
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use turntree::error::{Error, Result};
 use turntree::object::ObjectId;
@@ -18,7 +20,6 @@ use turntree::repo::Repository;
 use self::data::Data;
 use super::ShowTime;
 use super::escape::html;
-use crate::text::base64;
 
 const SHELL: &str = include_str!("shell.html");
 const STYLE: &str = include_str!("page.css");
@@ -103,5 +104,5 @@ fn script() -> String {
 
 /// Returns the hash of a script or style in a policy.
 fn hash(text: &str) -> String {
-    base64::padded(&Sha256::digest(text.as_bytes()))
+    STANDARD.encode(Sha256::digest(text.as_bytes()))
 }

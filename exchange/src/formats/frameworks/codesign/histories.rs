@@ -13,14 +13,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use turntree::context::{
-    Builder, Context, FileMode, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, SOURCE, Shape,
-    agent_section,
+    Builder, Context, FileMode, MAIN_AGENT, MessageEntry, Role, SOURCE, Shape, agent_section,
 };
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use turntree::repo::vfs::VfsUri;
 use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
-use turntree::tree::{Item, Link};
+use turntree::tree::Item;
 
 use super::archive::{Archive, Artifact, ChatRow, Design, DesignSnapshot, Origin};
 use super::chat_progress::ChatProgress;
@@ -31,15 +30,14 @@ use super::{
     META_DESIGN, META_ID, META_LOG, META_OTHER, NAME, OLD_MESSAGES, ORDER, SNAPSHOT, SNAPSHOTS,
 };
 use crate::formats::frameworks::json_parts::import_notes;
-use crate::formats::frameworks::json_writer::quoted;
+use crate::formats::frameworks::json_writer::{json_item, quoted};
 use crate::import::finish::{finish_import, imported_tip};
+use crate::import::flush::flush_if_needed;
+use crate::import::rewind::unique_branch;
 use crate::import::source::{write_piece, write_source};
 use crate::model::format::ImportOptions;
 use crate::model::report::{BASE, ImportNote, ImportReport, ImportedBranch};
 use crate::text::{json, lines};
-
-/// Staged bytes after which an import makes them durable: its memory does not grow with the file.
-const FLUSH_BYTES: usize = 4 << 20;
 
 /// Letters of a snapshot's id in the name of the branch that begins with it.
 const MAX_BRANCH_CHARS: usize = 8;
@@ -283,13 +281,7 @@ impl HistoryWriter<'_> {
     fn free_branch(&self, session: &str, key: &str) -> Result<BranchName> {
         let id: String =
             key.chars().filter(char::is_ascii_alphanumeric).take(MAX_BRANCH_CHARS).collect();
-        let mut name = BranchName::new(session, &format!("fork-{id}"))?;
-        let mut number = 2_u64;
-        while self.change.tip(&name).is_some() {
-            name = BranchName::new(session, &format!("fork-{id}-{number}"))?;
-            number += 1;
-        }
-        Ok(name)
+        unique_branch(session, &format!("fork-{id}"), |name| self.change.tip(name).is_some())
     }
 
     /// The next commit of a branch, with what all of this import say.
@@ -567,9 +559,7 @@ impl HistoryWriter<'_> {
             made.messages += messages;
             made.head = head;
         }
-        if self.change.staged_bytes() >= FLUSH_BYTES {
-            self.change.flush()?;
-        }
+        flush_if_needed(&mut self.change)?;
         Ok(head)
     }
 
@@ -606,10 +596,4 @@ impl Draft {
     fn cite(&mut self, bytes: &Bytes) {
         self.cited.extend(VfsUri::cited(bytes).map(|(uri, _)| uri));
     }
-}
-
-fn json_item(sink: &mut dyn ObjectSink, json: Bytes) -> Result<Item> {
-    let id = sink.write(Kind::Blob, json)?;
-    let meta = Bytes::from_static(JSON_MEDIA.as_bytes());
-    Ok(Item { link: Link { kind: Kind::Blob, id }, meta })
 }

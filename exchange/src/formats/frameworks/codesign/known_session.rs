@@ -9,6 +9,8 @@ use turntree::repo::{BranchName, LogEntry, MAIN_BRANCH, Repository};
 
 use super::{META, META_CHAT, META_ID, SNAPSHOT};
 
+use crate::text::unique_name::unique_name;
+
 /// Longest part of a session's name that comes from a design's name, in characters.
 const MAX_SLUG_CHARS: usize = 40;
 
@@ -129,13 +131,7 @@ pub(super) fn sessions(repo: &Repository, name: &str) -> Result<HashMap<String, 
 pub(super) fn free_session(stem: &str, name: &str, id: &str, taken: &HashSet<String>) -> String {
     let slug = [name, id].map(slug).into_iter().find(|slug| !slug.is_empty());
     let stem = format!("{stem}-{}", slug.as_deref().unwrap_or("design"));
-    let mut session = stem.clone();
-    let mut number = 2_u64;
-    while taken.contains(&session) {
-        session = format!("{stem}-{number}");
-        number += 1;
-    }
-    session
+    unique_name(&stem, |name| taken.contains(name))
 }
 
 /// Letters and digits of `name`, with a line where anything else stands.

@@ -12,6 +12,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,7 +29,6 @@ use crate::formats::frameworks::read_tree::{FolderFile, FolderNote};
 use crate::import::finish::finish_import;
 use crate::model::format::ImportOptions;
 use crate::model::report::ImportReport;
-use crate::text::base64;
 use crate::text::json::Text;
 
 const VFS_FOLDER: &str = ".context_vfs";
@@ -334,24 +335,12 @@ fn envelope(bytes: &Bytes) -> Option<(String, String)> {
 
 /// A key as the name of its file: base64url without padding.
 fn base64_of(key: &str) -> String {
-    base64::unpadded(key.as_bytes(), base64::URL_SAFE)
+    URL_SAFE_NO_PAD.encode(key)
 }
 
 /// The key in the name of a file, in the one form that [`base64_of`] gives it.
 fn key_of(name: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in name.bytes() {
-        let digit = base64::URL_SAFE.iter().position(|digit| *digit == byte)?;
-        bits = bits << 6 | u32::try_from(digit).ok()?;
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from(bits >> count & 0xFF).ok()?);
-        }
-    }
-    let key = String::from_utf8(bytes).ok()?;
-    (base64_of(&key) == name).then_some(key)
+    String::from_utf8(URL_SAFE_NO_PAD.decode(name).ok()?).ok()
 }
 
 #[cfg(test)]

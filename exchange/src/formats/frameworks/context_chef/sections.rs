@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::Bytes;
-use turntree::context::{Builder, JSON_MEDIA, MAIN_AGENT, MessageEntry, Shape, agent_section};
+use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
-use turntree::tree::{Item, Link};
 
 use super::super::json_parts::{JsonPart, JsonParts, import_notes, text_of};
+use super::super::json_writer::json_item;
 use super::document::{ChefSnapshot, DocumentMessage, PartReader};
 use super::{
     CREATED, DYNAMIC, DYNAMIC_XML, GUARDRAIL, JANITOR, LABEL, MEMORY, MEMORY_ORDER, MEMORY_TURN,
@@ -171,9 +171,7 @@ impl SectionWriter<'_> {
     }
 
     fn entry(&mut self, section: &str, key: &str, json: Bytes) -> Result<()> {
-        let id = self.sink.write(Kind::Blob, json)?;
-        let meta = Bytes::from_static(JSON_MEDIA.as_bytes());
-        let item = Item { link: Link { kind: Kind::Blob, id }, meta };
+        let item = json_item(self.sink, json)?;
         self.builder.set(self.sink, section, key, Some(item))
     }
 }

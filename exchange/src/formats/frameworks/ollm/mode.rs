@@ -9,19 +9,17 @@ use std::io::Write;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use turntree::context::{
-    Builder, Context, JSON_MEDIA, MAIN_AGENT, MessageEntry, Role, agent_section,
-};
+use turntree::context::{Builder, Context, MAIN_AGENT, MessageEntry, Role, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSource, Trigger};
 use turntree::repo::Repository;
-use turntree::tree::{Item, Link};
+use turntree::tree::Item;
 
 use super::super::json_parts::{
     Checker, JsonPart, JsonParts, Kind, expect, expect_or_null, import_notes, missing, take, text,
     text_of,
 };
-use super::super::json_writer::{Formatted, Json, quoted};
+use super::super::json_writer::{Formatted, Json, json_item, quoted};
 use super::context::moment;
 use super::messages::recent;
 use super::sections::{Sections, keyed};
@@ -209,9 +207,7 @@ impl Transition {
             let known = StoredValues { source: sink, context }.entry(&state, name)?;
             let value = given.map(|given| given.to_string()).or(known);
             let value = value.unwrap_or_else(|| default.to_string());
-            let id = sink.write(Object::Blob, value.into())?;
-            let meta = Bytes::from_static(JSON_MEDIA.as_bytes());
-            let item = Item { link: Link { kind: Object::Blob, id }, meta };
+            let item = json_item(sink, value)?;
             builder.set(sink, &state, name, Some(item))?;
         }
         Ok(())

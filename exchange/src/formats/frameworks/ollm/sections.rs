@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
-use turntree::context::{Builder, JSON_MEDIA, MAIN_AGENT, MessageEntry, Shape, agent_section};
+use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
-use turntree::tree::{Item, Link, MAX_KEY_BYTES};
+use turntree::tree::MAX_KEY_BYTES;
 
 use super::super::json_parts::{Checker, JsonPart, JsonParts};
+use super::super::json_writer::json_item;
 use super::messages::OllmMessage;
 use super::{META, META_ORDER, META_OTHER};
 
@@ -145,10 +146,4 @@ pub(super) fn keyed<'a>(
         checker.check_key(key, value, place)?;
     }
     Ok(fields)
-}
-
-fn json_item(sink: &mut dyn ObjectSink, json: Bytes) -> Result<Item> {
-    let id = sink.write(Kind::Blob, json)?;
-    let meta = Bytes::from_static(JSON_MEDIA.as_bytes());
-    Ok(Item { link: Link { kind: Kind::Blob, id }, meta })
 }

@@ -20,13 +20,10 @@ use super::document::{Pad, SnapshotVersion, SwarmSnapshot};
 use super::log::{Effect, LogEvent};
 use super::sections::{root_of, text_in};
 use super::{SDK_VERSION, begins_array, split_log};
-use crate::model::report::ImportNote;
+use crate::model::report::{ImportNote, MAX_NOTES};
 use crate::text::json::{MAX_DEPTH, Text, is_too_deep};
 use crate::text::lines::{LineSplitter, MAX_LINE_BYTES};
 use crate::text::piece::PieceKind;
-
-/// Most notes that are kept one by one.
-const MAX_NOTES: usize = 1000;
 
 /// Options of a reconstruction.
 #[derive(Debug, Clone, Default)]

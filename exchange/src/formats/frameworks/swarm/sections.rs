@@ -2,23 +2,20 @@
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use turntree::context::{Builder, Context, JSON_MEDIA, MessageEntry, Role, Shape, agent_section};
+use turntree::context::{Builder, Context, MessageEntry, Role, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectSink};
-use turntree::tree::{Item, Link, MAX_KEY_BYTES};
+use turntree::tree::MAX_KEY_BYTES;
 
-use super::super::json_writer::quoted;
+use super::super::json_writer::{json_item, quoted};
 use super::document::{Agent, NamedValues, Note, Pad, SwarmSnapshot, plain, text_of};
 use super::{
     MEMORY_READS, META, META_MEMORY, META_METADATA, META_MOMENT, META_OTHER, META_PAD, META_SDK,
     META_TYPE, META_VERSION, PLUGINS, READS, SCRATCHPAD, STATE, coded, stored_name,
 };
 use crate::model::format::DocumentFacts;
-use crate::model::report::ImportNote;
+use crate::model::report::{ImportNote, MAX_NOTES};
 use crate::text::json::{self, Text, first_line, iso_time};
-
-/// Most notes that are returned one by one.
-const MAX_NOTES: usize = 1000;
 
 /// The parts of an agent that a document says everything about.
 const PARTS: [&str; 5] = ["messages", STATE, "system-prompt", READS, MEMORY_READS];
@@ -226,15 +223,8 @@ impl Apply<'_, '_> {
         }
         let item = match json {
             None => None,
-            Some(json) => Some(json_item(self.sink, json)?),
+            Some(json) => Some(json_item(self.sink, Bytes::copy_from_slice(json.as_bytes()))?),
         };
         self.builder.set(self.sink, section, key, item)
     }
-}
-
-/// A value of a map that is JSON.
-pub(super) fn json_item(sink: &mut dyn ObjectSink, json: &str) -> Result<Item> {
-    let id = sink.write(Kind::Blob, Bytes::copy_from_slice(json.as_bytes()))?;
-    let link = Link { kind: Kind::Blob, id };
-    Ok(Item { link, meta: Bytes::from_static(JSON_MEDIA.as_bytes()) })
 }

@@ -34,6 +34,7 @@ mod text;
 pub use formats::MESSAGE_FORMATS;
 pub use formats::any::{follow, import, import_from};
 pub use formats::detect::detect;
+pub use formats::frameworks::OLLM_TOKENS;
 pub use formats::frameworks::read_tree::{FoldersOf, StoredTree, read_files, read_tree};
 pub use formats::state::apply_state;
 pub use import::follow::{

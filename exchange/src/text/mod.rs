@@ -6,6 +6,10 @@ pub mod lines;
 pub(crate) mod piece;
 pub(crate) mod shape;
 #[cfg(feature = "sqlite")]
+#[cfg_attr(
+    not(feature = "codesign"),
+    allow(dead_code, reason = "open-codesign also reads databases from memory")
+)]
 pub(crate) mod sqlite;
 pub(crate) mod unique_name;
 pub(crate) mod unpack;

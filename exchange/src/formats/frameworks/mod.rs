@@ -6,6 +6,7 @@
 //! | [`ollm`] | OLLM CLI: context snapshots, transitions, intents |
 //! | [`codesign`] | open-codesign: design stores, databases, chats |
 //! | [`context_chef`] | ContextChef: snapshots, core memory, payloads |
+//! | `iso_millis` | timestamps as JavaScript writes them |
 //! | `json_parts` | documents part by part, with the places of errors |
 //! | `json_writer` | documents key by key |
 //! | [`read_tree`] | the folders in which a framework keeps its files |
@@ -19,9 +20,19 @@ pub mod ollm;
 #[cfg(feature = "swarm")]
 pub mod swarm;
 
+#[cfg(any(feature = "codesign", feature = "ollm"))]
+mod iso_millis;
 #[cfg(any(feature = "codesign", feature = "context-chef", feature = "ollm"))]
+#[cfg_attr(
+    not(feature = "frameworks"),
+    allow(dead_code, reason = "a framework alone uses a part of it")
+)]
 mod json_parts;
 #[cfg(any(feature = "codesign", feature = "context-chef", feature = "ollm", feature = "swarm"))]
+#[cfg_attr(
+    not(feature = "frameworks"),
+    allow(dead_code, reason = "a framework alone uses a part of it")
+)]
 mod json_writer;
 pub(crate) mod read_tree;
 

@@ -12,6 +12,7 @@ use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::{LogEntry, Repository};
 
+use super::super::iso_millis::iso_millis;
 use super::super::json_parts::Fields;
 use super::super::json_writer::{Formatted, Json, quoted};
 use super::archive::{Artifact, Origin};
@@ -408,7 +409,7 @@ impl StoreWriter<'_, '_> {
 }
 
 fn moment(micros: i64) -> String {
-    quoted(&json::iso_millis(micros))
+    quoted(&iso_millis(micros))
 }
 
 /// The fields of an object, each value as it was written.

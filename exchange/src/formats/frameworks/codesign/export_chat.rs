@@ -24,6 +24,7 @@ use turntree::error::{Error, Result};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource};
 use turntree::repo::Repository;
 
+use super::super::iso_millis::iso_millis;
 use super::super::json_writer::quoted;
 use super::export::{fields, object, uuid};
 use super::known_session::text;
@@ -55,7 +56,7 @@ pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Re
     moments.added.reverse();
     let mut chat = Chat {
         out,
-        moment: quoted(&text_of::iso_millis(moments.first())),
+        moment: quoted(&iso_millis(moments.first())),
         parent: None,
         ids: HashSet::new(),
         next_seq: 0,
@@ -65,11 +66,11 @@ pub fn export_chat(repo: &Repository, tip: &ObjectId, out: &mut dyn Write) -> Re
     chat.write(&header)?;
     let messages = subject.context.messages(repo.store(), MAIN_AGENT)?;
     for item in messages.iter(repo.store(), 0..messages.len()) {
-        chat.moment = quoted(&text_of::iso_millis(moments.next()));
+        chat.moment = quoted(&iso_millis(moments.next()));
         let entry = MessageEntry::from_item(&item?)?;
         chat.message(&entry, &repo.store().read_as(Kind::Blob, &entry.blob)?)?;
     }
-    chat.moment = quoted(&text_of::iso_millis(subject.commit.time.micros));
+    chat.moment = quoted(&iso_millis(subject.commit.time.micros));
     for (moment, comment) in subject.comments()? {
         let data = format!("{{\"schemaVersion\":1,\"action\":\"add\",\"row\":{comment}}}");
         chat.entry(COMMENT, data, moment)?;

@@ -13,6 +13,7 @@ use turntree::context::{
 use turntree::error::Result;
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource, Trigger};
 
+use super::super::iso_millis::iso_millis;
 use super::super::json_writer::{Formatted, Json, quoted};
 use super::stored::{StoredValues, object};
 use super::{
@@ -93,7 +94,7 @@ impl SnapshotFacts {
             session: told(SESSION).unwrap_or_else(|| quoted(&commit.session)),
             timestamp: told(TIMESTAMP)
                 .filter(|moment| moment.starts_with('"'))
-                .unwrap_or_else(|| quoted(&text::iso_millis(commit.time.micros))),
+                .unwrap_or_else(|| quoted(&iso_millis(commit.time.micros))),
             tokens: told(TOKENS),
             summary: told(SUMMARY).or_else(|| imported.then(|| quoted(&commit.message))),
             model: commit.author.model.clone(),
@@ -335,7 +336,7 @@ impl Clock {
     /// A moment for a message, or for one more of it.
     fn next(&mut self) -> String {
         self.micros = self.micros.saturating_add(1000).min(self.limit);
-        text::iso_millis(self.micros)
+        iso_millis(self.micros)
     }
 }
 

@@ -31,7 +31,7 @@ use crate::model::format::{Format, FormatReader};
 use crate::model::view::MessageView;
 use crate::text::shape::JsonShape;
 
-pub use super::OLLM_TOKENS as TOKENS;
+use super::OLLM_TOKENS as TOKENS;
 pub use export::{OllmCompat, SnapshotFacts, export_context};
 pub use folder::{OllmReport, folders_of, import_folder};
 pub use intent::export_intent;

@@ -15,6 +15,7 @@ use turntree::object::{Commit, Kind as Object, ObjectId, ObjectSink, ObjectSourc
 use turntree::repo::Repository;
 use turntree::tree::Item;
 
+use super::super::iso_millis::iso_millis;
 use super::super::json_parts::{
     Checker, JsonPart, JsonParts, Kind, expect, expect_or_null, import_notes, missing, take, text,
     text_of,
@@ -262,7 +263,7 @@ impl TransitionFacts {
         let told = |name: &str| commit.metadata.get(name).cloned();
         let micros = commit.time.micros;
         let own = || quoted(&format!("snapshot-{}-{}", micros.div_euclid(1000), base36(id)));
-        let moment = || quoted(&texts::iso_millis(micros));
+        let moment = || quoted(&iso_millis(micros));
         Self { id: told(ID).unwrap_or_else(own), timestamp: told(TIMESTAMP).unwrap_or_else(moment) }
     }
 }

@@ -29,7 +29,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 static RULES: Rules = Rules {
-    cuts: &["steps[*]"],
+    records: &["steps[*]"],
     fields: &[
         "session_id",
         "schema_version",

@@ -60,11 +60,13 @@ pub(super) const TAU2: Format = Format {
     }),
 };
 
-static RULES: Rules =
-    Rules { cuts: &["", "[*]", "messages[*]", "system"], fields: &["model", "id", "session_id"] };
+static RULES: Rules = Rules {
+    records: &["", "[*]", "messages[*]", "system"],
+    fields: &["model", "id", "session_id"],
+};
 
 static TAU2_RULES: Rules = Rules {
-    cuts: &[
+    records: &[
         "",
         "info.environment_info.policy",
         "tasks[*]",

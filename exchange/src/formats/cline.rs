@@ -40,7 +40,7 @@ pub(super) const WINDOW: Format = Format {
     reader: FormatReader::Records(Records::new(split, || Box::new(Window::default()))),
 };
 
-static RULES: Rules = Rules { cuts: &["[*]"], fields: &[] };
+static RULES: Rules = Rules { records: &["[*]"], fields: &[] };
 
 /// The text around the working directory in the details that follow a prompt.
 const DIRECTORY_MARKS: [&str; 2] =

@@ -36,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 static RULES: Rules = Rules {
-    cuts: &["messages[*]", "system_prompt"],
+    records: &["messages[*]", "system_prompt"],
     fields: &["sessionId", "agent", "version", "updated_at"],
 };
 

@@ -1,4 +1,4 @@
-//! Conversations of a document: which agent speaks, where turns begin, what the glue tells.
+//! Conversations of a document: which agent speaks, where turns begin, what the trivia tells.
 //!
 //! A file may hold several conversations (the simulations of a benchmark, the tasks of a run). They
 //! are kept in one context, each as an agent of its own, so that nothing is mixed: the first is

@@ -46,7 +46,7 @@ pub(super) const LOG: Format = Format {
 };
 
 static RULES: Rules =
-    Rules { cuts: &["messages[*]"], fields: &["sessionId", "projectHash", "summary", "kind"] };
+    Rules { records: &["messages[*]"], fields: &["sessionId", "projectHash", "summary", "kind"] };
 
 /// Facts about a session, and what they are called here.
 const FACTS: [(&str, &str); 4] = [

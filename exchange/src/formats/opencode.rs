@@ -36,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 static RULES: Rules = Rules {
-    cuts: &["messages[*]"],
+    records: &["messages[*]"],
     fields: &["info.id", "info.parentID", "info.directory", "info.title", "info.version"],
 };
 

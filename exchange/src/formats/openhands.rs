@@ -33,7 +33,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 static RULES: Rules = Rules {
-    cuts: &["", "[*]", "history[*]"],
+    records: &["", "[*]", "history[*]"],
     fields: &[
         "instance_id",
         "metadata.agent_class",

@@ -36,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 static RULES: Rules = Rules {
-    cuts: &["trajectory[*]", "trajectory[*].messages[*]", "history[*]"],
+    records: &["trajectory[*]", "trajectory[*].messages[*]", "history[*]"],
     fields: &[
         "environment",
         "trajectory[*].state",

@@ -13,7 +13,7 @@ use turntree::tree::List;
 
 use crate::text::piece::{Piece, PieceKind};
 
-/// Longest glue piece, in bytes.
+/// Longest trivia piece, in bytes.
 const MAX_PIECE_BYTES: usize = 1 << 20;
 
 /// The pieces of a source from `range`, in file order.

@@ -1,7 +1,7 @@
 //! Cuts a stream of JSON lines into pieces, one line in memory at a time.
 //!
 //! A record is a JSON object. White space after it, with the line end, is its suffix; white space
-//! elsewhere and a byte order mark are glue. Two records on one line (an append that lost its line
+//! elsewhere and a byte order mark are trivia. Two records on one line (an append that lost its line
 //! end) are two pieces. From the first byte that is not JSON to the end of its line is one damaged
 //! piece, and cutting goes on with the next line. The bytes and suffixes of all pieces, one after
 //! the other, are the file.
@@ -20,7 +20,7 @@ use super::unpack::read_error;
 /// Longest line that is read, in bytes.
 pub const MAX_LINE_BYTES: u64 = 256 << 20;
 
-/// Longest suffix, in bytes: it is stored beside every record, so more white space is glue.
+/// Longest suffix, in bytes: it is stored beside every record, so more white space is trivia.
 const MAX_SUFFIX_BYTES: usize = 16;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -40,7 +40,7 @@ pub struct LineSplitter<R> {
     ended: bool,
 }
 
-/// The pieces of `input`, for [`FormatSpec::cut`](crate::formats::FormatSpec::cut).
+/// The pieces of `input`, for [`Records::split`](crate::Records::split).
 pub(crate) fn split<'r>(input: Box<dyn BufRead + 'r>) -> Pieces<'r> {
     Box::new(LineSplitter::new(input))
 }

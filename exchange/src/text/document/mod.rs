@@ -1,4 +1,4 @@
-//! Cuts JSON documents into pieces, streaming: the elements a format names, and glue between them.
+//! Cuts JSON documents into pieces, streaming: the elements a format names, and trivia between them.
 //!
 //! A transcript in one JSON document may be of any size, so it is never read whole. [`Document`]
 //! scans it byte by byte and cuts where the format's [`Rules`] say: each cut value is a
@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! {"id": "s1", "messages": [   {"role": "user"}   ,\n   {"role": "assistant"}   ]}
-//! '-- glue, field id --------'  '-- record -----'  '--'  '-- record ----------'  '- glue
+//! '-- trivia, field id --------'  '-- record -----'  '--'  '-- record ----------'  '- trivia
 //!                                                  suffix of the record before
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! use turntree_exchange::document::{Document, Rules};
 //! use turntree_exchange::PieceKind;
 //!
-//! static RULES: Rules = Rules { cuts: &["messages[*]"], fields: &["id"] };
+//! static RULES: Rules = Rules { records: &["messages[*]"], fields: &["id"] };
 //! let file = br#"{"id": "s1", "messages": [{"n": 1}, {"n": 2}]}"#;
 //! let pieces: Vec<_> = Document::new(file.as_slice(), &RULES).collect::<Result<_, _>>()?;
 //! assert_eq!(pieces[0].kind, PieceKind::Trivia { fields: vec![("id", 7..11)] });
@@ -53,13 +53,13 @@ use super::unpack::read_error;
 /// Most containers that may be open at once.
 pub const MAX_DEPTH: usize = 512;
 
-/// Longest piece of glue or of damage, in bytes; longer ones are split.
-pub const MAX_GLUE_BYTES: usize = 1 << 20;
+/// Longest piece of trivia or of damage, in bytes; longer ones are split.
+pub const MAX_TRIVIA_BYTES: usize = 1 << 20;
 
-/// Longest field value that glue reports, in bytes.
+/// Longest field value that trivia reports, in bytes.
 pub const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Longest separator that is stored beside a record, in bytes; a longer one is glue.
+/// Longest separator that is stored beside a record, in bytes; a longer one is trivia.
 pub const MAX_SUFFIX_BYTES: usize = 64;
 
 /// Longest record, in bytes.
@@ -85,7 +85,7 @@ pub struct Document<R> {
     scanned: usize,
     scanner: Scanner,
     mode: Mode,
-    /// Fields of the glue that is being collected.
+    /// Fields of the trivia that is being collected.
     fields: Vec<(&'static str, Range<usize>)>,
     /// A field whose value is being read.
     open_field: Option<OpenField>,
@@ -98,7 +98,7 @@ pub struct Document<R> {
 /// The role of the bytes at the front of the buffer.
 #[derive(Debug)]
 enum Mode {
-    Glue,
+    Trivia,
     /// A value that is cut when its end leaves `depth` containers open.
     Record {
         path: &'static str,
@@ -135,7 +135,7 @@ impl<R: Read> Document<R> {
             buffer: BytesMut::new(),
             scanned: 0,
             scanner: Scanner::new(Matcher::new(rules)),
-            mode: Mode::Glue,
+            mode: Mode::Trivia,
             fields: Vec::new(),
             open_field: None,
             offset: 0,
@@ -207,7 +207,7 @@ impl<R: Read> Document<R> {
     /// Plain characters of a string in front, no more than the current piece may still hold.
     fn skip_plain(&mut self) -> usize {
         let room = match self.mode {
-            Mode::Glue => MAX_GLUE_BYTES,
+            Mode::Trivia => MAX_TRIVIA_BYTES,
             _ => usize::MAX,
         };
         let end = room.min(self.buffer.len());
@@ -215,12 +215,12 @@ impl<R: Read> Document<R> {
         self.scanner.skip_plain(plain)
     }
 
-    /// Splits glue that is full and gives up a separator that is too long; refuses a record that is.
+    /// Splits trivia that is full and gives up a separator that is too long; refuses a record that is.
     fn check_limits(&mut self) -> Result<Option<Piece>> {
         match self.mode {
-            Mode::Glue => {
+            Mode::Trivia => {
                 self.open_field.take_if(|field| self.scanned - field.start >= MAX_FIELD_BYTES);
-                if self.scanned < MAX_GLUE_BYTES {
+                if self.scanned < MAX_TRIVIA_BYTES {
                     return Ok(None);
                 }
                 let end = self.open_field.as_ref().map_or(self.scanned, |field| field.start);
@@ -263,13 +263,13 @@ impl<R: Read> Document<R> {
 
     /// A value begins at the scan position. Afterwards the scan position is its first byte.
     fn value_began(&mut self) -> Option<Piece> {
-        if !matches!(self.mode, Mode::Glue) {
+        if !matches!(self.mode, Mode::Trivia) {
             return None;
         }
         let (path, target) = self.scanner.rule()?;
         let depth = self.scanner.depth() - usize::from(self.scanner.opened());
         match target {
-            PathTarget::Cut => {
+            PathTarget::Record => {
                 self.open_field = None;
                 let glue = self.glue(self.scanned);
                 self.scanner.close_to_rules();
@@ -297,7 +297,7 @@ impl<R: Read> Document<R> {
             Mode::Record { path, depth: cut } if cut == depth => {
                 self.mode = Mode::Separator { path, length: self.scanned };
             }
-            Mode::Glue => {
+            Mode::Trivia => {
                 if let Some(field) = self.open_field.take_if(|field| field.depth == depth) {
                     self.fields.push((field.path, field.start..self.scanned));
                 }
@@ -311,11 +311,11 @@ impl<R: Read> Document<R> {
         let Mode::Separator { path, length } = self.mode else { return None };
         let separator = self.scanned.saturating_sub(length);
         let suffix = if separator <= MAX_SUFFIX_BYTES { separator } else { 0 };
-        self.mode = Mode::Glue;
+        self.mode = Mode::Trivia;
         Some(self.piece(PieceKind::Record { path }, length, suffix))
     }
 
-    /// The front of the buffer up to `end` as glue, if there is any.
+    /// The front of the buffer up to `end` as trivia, if there is any.
     fn glue(&mut self, end: usize) -> Option<Piece> {
         if end == 0 {
             return None;
@@ -337,9 +337,9 @@ impl<R: Read> Document<R> {
         let (line, column) = self.line_and_column();
         let reason = format!("line {line}, column {column}: expected {expected}, found {found}");
         self.open_field = None;
-        let is_glue = matches!(self.mode, Mode::Glue);
-        let glue = if is_glue { self.glue(self.scanned) } else { None };
-        let is_gap = is_glue && found_byte == Some(b'{') && column == 1;
+        let is_trivia = matches!(self.mode, Mode::Trivia);
+        let glue = if is_trivia { self.glue(self.scanned) } else { None };
+        let is_gap = is_trivia && found_byte == Some(b'{') && column == 1;
         self.mode = Mode::Damaged { reason, is_gap };
         glue
     }
@@ -348,19 +348,19 @@ impl<R: Read> Document<R> {
     fn damage(&mut self) -> Option<Piece> {
         let Mode::Damaged { reason, is_gap } = &self.mode else { return None };
         let kind = PieceKind::Damaged { reason: reason.clone() };
-        let mut pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_GLUE_BYTES);
+        let mut pairs = self.buffer.iter().zip(self.buffer.iter().skip(1)).take(MAX_TRIVIA_BYTES);
         let line_end = pairs.position(|pair| pair == (&b'\n', &b'{'));
         let end = if *is_gap { Some(0) } else { line_end.map(|line_end| line_end + 1) };
         if let Some(end) = end {
             self.scanner.resume();
-            self.mode = Mode::Glue;
+            self.mode = Mode::Trivia;
             self.scanned = 0;
             return Some(self.piece(kind, end, 0));
         }
-        if self.buffer.len() <= MAX_GLUE_BYTES {
+        if self.buffer.len() <= MAX_TRIVIA_BYTES {
             return None;
         }
-        Some(self.piece(kind, MAX_GLUE_BYTES, 0))
+        Some(self.piece(kind, MAX_TRIVIA_BYTES, 0))
     }
 
     /// Returns the rest when the input has ended and nothing more can be scanned.

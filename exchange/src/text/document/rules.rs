@@ -8,10 +8,10 @@
 /// array, and the empty path is each top-level value.
 #[derive(Debug)]
 pub struct Rules {
-    /// Values that become records. A value under which another cut lies stays glue; the glue is
+    /// Values that become records. A value with another record inside stays trivia; the trivia is
     /// split where it begins, and its path is reported there as a field with an empty range.
-    pub cuts: &'static [&'static str],
-    /// Values that glue reports with their range, when they are no longer than
+    pub records: &'static [&'static str],
+    /// Values that trivia reports with their range, when they are no longer than
     /// [`MAX_FIELD_BYTES`](super::MAX_FIELD_BYTES).
     pub fields: &'static [&'static str],
 }
@@ -27,8 +27,8 @@ enum Segment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PathTarget {
     /// A record.
-    Cut,
-    /// A place where glue is split: deeper cuts lie below.
+    Record,
+    /// A place where trivia is split: deeper records lie below.
     Split,
     /// A reported field.
     Field,
@@ -53,10 +53,10 @@ pub(super) struct Matcher {
 impl Matcher {
     /// Compiles `rules`, of which there are at most 64.
     pub(super) fn new(rules: &Rules) -> Self {
-        debug_assert!(rules.cuts.len() + rules.fields.len() <= Mask::BITS as usize);
-        let cuts = rules.cuts.iter().map(|path| (*path, PathTarget::Cut));
+        debug_assert!(rules.records.len() + rules.fields.len() <= Mask::BITS as usize);
+        let records = rules.records.iter().map(|path| (*path, PathTarget::Record));
         let fields = rules.fields.iter().map(|path| (*path, PathTarget::Field));
-        let mut compiled: Vec<Rule> = cuts
+        let mut compiled: Vec<Rule> = records
             .chain(fields)
             .take(Mask::BITS as usize)
             .map(|(path, target)| Rule { path, segments: segments(path), target })
@@ -65,14 +65,14 @@ impl Matcher {
             .iter()
             .map(|rule| {
                 compiled.iter().any(|other| {
-                    other.target == PathTarget::Cut
+                    other.target == PathTarget::Record
                         && other.segments.len() > rule.segments.len()
                         && other.segments.starts_with(&rule.segments)
                 })
             })
             .collect();
         for (rule, deeper) in compiled.iter_mut().zip(deeper) {
-            if deeper && rule.target == PathTarget::Cut {
+            if deeper && rule.target == PathTarget::Record {
                 rule.target = PathTarget::Split;
             }
         }
@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn a_path_fits_step_by_step() {
-        let matcher = Matcher::new(&Rules { cuts: &["", "runs[*].messages[*]"], fields: &["id"] });
+        let matcher =
+            Matcher::new(&Rules { records: &["", "runs[*].messages[*]"], fields: &["id"] });
         let all = matcher.all();
         assert_eq!(matcher.complete(all, 0), Some(("", PathTarget::Split)));
         assert_eq!(
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(matcher.complete(runs, 1), None);
         let messages = matcher.key(matcher.each(runs, 1), 2, b"messages");
         let found = matcher.complete(matcher.each(messages, 3), 4);
-        assert_eq!(found, Some(("runs[*].messages[*]", PathTarget::Cut)));
+        assert_eq!(found, Some(("runs[*].messages[*]", PathTarget::Record)));
         assert_eq!(matcher.key(all, 0, b"other"), 0);
     }
 }

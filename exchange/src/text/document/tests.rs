@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Document, MAX_FIELD_BYTES, MAX_GLUE_BYTES, MAX_SUFFIX_BYTES, Rules};
+use super::{Document, MAX_FIELD_BYTES, MAX_SUFFIX_BYTES, MAX_TRIVIA_BYTES, Rules};
 use crate::text::piece::{Piece, PieceKind};
 
 const RULES: Rules = Rules {
-    cuts: &["", "a[*]", "b", "c[*].a[*]", "c[*]", "[*]", "[*].x"],
+    records: &["", "a[*]", "b", "c[*].a[*]", "c[*]", "[*]", "[*].x"],
     fields: &["id", "c[*].id", "info.id", "a"],
 };
 
@@ -55,12 +55,12 @@ fn assert_whole(file: &[u8], pieces: &[Piece]) {
                 serde_json::from_slice::<IgnoredAny>(&piece.bytes).unwrap();
             }
             PieceKind::Trivia { fields } => {
-                assert!(!piece.bytes.is_empty() && piece.bytes.len() <= MAX_GLUE_BYTES);
+                assert!(!piece.bytes.is_empty() && piece.bytes.len() <= MAX_TRIVIA_BYTES);
                 for (_, range) in fields.iter().filter(|(_, range)| !range.is_empty()) {
                     serde_json::from_slice::<IgnoredAny>(&piece.bytes[range.clone()]).unwrap();
                 }
             }
-            PieceKind::Damaged { .. } => assert!(piece.bytes.len() <= MAX_GLUE_BYTES),
+            PieceKind::Damaged { .. } => assert!(piece.bytes.len() <= MAX_TRIVIA_BYTES),
         }
     }
     assert_eq!(joined, file);
@@ -96,7 +96,7 @@ fn cut_values(value: &Value, path: &str, rules: &Rules, found: &mut Vec<Value>) 
             !below.is_empty() && (path.is_empty() || ".[".contains(&below[..1]))
         })
     };
-    if rules.cuts.contains(&path) && !rules.cuts.iter().any(lies_above) {
+    if rules.records.contains(&path) && !rules.records.iter().any(lies_above) {
         return found.push(value.clone());
     }
     match value {
@@ -130,8 +130,8 @@ fn rules() -> impl Strategy<Value = &'static Rules> {
         "x.id",
     ];
     let paths = || prop::sample::subsequence(PATHS, 0..6);
-    (paths(), paths()).prop_map(|(cuts, fields)| {
-        &*Box::leak(Box::new(Rules { cuts: cuts.leak(), fields: fields.leak() }))
+    (paths(), paths()).prop_map(|(records, fields)| {
+        &*Box::leak(Box::new(Rules { records: records.leak(), fields: fields.leak() }))
     })
 }
 
@@ -146,7 +146,7 @@ fn records(pieces: &[Piece]) -> Vec<Value> {
 #[test]
 fn a_number_is_cut_out_to_its_last_digit() {
     let file = br#"[{"x":-3.0313433689363375e-180}]"#;
-    let found = records(&pieces_by(file.as_slice(), &Rules { cuts: &["[*]"], fields: &[] }));
+    let found = records(&pieces_by(file.as_slice(), &Rules { records: &["[*]"], fields: &[] }));
     assert_eq!(found, [serde_json::json!({"x": -3.031_343_368_936_337_5e-180})]);
 }
 
@@ -243,7 +243,7 @@ fn after_damage_the_next_line_that_begins_a_document_is_read() {
 
 #[test]
 fn an_array_with_one_element_a_line_loses_only_the_broken_lines() {
-    let rules = Rules { cuts: &["[*]"], fields: &[] };
+    let rules = Rules { records: &["[*]"], fields: &[] };
     let file = b"[\n{\"n\":1},\n{\"n\":tru},\n{\"n\":3}\n{\"n\":4},\n{\"n\":5}\n]\n";
     let pieces = pieces_by(file.as_slice(), &rules);
     assert_whole(file, &pieces);
@@ -283,9 +283,9 @@ fn an_endless_record_is_refused_with_its_line() {
 
 #[test]
 fn long_glue_long_fields_and_long_separators_are_split() {
-    let rules = Rules { cuts: &["a[*]"], fields: &["id", "big"] };
+    let rules = Rules { records: &["a[*]"], fields: &["id", "big"] };
     let blanks = " ".repeat(MAX_SUFFIX_BYTES);
-    let long = "x".repeat(MAX_GLUE_BYTES - 15);
+    let long = "x".repeat(MAX_TRIVIA_BYTES - 15);
     let big = "y".repeat(MAX_FIELD_BYTES);
     let file = format!("{{\"l\":\"{long}\",\"id\":\"me\",\"big\":\"{big}\",\"a\":[1 ,{blanks}2]}}");
     let pieces = pieces_by(file.as_bytes(), &rules);
@@ -297,6 +297,6 @@ fn long_glue_long_fields_and_long_separators_are_split() {
     };
     assert_eq!(fields(0), []);
     assert_eq!(fields(1), [("id", 0..4)]);
-    assert_eq!(pieces[0].bytes.len(), MAX_GLUE_BYTES - 2);
+    assert_eq!(pieces[0].bytes.len(), MAX_TRIVIA_BYTES - 2);
     assert_eq!(shapes[2..], [(1, 0), (MAX_SUFFIX_BYTES + 2, 0), (1, 0), (2, 0)]);
 }

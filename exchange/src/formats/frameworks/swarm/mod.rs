@@ -88,7 +88,7 @@ pub(in crate::formats) const EVENTS: Format = Format {
     }),
 };
 
-static ELEMENTS: Rules = Rules { cuts: &["[*]"], fields: &[] };
+static ELEMENTS: Rules = Rules { records: &["[*]"], fields: &[] };
 
 /// Types of events that no other format has.
 const TYPES: &[&str] = &[

@@ -53,7 +53,7 @@ pub(crate) struct Adopt {
 
 /// Columns of the table of an agent's sessions.
 #[derive(Debug, Default)]
-struct Row {
+struct AgentRow {
     sessions: u64,
     unchanged: u64,
     failed: u64,
@@ -68,7 +68,7 @@ impl Verb for Adopt {
         let places = self.places()?;
         let FoundSessions { sessions, others, odd } = find(&places);
         let mut failures: Vec<(String, String)> = odd.into_iter().map(failure_of_odd).collect();
-        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        let mut rows: BTreeMap<String, AgentRow> = BTreeMap::new();
         if self.dry_run || sessions.is_empty() {
             let repo = if run.would_create()? { None } else { Some(run.open()?) };
             let seen = repo.map(|repo| AdoptionCache::peek(repo.store())).unwrap_or_default();
@@ -132,7 +132,7 @@ impl Adopt {
         &self,
         out: &mut Output,
         store: &str,
-        rows: &BTreeMap<String, Row>,
+        rows: &BTreeMap<String, AgentRow>,
         others: u64,
         places: &[SessionPlace],
     ) -> Result<()> {
@@ -153,7 +153,7 @@ impl Adopt {
                 "written here",
             ]),
         };
-        let mut total = Row::default();
+        let mut total = AgentRow::default();
         for (agent, row) in rows {
             table.row(row.cells(out.paint.paint(NAME, agent).to_string(), self.dry_run));
             total.join(row);
@@ -232,7 +232,7 @@ fn failure_of_odd(odd: Odd) -> (String, String) {
     (odd.path.display().to_string(), Failure::from(odd.error).message())
 }
 
-impl Row {
+impl AgentRow {
     fn add(&mut self, found: &FoundSession, outcome: &Outcome) {
         self.sessions += 1;
         self.bytes_there += found.bytes;

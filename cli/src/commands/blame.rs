@@ -51,7 +51,7 @@ pub(crate) struct Blame {
 }
 
 /// One part as it is shown.
-struct Shown {
+struct ShownPart {
     role: Option<Role>,
     text: Option<String>,
 }
@@ -114,7 +114,7 @@ fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) ->
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(repo.commit(&part.commit)?),
         };
-        let Shown { role, text } = shown(repo, section, blamed.kind, part)?;
+        let ShownPart { role, text } = shown(repo, section, blamed.kind, part)?;
         if out.json {
             out.record(&record(part, commit, role, text))?;
             continue;
@@ -141,26 +141,36 @@ fn write(out: &mut Output, repo: &Repository, section: &str, blamed: &Blamed) ->
     Ok(())
 }
 
-fn shown(repo: &Repository, section: &str, kind: BlameKind, part: &BlamedPart) -> Result<Shown> {
+fn shown(
+    repo: &Repository,
+    section: &str,
+    kind: BlameKind,
+    part: &BlamedPart,
+) -> Result<ShownPart> {
     let text_of = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     match (&part.item, kind) {
         (None, BlameKind::Lines) => {
             let text = String::from_utf8_lossy(&part.text);
             let text = text.strip_suffix('\n').unwrap_or(&text).to_owned();
-            Ok(Shown { role: None, text: Some(text) })
+            Ok(ShownPart { role: None, text: Some(text) })
         }
-        (None, _) => Ok(Shown { role: None, text: text_of(&part.text).filter(|t| !t.is_empty()) }),
+        (None, _) => {
+            Ok(ShownPart { role: None, text: text_of(&part.text).filter(|t| !t.is_empty()) })
+        }
         (Some(item), BlameKind::Items) if section.ends_with("/messages") => {
             let entry = MessageEntry::from_item(item)?;
             let summary = message::summary(repo.store(), &entry)?;
-            Ok(Shown { role: Some(entry.role), text: Some(summary) })
+            Ok(ShownPart { role: Some(entry.role), text: Some(summary) })
         }
         (Some(item), _) if item.link.kind == Kind::Blob => {
             let bytes = repo.store().read_as(Kind::Blob, &item.link.id)?;
             let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            Ok(Shown { role: None, text: text_of(first).map(|text| one_line(&text, ENTRY_WIDTH)) })
+            Ok(ShownPart {
+                role: None,
+                text: text_of(first).map(|text| one_line(&text, ENTRY_WIDTH)),
+            })
         }
-        (Some(_), _) => Ok(Shown { role: None, text: None }),
+        (Some(_), _) => Ok(ShownPart { role: None, text: None }),
     }
 }
 

@@ -9,7 +9,7 @@ use turntree::repo::{BranchName, Divergence, Head, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::branches::{Lines, branches_of, records};
+use crate::porcelain::branches::{MainLines, branches_of, records};
 use crate::porcelain::revision::with_resolver;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
@@ -71,7 +71,7 @@ impl Branch {
         let branches = branches_of(repo, self.session.as_deref());
         let width = branches.iter().map(|(name, _)| name.to_string().chars().count()).max();
         let width = width.unwrap_or(0);
-        let mut lines = Lines::new(repo);
+        let mut lines = MainLines::new(repo);
         for (name, id) in branches {
             let commit = repo.commit(&id)?;
             let divergence = lines.divergence(&name, &id)?;

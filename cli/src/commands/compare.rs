@@ -52,7 +52,7 @@ pub(super) struct Line {
 
 /// Lines added to and removed from files.
 #[derive(Clone, Copy)]
-struct Lines {
+struct ChangedLines {
     added: usize,
     removed: usize,
 }
@@ -129,19 +129,19 @@ fn count_all_lines(
     repo: &Repository,
     paint: Palette,
     comparison: &Comparison,
-) -> Result<Vec<Lines>> {
+) -> Result<Vec<ChangedLines>> {
     let changes = Changes { source: repo.store(), paint };
     comparison.strategies.iter().map(|strategy| count_lines(&changes, strategy)).collect()
 }
 
-fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<Lines> {
+fn count_lines(changes: &Changes<'_>, strategy: &Strategy) -> Result<ChangedLines> {
     let stats = changes.stat("files", &strategy.files)?;
     let sum =
         |lines: fn(&crate::view::render::changes::Stat) -> usize| stats.iter().map(lines).sum();
-    Ok(Lines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
+    Ok(ChangedLines { added: sum(|stat| stat.added), removed: sum(|stat| stat.removed) })
 }
 
-fn record(lines: &[Line], comparison: &Comparison, counted: &[Lines]) -> json::Comparison {
+fn record(lines: &[Line], comparison: &Comparison, counted: &[ChangedLines]) -> json::Comparison {
     let strategies = lines.iter().zip(&comparison.strategies).zip(counted);
     let strategies = strategies.map(|((line, strategy), lines)| json::Strategy {
         name: line.name.clone(),
@@ -171,7 +171,7 @@ fn write_text(
     run: &mut Invocation,
     lines: &[Line],
     comparison: &Comparison,
-    counted: &[Lines],
+    counted: &[ChangedLines],
 ) -> Result<()> {
     let paint = run.out.paint;
     let checks: BTreeSet<&String> =

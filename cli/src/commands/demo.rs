@@ -76,7 +76,7 @@ struct Strategy {
 }
 
 /// A demonstration under way.
-struct Show<'a> {
+struct Demonstration<'a> {
     repo: &'a Repository,
     out: &'a mut Output,
     stamp: Stamp,
@@ -93,7 +93,7 @@ impl Verb for Demo {
             None => Arc::new(create_repository(&folder.path().join("store"))?),
         };
         let (report, took) = self.import(&repo, &stamp)?;
-        let mut show = Show { repo: &repo, out: &mut run.out, stamp, report };
+        let mut show = Demonstration { repo: &repo, out: &mut run.out, stamp, report };
         let turns = show.turns()?;
         if show.out.json {
             show.record(&turns)?;
@@ -122,7 +122,7 @@ impl Demo {
         Ok((report, begin.elapsed()))
     }
 
-    fn write_import(&self, show: &mut Show<'_>, took: Duration) -> Result<()> {
+    fn write_import(&self, show: &mut Demonstration<'_>, took: Duration) -> Result<()> {
         let name = self.transcript.as_deref().and_then(Path::file_name).unwrap_or_default();
         let name = if name.is_empty() { "demo.jsonl".into() } else { name.to_string_lossy() };
         show.command(&format!("import {name}"))?;
@@ -137,7 +137,7 @@ impl Demo {
     }
 }
 
-impl Show<'_> {
+impl Demonstration<'_> {
     /// Commits of the imported branch, oldest first.
     fn turns(&self) -> Result<Vec<ObjectId>> {
         let history = self.repo.history(&[self.report.head], &[])?.first_parent();

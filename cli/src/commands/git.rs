@@ -37,11 +37,11 @@ const MAX_SHOWN_NOTES: usize = 10;
   turntree git import ../project main v1.2")]
 pub(crate) struct Git {
     #[command(subcommand)]
-    action: Action,
+    action: GitCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum GitCommand {
     Export(Export),
     Import(Import),
 }
@@ -100,13 +100,13 @@ struct Import {
 
 impl Verb for Git {
     fn reads_only(&self) -> bool {
-        matches!(self.action, Action::Export(_))
+        matches!(self.action, GitCommand::Export(_))
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Export(export) => export.run(run),
-            Action::Import(import) => import.run(run),
+            GitCommand::Export(export) => export.run(run),
+            GitCommand::Import(import) => import.run(run),
         }
     }
 }

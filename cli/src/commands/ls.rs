@@ -13,7 +13,7 @@ use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
-use crate::view::json::Listed;
+use crate::view::json::ListedEntry;
 use crate::view::output::{FAINT, NAME, Output};
 use crate::view::render::entries_of;
 use crate::view::render::{count, size};
@@ -54,7 +54,7 @@ pub(crate) fn print(
     out: &mut Output,
     commit: ObjectId,
     path: String,
-    entries: Vec<Listed>,
+    entries: Vec<ListedEntry>,
 ) -> Result<()> {
     if out.json {
         out.record(&json::Listing { commit: commit.to_string(), path, entries })?;
@@ -64,11 +64,11 @@ pub(crate) fn print(
     let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(48);
     for entry in &entries {
         let about = match entry {
-            Listed { summary: Some(summary), role, .. } => {
+            ListedEntry { summary: Some(summary), role, .. } => {
                 format!("{:<9}  {summary}", role.unwrap_or_default())
             }
-            Listed { size: Some(bytes), .. } => size(*bytes),
-            Listed { count: Some(n), .. } => count(*n, entries_of(&entry.name)),
+            ListedEntry { size: Some(bytes), .. } => size(*bytes),
+            ListedEntry { count: Some(n), .. } => count(*n, entries_of(&entry.name)),
             _ => String::new(),
         };
         let style = if matches!(entry.kind, "folder" | "section") { NAME } else { FAINT };

@@ -31,18 +31,18 @@ const REASON_WIDTH: usize = 60;
   turntree op log --json | jq 'select(.in_force | not)'")]
 pub(crate) struct Op {
     #[command(subcommand)]
-    action: Action,
+    action: OpCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    Log(Log),
-    Show(Show),
+enum OpCommand {
+    Log(OpLog),
+    Show(OpShow),
 }
 
 /// List operations, newest first
 #[derive(Debug, Args)]
-struct Log {
+struct OpLog {
     /// Stop after this many
     #[arg(short = 'n', long, value_name = "N")]
     max_count: Option<usize>,
@@ -53,7 +53,7 @@ struct Log {
 
 /// Show one operation with every ref that it changed
 #[derive(Debug, Args)]
-struct Show {
+struct OpShow {
     /// Its number, or at least 4 digits of its id
     #[arg(value_name = "OP")]
     operation: String,
@@ -66,13 +66,13 @@ impl Verb for Op {
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Log(log) => log.run(run),
-            Action::Show(show) => show.run(run),
+            OpCommand::Log(log) => log.run(run),
+            OpCommand::Show(show) => show.run(run),
         }
     }
 }
 
-impl Log {
+impl OpLog {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let undone = repo.undone_operations()?;
@@ -99,7 +99,7 @@ impl Log {
     }
 }
 
-impl Show {
+impl OpShow {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let entry = repo

@@ -73,12 +73,12 @@ impl Verb for Pins {
 }
 
 /// A pin as a record.
-pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::Pin> {
+pub(crate) fn record_of(repo: &Repository, pin: &Pin, now: Time) -> Result<json::PinRecord> {
     let utc = |micros: i64| clock::rfc3339(Time { micros, offset_minutes: 0 });
     // What an expired pin was on may be gone.
     let commit = repo.commit(&pin.commit);
     let commit = if pin.has_expired(now.micros) { commit.ok() } else { Some(commit?) };
-    Ok(json::Pin {
+    Ok(json::PinRecord {
         pin: pin.name.clone(),
         id: pin.commit.to_string(),
         session: commit.as_ref().map(|commit| commit.session.clone()),

@@ -185,7 +185,7 @@ impl Repair {
             listed: plan.adopted.clone(),
             refs_behind: plan.refs_behind,
             rejoined: plan.rejoined.iter().map(ToString::to_string).collect(),
-            rejoined_refs: plan.rejoined_refs.iter().map(json::Change::from).collect(),
+            rejoined_refs: plan.rejoined_refs.iter().map(json::ChangedRef::from).collect(),
             refs: refs.collect(),
             refs_moved: self.accept_loss && !self.dry_run,
             given_up: plan.given_up,

@@ -35,13 +35,13 @@ use crate::view::{clock, json};
   turntree retention unset nightly")]
 pub(crate) struct Retention {
     #[command(subcommand)]
-    action: Action,
+    action: RetentionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum RetentionCommand {
     Set(Set),
-    Show(Show),
+    Show(ShowPolicy),
     Unset(Unset),
 }
 
@@ -51,7 +51,7 @@ enum Action {
     .args(["keep_last", "keep_within", "thin", "budget", "keep_all"]))]
 struct Set {
     #[command(flatten)]
-    target: Target,
+    target: PolicyTarget,
     /// Keep the newest turns of each branch; pinned ones do not count
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_last: Option<u64>,
@@ -75,7 +75,7 @@ struct Set {
 
 /// Show the policies of all sessions, or the one that applies to a session
 #[derive(Debug, Args)]
-struct Show {
+struct ShowPolicy {
     /// The session
     #[arg(value_name = "SESSION", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
@@ -85,12 +85,12 @@ struct Show {
 #[derive(Debug, Args)]
 struct Unset {
     #[command(flatten)]
-    target: Target,
+    target: PolicyTarget,
 }
 
 /// The scope of a policy.
 #[derive(Debug, Args)]
-struct Target {
+struct PolicyTarget {
     /// The session; HEAD's by default
     #[arg(value_name = "SESSION", conflicts_with = "default", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
@@ -102,14 +102,14 @@ struct Target {
 impl Verb for Retention {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Set(set) => set.run(run),
-            Action::Show(show) => show.run(run),
-            Action::Unset(unset) => unset.run(run),
+            RetentionCommand::Set(set) => set.run(run),
+            RetentionCommand::Show(show) => show.run(run),
+            RetentionCommand::Unset(unset) => unset.run(run),
         }
     }
 }
 
-impl Target {
+impl PolicyTarget {
     /// The session, or nothing for all without their own policy.
     fn session(&self, repo: &Repository) -> Result<Option<String>> {
         Ok(match &self.session {
@@ -171,7 +171,7 @@ impl Set {
     }
 }
 
-impl Show {
+impl ShowPolicy {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let policies = Policies::load(repo.store(), &repo.refs())?;

@@ -76,7 +76,7 @@ pub(crate) struct Rollback {
 
 /// The turn to go back to.
 #[derive(Debug, Clone, Copy)]
-enum Target {
+enum RollbackTarget {
     Steps(u64),
     Turn(u64),
 }
@@ -105,8 +105,8 @@ impl Verb for Rollback {
         }
         let (turn, short) = (repo.commit(&from)?.turn, from.short(ID_DIGITS));
         let by = match target {
-            Target::Turn(_) => String::new(),
-            Target::Steps(steps) => format!(" {}", count(steps, "turn")),
+            RollbackTarget::Turn(_) => String::new(),
+            RollbackTarget::Steps(steps) => format!(" {}", count(steps, "turn")),
         };
         let message = format!("rolled back{by} to turn {turn} ({short}){}", part(&self.only));
         let (keep_lessons, audit) = (self.keep_lessons, self.audit);
@@ -126,7 +126,7 @@ impl Verb for Rollback {
 
 impl Rollback {
     /// Returns the target of the arguments.
-    fn target(&self) -> Result<Target> {
+    fn target(&self) -> Result<RollbackTarget> {
         let number = |text: &str, least: u64| {
             let number = text.parse().ok().filter(|number| *number >= least);
             number.ok_or_else(|| {
@@ -135,16 +135,16 @@ impl Rollback {
         };
         match (&self.said, &self.to_turn, &self.turns) {
             (Some(said), ..) => match rollback_intent(said) {
-                Some(RollbackIntent::Steps(steps)) => Ok(Target::Steps(steps)),
-                Some(RollbackIntent::Turn(turn)) => Ok(Target::Turn(turn)),
+                Some(RollbackIntent::Steps(steps)) => Ok(RollbackTarget::Steps(steps)),
+                Some(RollbackIntent::Turn(turn)) => Ok(RollbackTarget::Turn(turn)),
                 None => {
                     let hint = "'undo that', '/rollback 3' and '/rollback to 42' do";
                     Err(invalid("the message does not ask to go back".to_owned(), Some(hint)))
                 }
             },
-            (None, Some(turn), _) => Ok(Target::Turn(number(turn, 1)?)),
-            (None, None, Some(turns)) => Ok(Target::Steps(number(turns, 0)?)),
-            (None, None, None) => Ok(Target::Steps(1)),
+            (None, Some(turn), _) => Ok(RollbackTarget::Turn(number(turn, 1)?)),
+            (None, None, Some(turns)) => Ok(RollbackTarget::Steps(number(turns, 0)?)),
+            (None, None, None) => Ok(RollbackTarget::Steps(1)),
         }
     }
 }
@@ -160,10 +160,15 @@ fn invalid(message: String, hint: Option<&str>) -> Failure {
 
 /// The snapshot to go back to. Whatever cannot be gone back to is an expired one in the words of
 /// open-codesign, with the oldest that can; the message says more.
-fn find(repo: &Repository, tip: &ObjectId, target: Target, only: &Selection) -> Result<ObjectId> {
+fn find(
+    repo: &Repository,
+    tip: &ObjectId,
+    target: RollbackTarget,
+    only: &Selection,
+) -> Result<ObjectId> {
     let found = match target {
-        Target::Steps(steps) => repo.turns_before(tip, steps, only),
-        Target::Turn(turn) => match repo.find_turn(tip, turn) {
+        RollbackTarget::Steps(steps) => repo.turns_before(tip, steps, only),
+        RollbackTarget::Turn(turn) => match repo.find_turn(tip, turn) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Err(error.with_source(repo.oldest_available(&repo.commit(tip)?.session)?))
             }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Verb;
 use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
-use crate::porcelain::snapshot::{NewSnapshot, Target};
+use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
 use crate::porcelain::thresholds::{Thresholds, Usage, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -50,7 +50,7 @@ impl Verb for Snapshot {
                 snapshot_when_due(run, usage, &self.thresholds, &self.new, target)
             }
             (None, None) => {
-                let Target { repo, at, state } = target;
+                let SnapshotTarget { repo, at, state } = target;
                 self.new.take(&repo, at, state.as_deref(), None)?.print(&mut run.out)?;
                 Ok(Answer::Yes)
             }

@@ -51,7 +51,7 @@ pub(crate) struct Spiral {
 /// A turn as others write it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Turn {
+struct TurnDocument {
     turn_id: u64,
     tool_name: Option<String>,
     args_hash: Option<String>,
@@ -73,7 +73,7 @@ impl Verb for Spiral {
         };
         let found = find_spiral(&steps, usize::try_from(self.window).unwrap_or(SPIRAL_WINDOW));
         if run.out.json {
-            run.out.record(&json::Spiral::new(&found))?;
+            run.out.record(&json::SpiralRecord::new(&found))?;
         } else {
             write_text(run, &found)?;
         }
@@ -83,13 +83,13 @@ impl Verb for Spiral {
 
 fn read_turns(path: &std::path::Path) -> Result<Vec<SpiralStep>> {
     let bytes = read_input(path)?;
-    let turns: Vec<Turn> = serde_json::from_slice(&bytes).map_err(|error| {
+    let turns: Vec<TurnDocument> = serde_json::from_slice(&bytes).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let place = format!("{}, line {line}, column {column}", input_name(path));
         let expected = "expected an array of turns, each with turnId, toolName and argsHash";
         Error::invalid(format!("{place}: {expected}"))
     })?;
-    let step = |turn: Turn| SpiralStep {
+    let step = |turn: TurnDocument| SpiralStep {
         turn: turn.turn_id,
         tool: turn.tool_name,
         arguments: turn.args_hash,

@@ -238,7 +238,7 @@ impl Options {
                 undone: undone.operation.sequence,
                 id: undone.id.to_string(),
                 reason: undone.operation.reason.clone(),
-                changes: changes.iter().map(json::Change::from).collect(),
+                changes: changes.iter().map(json::ChangedRef::from).collect(),
                 operation: *operation,
                 workspace: files.map(|it| json::WorkspaceChanges::new(it, state, before, arranged)),
             })?;

@@ -19,7 +19,7 @@ pub(crate) struct Version {}
 
 impl Verb for Version {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
-        let record = json::Version {
+        let record = json::VersionRecord {
             version: env!("CARGO_PKG_VERSION"),
             format: FORMAT_VERSION,
             schema: json::SCHEMA,
@@ -27,7 +27,7 @@ impl Verb for Version {
         if run.out.json {
             run.out.record(&record)?;
         } else {
-            let json::Version { version, format, schema } = record;
+            let json::VersionRecord { version, format, schema } = record;
             writeln!(run.out, "turntree {version} (store format {format}, JSON schema {schema})")?;
         }
         Ok(Answer::Yes)

@@ -42,11 +42,11 @@ const MAX_ATTEMPTS: usize = 20;
   turntree vfs evict --max-age 7d --max-bytes 100MB --dry-run")]
 pub(crate) struct Vfs {
     #[command(subcommand)]
-    action: Action,
+    action: VfsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum VfsCommand {
     Get(Get),
     Ls(Ls),
     Put(Put),
@@ -111,18 +111,18 @@ struct Evict {
 impl Verb for Vfs {
     fn reads_only(&self) -> bool {
         match &self.action {
-            Action::Get(get) => !get.touch,
-            Action::Ls(_) => true,
-            Action::Put(_) | Action::Evict(_) => false,
+            VfsCommand::Get(get) => !get.touch,
+            VfsCommand::Ls(_) => true,
+            VfsCommand::Put(_) | VfsCommand::Evict(_) => false,
         }
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Get(get) => get.run(run),
-            Action::Ls(ls) => ls.run(run),
-            Action::Put(put) => put.run(run),
-            Action::Evict(evict) => evict.run(run),
+            VfsCommand::Get(get) => get.run(run),
+            VfsCommand::Ls(ls) => ls.run(run),
+            VfsCommand::Put(put) => put.run(run),
+            VfsCommand::Evict(evict) => evict.run(run),
         }
     }
 }

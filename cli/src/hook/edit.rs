@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use turntree::{Error, Result};
 
 /// A JSON document as text.
-pub(super) struct Document {
+pub(super) struct SettingsDocument {
     text: String,
     /// All of it was made here, and nothing is left.
     is_used_up: bool,
@@ -21,7 +21,7 @@ pub(super) struct Document {
 /// The members of an object, with where their values are.
 type Members = Vec<(String, Range<usize>)>;
 
-impl Document {
+impl SettingsDocument {
     /// The document in `text`.
     ///
     /// # Errors

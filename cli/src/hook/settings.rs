@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use turntree::{Error, Result};
 use turntree_exchange::agents::hook::Dialect;
 
-use super::edit::Document;
+use super::edit::SettingsDocument;
 
 /// The member of the settings in which hooks are.
 const HOOKS: &str = "hooks";
@@ -79,7 +79,7 @@ pub(crate) fn path_of(dialect: Dialect, base: &Path) -> PathBuf {
 /// `InvalidInput`, naming line and column, for settings that are not JSON.
 pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
-    let mut document = before.clone().map(Document::new).transpose()?;
+    let mut document = before.clone().map(SettingsDocument::new).transpose()?;
     if let Some(document) = &mut document {
         let program = words(command).into_iter().next().unwrap_or_default();
         remove_ours(document, &program)?;
@@ -95,10 +95,10 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
         let (place, group) = ([HOOKS, event], group(dialect, *matcher, command).to_string());
         match &mut document {
             Some(document) => document.append(&place, &group)?,
-            None => document = Some(Document::made(&place, &group)),
+            None => document = Some(SettingsDocument::made(&place, &group)),
         }
     }
-    Ok(Plan { path, before, after: document.map(Document::into_text) })
+    Ok(Plan { path, before, after: document.map(SettingsDocument::into_text) })
 }
 
 /// Takes the hooks of an installation, by `program` or another turntree, out of the settings at `path`.
@@ -108,7 +108,7 @@ pub(crate) fn install(dialect: Dialect, path: &Path, command: &str) -> Result<Pl
 pub(crate) fn uninstall(path: &Path, program: &str) -> Result<Plan> {
     let (path, before) = read(path)?;
     let Some(text) = before.clone() else { return Ok(Plan { path, before: None, after: None }) };
-    let mut document = Document::new(text)?;
+    let mut document = SettingsDocument::new(text)?;
     remove_ours(&mut document, program)?;
     let after = (!document.is_used_up()).then(|| document.into_text());
     Ok(Plan { path, before, after })
@@ -191,7 +191,7 @@ fn group(dialect: Dialect, matcher: Option<&str>, command: &str) -> Value {
     }
 }
 
-fn remove_ours(document: &mut Document, program: &str) -> Result<()> {
+fn remove_ours(document: &mut SettingsDocument, program: &str) -> Result<()> {
     for event in document.names(&[HOOKS])? {
         document.remove(&[HOOKS, &event], &|group| is_ours(group, program))?;
     }

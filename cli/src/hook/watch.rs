@@ -12,10 +12,10 @@ use super::log;
 
 /// The work of a hook, and its time limit.
 #[derive(Debug, Clone)]
-pub(super) struct Watch(Arc<Mutex<State>>);
+pub(super) struct Watch(Arc<Mutex<HookState>>);
 
 #[derive(Debug)]
-struct State {
+struct HookState {
     until: Instant,
     dialect: &'static str,
     event: &'static str,
@@ -40,7 +40,7 @@ impl Watch {
     pub(super) fn begin(time: Duration) -> Self {
         let (until, none) = (Instant::now() + time, "-");
         let (dialect, event, doing) = (none, none, "read the event");
-        let state = State { until, dialect, event, doing, dir: None, rest: None };
+        let state = HookState { until, dialect, event, doing, dir: None, rest: None };
         let watch = Self(Arc::new(Mutex::new(state)));
         let watched = watch.clone();
         thread::spawn(move || watched.wait());
@@ -99,7 +99,7 @@ impl Watch {
         }
     }
 
-    fn look<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    fn look<T>(&self, look: impl FnOnce(&mut HookState) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

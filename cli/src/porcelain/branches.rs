@@ -23,13 +23,13 @@ pub(crate) fn branches_of(repo: &Repository, session: Option<&str>) -> Vec<(Bran
 pub(crate) fn records(
     repo: &Repository,
     branches: impl IntoIterator<Item = (BranchName, ObjectId)>,
-) -> Result<Vec<json::Branch>> {
+) -> Result<Vec<json::BranchRecord>> {
     let head = repo.head()?.branch;
-    let mut lines = Lines::new(repo);
+    let mut lines = MainLines::new(repo);
     let record = |(name, id): (BranchName, ObjectId)| {
         let commit = repo.commit(&id)?;
         let divergence = lines.divergence(&name, &id)?;
-        Ok(json::Branch {
+        Ok(json::BranchRecord {
             session: name.session().to_owned(),
             branch: name.branch().to_owned(),
             id: id.to_string(),
@@ -45,12 +45,12 @@ pub(crate) fn records(
 }
 
 /// The main lines of sessions, to compare other branches with.
-pub(crate) struct Lines<'r> {
+pub(crate) struct MainLines<'r> {
     repo: &'r Repository,
     by_session: HashMap<String, Option<BranchLine<'r>>>,
 }
 
-impl<'r> Lines<'r> {
+impl<'r> MainLines<'r> {
     pub(crate) fn new(repo: &'r Repository) -> Self {
         Self { repo, by_session: HashMap::new() }
     }

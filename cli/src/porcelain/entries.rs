@@ -11,7 +11,7 @@ use turntree::tree::{Item, List, Map};
 
 use crate::view::clock;
 use crate::view::error::Result;
-use crate::view::json::{self, Listed};
+use crate::view::json::{self, ListedEntry};
 use crate::view::render::message;
 
 /// A snapshot at a glance.
@@ -24,7 +24,7 @@ pub(crate) fn overview(
     let mut agents = BTreeMap::new();
     for agent in context.agents(source)? {
         let messages = context.messages(source, &agent)?.len();
-        agents.insert(agent, json::Agent { messages });
+        agents.insert(agent, json::AgentRecord { messages });
     }
     Ok(json::Overview {
         id: id.to_string(),
@@ -46,7 +46,7 @@ pub(crate) fn entry_at(
     commit: &ObjectId,
     context: &Context,
     path: &str,
-) -> Result<Option<json::Entry>> {
+) -> Result<Option<json::EntryRecord>> {
     let (section, _) = split(path);
     let item = match context.lookup(source, path)? {
         PathTarget::Entry(item) => item,
@@ -54,7 +54,7 @@ pub(crate) fn entry_at(
         PathTarget::Section(_) | PathTarget::Folder => return Ok(None),
     };
     let bytes = source.read_as(Kind::Blob, &item.link.id)?;
-    let mut record = json::Entry {
+    let mut record = json::EntryRecord {
         commit: commit.to_string(),
         path: path.to_owned(),
         id: item.link.id.to_string(),
@@ -82,7 +82,7 @@ pub(crate) fn list(
     source: &dyn ObjectSource,
     context: &Context,
     path: &str,
-) -> Result<Vec<Listed>> {
+) -> Result<Vec<ListedEntry>> {
     list_part(source, context, path, 0, usize::MAX)
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn list_part(
     path: &str,
     offset: u64,
     limit: usize,
-) -> Result<Vec<Listed>> {
+) -> Result<Vec<ListedEntry>> {
     let (section, _) = split(path);
     let offset = usize::try_from(offset).unwrap_or(usize::MAX);
     let found = below(source, context, path)?.into_iter().skip(offset).take(limit);
@@ -105,7 +105,7 @@ pub(crate) fn list_part(
 }
 
 /// Entries directly below a path, with the item of each that has a content.
-type Below = Vec<(Listed, Option<Item>)>;
+type Below = Vec<(ListedEntry, Option<Item>)>;
 
 fn below(source: &dyn ObjectSource, context: &Context, path: &str) -> Result<Below> {
     let (name, rest) = split(path);
@@ -132,10 +132,10 @@ fn sections_below(source: &dyn ObjectSource, context: &Context, folder: &str) ->
         match below.split_once('/') {
             Some((first, _)) => push_folder(&mut entries, first),
             None => {
-                let listed = Listed {
+                let listed = ListedEntry {
                     id: Some(section.id.to_string()),
                     count: Some(section.len(source)?),
-                    ..Listed::new(below.to_owned(), "section")
+                    ..ListedEntry::new(below.to_owned(), "section")
                 };
                 entries.push((listed, None));
             }
@@ -182,22 +182,22 @@ fn section_entries(
 fn push_folder(entries: &mut Below, name: &str) {
     let name = format!("{name}/");
     if entries.last().is_none_or(|(last, _)| last.name != name) {
-        entries.push((Listed::new(name, "folder"), None));
+        entries.push((ListedEntry::new(name, "folder"), None));
     }
 }
 
-fn found(name: String, item: Item) -> (Listed, Option<Item>) {
+fn found(name: String, item: Item) -> (ListedEntry, Option<Item>) {
     let id = Some(item.link.id.to_string());
-    (Listed { id, ..Listed::new(name, "entry") }, Some(item))
+    (ListedEntry { id, ..ListedEntry::new(name, "entry") }, Some(item))
 }
 
 /// With what its content says.
 fn entry(
     source: &dyn ObjectSource,
     section: &str,
-    mut listed: Listed,
+    mut listed: ListedEntry,
     item: &Item,
-) -> Result<Listed> {
+) -> Result<ListedEntry> {
     if section.ends_with("/messages") {
         let entry = MessageEntry::from_item(item)?;
         listed.kind = "message";
@@ -214,7 +214,7 @@ fn entry(
     Ok(listed)
 }
 
-impl Listed {
+impl ListedEntry {
     fn new(name: String, kind: &'static str) -> Self {
         Self { name, kind, id: None, size: None, count: None, role: None, summary: None }
     }

@@ -87,7 +87,7 @@ pub(crate) struct At {
 
 /// A store that is open for a snapshot.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct SnapshotTarget {
     pub(crate) repo: Arc<Repository>,
     pub(crate) at: At,
     /// The document with the sections to replace.
@@ -110,14 +110,14 @@ pub(crate) struct Taken {
 
 impl SnapshotBasics {
     /// Opens the store, or makes it, and reads the state. A state that is wrong makes no new store.
-    pub(crate) fn open(&self, run: &Invocation) -> Result<Target> {
+    pub(crate) fn open(&self, run: &Invocation) -> Result<SnapshotTarget> {
         let state = self.state.as_deref().map(read_input).transpose()?;
         if run.would_create()? {
             self.check(state.as_deref())?;
         }
         let repo = run.open_or_create()?;
         let at = self.at(&repo)?;
-        Ok(Target { repo, at, state })
+        Ok(SnapshotTarget { repo, at, state })
     }
 
     /// Returns the branch, who acts, and the time: read once, for the check and the commit alike.
@@ -144,7 +144,7 @@ impl SnapshotBasics {
 
 impl NewSnapshot {
     /// Opens the store as [`SnapshotBasics::open`] does, once the options are checked.
-    pub(crate) fn open(&self, run: &Invocation) -> Result<Target> {
+    pub(crate) fn open(&self, run: &Invocation) -> Result<SnapshotTarget> {
         match &self.workspace {
             Some(dir) => self.limits.check(dir)?,
             None => self.limits.expect_none()?,

@@ -16,10 +16,10 @@ use crate::view::json;
 /// Arguments of `branch`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Branch {
+pub(super) struct BranchArguments {
     /// list, fork (begin a branch) or switch (act on another one); list by default
     #[serde(default)]
-    action: Action,
+    action: BranchAction,
     /// Name of the branch to begin or to act on; for switch also session/branch or a session
     name: Option<String>,
     /// The start of a new branch, a revision; HEAD by default
@@ -38,7 +38,7 @@ pub(super) struct Branch {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum BranchAction {
     #[default]
     List,
     Fork,
@@ -47,10 +47,10 @@ enum Action {
 
 /// The branches, or the one that was changed.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Branched {
+pub(super) struct BranchAnswer {
     /// The branches of a list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    branches: Option<Vec<json::Branch>>,
+    branches: Option<Vec<json::BranchRecord>>,
     /// The offset at which the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// The branch that was begun, or that calls act on now.
@@ -58,8 +58,8 @@ pub(super) struct Branched {
     moved: Option<json::Moved>,
 }
 
-impl Request for Branch {
-    type Answer = Branched;
+impl Request for BranchArguments {
+    type Answer = BranchAnswer;
     const NAME: &'static str = "branch";
     const TITLE: &'static str = "Branches: list, fork, switch";
     const ABOUT: &'static str = "Lists branches, forks one from any snapshot, or switches later \
@@ -67,25 +67,25 @@ impl Request for Branch {
         touches files: restore writes the files of a branch to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
-    fn answer(self, call: &Call<'_>) -> Result<Branched> {
+    fn answer(self, call: &Call<'_>) -> Result<BranchAnswer> {
         match self.action {
-            Action::List => self.list(call),
-            Action::Fork => self.fork(call),
-            Action::Switch => self.switch(call),
+            BranchAction::List => self.list(call),
+            BranchAction::Fork => self.fork(call),
+            BranchAction::Switch => self.switch(call),
         }
     }
 }
 
-impl Branch {
-    fn list(&self, call: &Call<'_>) -> Result<Branched> {
+impl BranchArguments {
+    fn list(&self, call: &Call<'_>) -> Result<BranchAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
         let branches = branches_of(&repo, self.session.as_deref());
         let Part { part, next, .. } = items(branches, self.offset, limit);
-        Ok(Branched { branches: Some(records(&repo, part)?), next_offset: next, moved: None })
+        Ok(BranchAnswer { branches: Some(records(&repo, part)?), next_offset: next, moved: None })
     }
 
-    fn fork(&self, call: &Call<'_>) -> Result<Branched> {
+    fn fork(&self, call: &Call<'_>) -> Result<BranchAnswer> {
         call.check_may_change()?;
         let mut own = call.has_own_branch();
         if self.switch && !own {
@@ -100,11 +100,11 @@ impl Branch {
         if own {
             *call.own_branch() = Some(branch);
         }
-        Ok(Branched { branches: None, next_offset: None, moved })
+        Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }
 
     /// Moves HEAD, for everybody, unless this server acts on a branch of its own.
-    fn switch(&self, call: &Call<'_>) -> Result<Branched> {
+    fn switch(&self, call: &Call<'_>) -> Result<BranchAnswer> {
         call.check_may_change()?;
         let own = call.has_own_branch();
         if !own {
@@ -120,7 +120,7 @@ impl Branch {
         if own {
             *call.own_branch() = Some(branch);
         }
-        Ok(Branched { branches: None, next_offset: None, moved })
+        Ok(BranchAnswer { branches: None, next_offset: None, moved })
     }
 
     fn name(&self) -> Result<&str> {

@@ -19,7 +19,7 @@ use crate::view::render::changes::Changes;
 /// Arguments of `diff`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Diff {
+pub(super) struct DiffArguments {
     /// The snapshot before, a revision
     old: String,
     /// The snapshot after; HEAD by default
@@ -39,7 +39,7 @@ pub(super) struct Diff {
 
 /// The changes.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Compared {
+pub(super) struct DiffAnswer {
     /// The commit before.
     old: String,
     /// The commit after.
@@ -58,15 +58,15 @@ pub(super) struct Compared {
     text_cut: Option<bool>,
 }
 
-impl Request for Diff {
-    type Answer = Compared;
+impl Request for DiffArguments {
+    type Answer = DiffAnswer;
     const NAME: &'static str = "diff";
     const TITLE: &'static str = "Differences of two snapshots";
     const ABOUT: &'static str = "Lists the changes between two snapshots: messages, notes, \
         memory, files. With text, the changes as a unified diff as well.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<Compared> {
+    fn answer(self, call: &Call<'_>) -> Result<DiffAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
         let old = resolve(&repo, &self.old)?.commit;
@@ -82,7 +82,7 @@ impl Request for Diff {
             false => (None, None),
         };
         let (old, new) = (old.to_string(), new.to_string());
-        Ok(Compared { old, new, sections, total, next_offset, text, text_cut })
+        Ok(DiffAnswer { old, new, sections, total, next_offset, text, text_cut })
     }
 }
 

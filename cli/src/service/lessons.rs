@@ -15,10 +15,10 @@ use crate::view::json;
 /// Arguments of `lessons`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Lessons {
+pub(super) struct LessonsArguments {
     /// inject (the lessons for the next call, as text), list or add; inject by default
     #[serde(default)]
-    action: Action,
+    action: LessonsAction,
     /// The tool that is about to be called, or that a new lesson is about
     tool: Option<String>,
     /// For add: what went wrong
@@ -55,7 +55,7 @@ pub(super) struct Lessons {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum LessonsAction {
     #[default]
     Inject,
     List,
@@ -78,7 +78,7 @@ pub(super) struct LessonsAnswer {
     changed: Option<json::LessonsChanged>,
 }
 
-impl Request for Lessons {
+impl Request for LessonsArguments {
     type Answer = LessonsAnswer;
     const NAME: &'static str = "lessons";
     const TITLE: &'static str = "What was learned";
@@ -90,23 +90,23 @@ impl Request for Lessons {
     fn answer(self, call: &Call<'_>) -> Result<LessonsAnswer> {
         let revision = self.revision.as_deref().unwrap_or(HEAD);
         match self.action {
-            Action::Inject => {
+            LessonsAction::Inject => {
                 let told = inject(&*call.open()?, revision, self.tool.as_deref(), None)?;
                 Ok(LessonsAnswer { injected: Some(told), ..LessonsAnswer::default() })
             }
-            Action::List => {
+            LessonsAction::List => {
                 let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
                 let listed = list(&*call.open()?, revision, self.all)?;
                 let Part { part, next, .. } = items(listed.lessons, self.offset, limit);
                 let (lessons, next_offset) = (Some(part), next);
                 Ok(LessonsAnswer { lessons, next_offset, ..LessonsAnswer::default() })
             }
-            Action::Add => self.add(call),
+            LessonsAction::Add => self.add(call),
         }
     }
 }
 
-impl Lessons {
+impl LessonsArguments {
     fn add(self, call: &Call<'_>) -> Result<LessonsAnswer> {
         call.check_may_change()?;
         let fields = LessonFields {

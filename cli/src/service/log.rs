@@ -17,7 +17,7 @@ const MESSAGE_BYTES: usize = 1000;
 /// Arguments of `log`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Log {
+pub(super) struct LogArguments {
     /// Start here, or A..B for the snapshots of B that A does not have; HEAD by default
     revision: Option<String>,
     /// Start at every branch of every session
@@ -34,14 +34,14 @@ pub(super) struct Log {
 
 /// Some snapshots.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Logged {
+pub(super) struct LogAnswer {
     snapshots: Vec<json::LogLine>,
     /// The cursor for the next call; null at the end.
     next_cursor: Option<String>,
 }
 
-impl Request for Log {
-    type Answer = Logged;
+impl Request for LogArguments {
+    type Answer = LogAnswer;
     const NAME: &'static str = "log";
     const TITLE: &'static str = "History of snapshots";
     const ABOUT: &'static str = "Lists snapshots, newest first: id, turn, time, message, number \
@@ -49,7 +49,7 @@ impl Request for Log {
         of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<Logged> {
+    fn answer(self, call: &Call<'_>) -> Result<LogAnswer> {
         let (limit, cursor) =
             (limit(self.limit, ITEMS, MAX_ITEMS)?, parse_cursor(self.cursor.as_deref())?);
         let repo = call.open()?;
@@ -69,6 +69,6 @@ impl Request for Log {
             snapshots.push(record);
             Ok(())
         })?;
-        Ok(Logged { snapshots, next_cursor: next.map(|id| id.to_string()) })
+        Ok(LogAnswer { snapshots, next_cursor: next.map(|id| id.to_string()) })
     }
 }

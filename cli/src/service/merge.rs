@@ -14,7 +14,7 @@ const TOLD: usize = 100;
 /// Arguments of `merge`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Merge {
+pub(super) struct MergeArguments {
     /// The branch or revision to merge
     revision: String,
     /// Into this branch; the one that calls act on by default
@@ -46,7 +46,7 @@ pub(super) struct MergeAnswer {
     more_conflicts: u64,
 }
 
-impl Request for Merge {
+impl Request for MergeArguments {
     type Answer = MergeAnswer;
     const NAME: &'static str = "merge";
     const TITLE: &'static str = "Merge a branch";

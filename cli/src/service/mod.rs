@@ -53,18 +53,18 @@ pub(crate) use ids::Ids;
 
 /// Every operation, in the order of work.
 pub(crate) const OPERATIONS: [Operation; 12] = [
-    operation::<status::Status>(),
-    operation::<snapshot::Snapshot>(),
-    operation::<log::Log>(),
-    operation::<show::Show>(),
-    operation::<diff::Diff>(),
-    operation::<search::Search>(),
-    operation::<branch::Branch>(),
-    operation::<merge::Merge>(),
-    operation::<restore::Restore>(),
-    operation::<read_vfs::ReadVfs>(),
-    operation::<spiral::Spiral>(),
-    operation::<lessons::Lessons>(),
+    operation::<status::StatusArguments>(),
+    operation::<snapshot::SnapshotArguments>(),
+    operation::<log::LogArguments>(),
+    operation::<show::ShowArguments>(),
+    operation::<diff::DiffArguments>(),
+    operation::<search::SearchArguments>(),
+    operation::<branch::BranchArguments>(),
+    operation::<merge::MergeArguments>(),
+    operation::<restore::RestoreArguments>(),
+    operation::<read_vfs::ReadVfsArguments>(),
+    operation::<spiral::SpiralArguments>(),
+    operation::<lessons::LessonsArguments>(),
 ];
 
 /// The effect of an operation on the store and the workspace.

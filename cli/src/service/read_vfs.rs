@@ -14,7 +14,7 @@ use crate::view::error::Result;
 /// Arguments of `read_vfs`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadVfs {
+pub(super) struct ReadVfsArguments {
     /// Its URI, in any form: context://vfs/vfs_<hash>.txt, or the name of the file alone
     uri: String,
     /// Begin at this byte; 0 by default
@@ -43,7 +43,7 @@ pub(super) struct PayloadPart {
     base64: Option<String>,
 }
 
-impl Request for ReadVfs {
+impl Request for ReadVfsArguments {
     type Answer = PayloadPart;
     const NAME: &'static str = "read_vfs";
     const TITLE: &'static str = "Read an offloaded payload";

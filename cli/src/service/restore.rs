@@ -23,7 +23,7 @@ const TOLD: usize = 200;
 /// Arguments of `restore`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Restore {
+pub(super) struct RestoreArguments {
     /// The snapshot, a revision
     revision: String,
     /// Restore only this: files, conversation, another section, or a path; all by default
@@ -56,7 +56,7 @@ pub(super) struct RestoreAnswer {
     more_files: u64,
 }
 
-impl Request for Restore {
+impl Request for RestoreArguments {
     type Answer = RestoreAnswer;
     const NAME: &'static str = "restore";
     const TITLE: &'static str = "Bring a snapshot back";
@@ -107,7 +107,7 @@ impl Request for Restore {
     }
 }
 
-impl Restore {
+impl RestoreArguments {
     fn wanted(&self, call: &Call<'_>, repo: &Repository, dry_run: bool) -> Result<BringBack> {
         let from = resolve(repo, &self.revision)?.commit;
         let request = RestoreRequest {

@@ -25,7 +25,7 @@ const TOLD: usize = 10;
 /// Arguments of `search`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Search {
+pub(super) struct SearchArguments {
     /// A regular expression for one line
     pattern: String,
     /// The pattern is a string
@@ -63,7 +63,7 @@ pub(super) struct Search {
 
 /// The places of the matches.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Places {
+pub(super) struct SearchAnswer {
     /// Entries in which a line matches, with the turn in which each appeared first; at most 20 lines
     /// of each.
     places: Vec<json::GrepPlace>,
@@ -75,8 +75,8 @@ pub(super) struct Places {
     not_searched: Vec<String>,
 }
 
-impl Request for Search {
-    type Answer = Places;
+impl Request for SearchArguments {
+    type Answer = SearchAnswer;
     const NAME: &'static str = "search";
     const TITLE: &'static str = "Search all of history";
     const ABOUT: &'static str = "Searches everything that was ever said, noted or written in a \
@@ -84,7 +84,7 @@ impl Request for Search {
         which it appeared first; show REV:PATH reads it.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<Places> {
+    fn answer(self, call: &Call<'_>) -> Result<SearchAnswer> {
         let around = within("context", self.context, 0..=MAX_AROUND)?;
         let limit = limit(self.limit, PLACES, MAX_PLACES)?;
         let (fixed, ignore_case, word) = (self.fixed, self.ignore_case, self.word);
@@ -113,6 +113,6 @@ impl Request for Search {
         let gaps = answered.gaps().list().into_iter().map(|gap| gap.to_string());
         let mut not_searched: Vec<String> = gaps.chain(answered.damage().iter().cloned()).collect();
         not_searched.truncate(TOLD);
-        Ok(Places { places, total, next_offset: part.next, not_searched })
+        Ok(SearchAnswer { places, total, next_offset: part.next, not_searched })
     }
 }

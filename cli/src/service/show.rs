@@ -14,7 +14,7 @@ use crate::view::json;
 /// Arguments of `show`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Show {
+pub(super) struct ShowArguments {
     /// A revision, perhaps with a path into it, as in HEAD:scratchpad or
     /// turn:12:agents/main/messages/3; HEAD by default
     revision: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Show {
 
 /// One of three, as the path says.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Shown {
+pub(super) struct ShowAnswer {
     /// Without a path: the snapshot at a glance.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<json::Overview>,
@@ -36,7 +36,7 @@ pub(super) struct Shown {
     listing: Option<json::Listing>,
     /// With the path of an entry: its content, as far as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entry: Option<json::Entry>,
+    entry: Option<json::EntryRecord>,
     /// The offset at which the next call goes on; null at the end.
     next_offset: Option<u64>,
     /// A resource that is the whole entry, when this is a part of it.
@@ -44,8 +44,8 @@ pub(super) struct Shown {
     whole: Option<String>,
 }
 
-impl Request for Show {
-    type Answer = Shown;
+impl Request for ShowArguments {
+    type Answer = ShowAnswer;
     const NAME: &'static str = "show";
     const TITLE: &'static str = "A snapshot or an entry of it";
     const ABOUT: &'static str = "Without a path, an overview of a snapshot and its sections. \
@@ -54,14 +54,19 @@ impl Request for Show {
         lists come in parts: call again with offset = next_offset.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<Shown> {
+    fn answer(self, call: &Call<'_>) -> Result<ShowAnswer> {
         let repo = call.open()?;
         let revision = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
         let (id, source) = (revision.commit, repo.store());
         let context = repo.context(&id)?;
         let path = revision.path.clone().unwrap_or_default();
-        let mut shown =
-            Shown { snapshot: None, listing: None, entry: None, next_offset: None, whole: None };
+        let mut shown = ShowAnswer {
+            snapshot: None,
+            listing: None,
+            entry: None,
+            next_offset: None,
+            whole: None,
+        };
         let entry = match &revision.path {
             Some(path) => entry_at(source, &id, &context, path)?,
             None => None,

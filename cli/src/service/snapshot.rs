@@ -17,7 +17,7 @@ const TOLD: usize = 100;
 /// Arguments of `snapshot`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Snapshot {
+pub(super) struct SnapshotArguments {
     /// Message of the snapshot
     message: String,
     /// Sections to replace, null to drop one, as in {"scratchpad": {"note": {"content": "..."}}}; all
@@ -41,7 +41,7 @@ pub(super) struct Snapshot {
     model: Option<String>,
 }
 
-impl Request for Snapshot {
+impl Request for SnapshotArguments {
     type Answer = json::Moved;
     const NAME: &'static str = "snapshot";
     const TITLE: &'static str = "Take a snapshot";

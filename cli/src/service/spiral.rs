@@ -18,15 +18,15 @@ const MAX_WINDOW: u64 = 50;
 /// Arguments of `spiral`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spiral {
+pub(super) struct SpiralArguments {
     /// The newest turn to look at; HEAD by default
     revision: Option<String>,
     /// Number of equal calls in a row that count as a sign: 2 to 50, 3 by default
     window: Option<u64>,
 }
 
-impl Request for Spiral {
-    type Answer = json::Spiral;
+impl Request for SpiralArguments {
+    type Answer = json::SpiralRecord;
     const NAME: &'static str = "spiral";
     const TITLE: &'static str = "Does the agent go in circles?";
     const ABOUT: &'static str = "Detects loops in the last turns: repeated equal calls, files \
@@ -34,11 +34,11 @@ impl Request for Spiral {
         nothing; rollback_to is the turn before the loop, for restore.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<json::Spiral> {
+    fn answer(self, call: &Call<'_>) -> Result<json::SpiralRecord> {
         let window = self.window.unwrap_or(SPIRAL_WINDOW as u64);
         let window = within("window", window, MIN_WINDOW..=MAX_WINDOW)?;
         let repo = call.open()?;
         let newest = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?.commit;
-        Ok(json::Spiral::new(&find_spiral(&steps(&repo, &newest)?, window)))
+        Ok(json::SpiralRecord::new(&find_spiral(&steps(&repo, &newest)?, window)))
     }
 }

@@ -11,9 +11,9 @@ use crate::view::json;
 /// No arguments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Status {}
+pub(super) struct StatusArguments {}
 
-impl Request for Status {
+impl Request for StatusArguments {
     type Answer = json::Status;
     const NAME: &'static str = "status";
     const TITLE: &'static str = "Where the session stands";

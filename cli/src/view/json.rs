@@ -34,7 +34,7 @@ use turntree::repo::BranchName;
 pub(crate) use self::adoption::{AdoptedAgent, Adoption, AdoptionFailure};
 pub(crate) use self::bisect::{Bisect, BisectAnswer, BisectNote, BisectReset, BisectTurn};
 pub(crate) use self::branches::{
-    Branch, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
+    BranchRecord, Branches, DeletedBranch, DeletedBranches, DeletedTag, DeletedTags, Tag, Tags,
 };
 pub(crate) use self::bundles::{
     BundleRef, BundleShown, BundleVerified, BundleWritten, BundledOperation, UnbundlePlan,
@@ -49,18 +49,18 @@ pub(crate) use self::merging::{
     MergeConflict, Merged, MergedSection, OpenConflict, OpenConflicts, Picks, Resolved,
 };
 pub(crate) use self::objects::{ObjectInfo, Parsed, ParsedRevision, Ref, Refs, Tree, TreeEntry};
-pub(crate) use self::operations::{Change, Operation, Undo};
+pub(crate) use self::operations::{ChangedRef, Operation, Undo};
 pub(crate) use self::payloads::{
     Evicted, EvictedPayload, Eviction, Offloaded, Payload, Payloads, StoredPayload,
 };
 pub(crate) use self::redaction::{Position, Redaction, RedactionPlace, Rewritten};
 pub(crate) use self::restoration::{Intent, LEAVE, Restoration, WorkspaceChanges, action, reason};
 pub(crate) use self::retention::{
-    AvailableTurn, Pin, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset, SessionPlan,
-    SessionPolicy, Unpin, Unpinned,
+    AvailableTurn, PinRecord, Pins, Policy, RetentionSet, RetentionShow, RetentionUnset,
+    SessionPlan, SessionPolicy, Unpin, Unpinned,
 };
 pub(crate) use self::search::{BlamedPart, GrepLine, GrepPlace};
-pub(crate) use self::spiral::Spiral;
+pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
 
 /// Version of the records.
@@ -68,7 +68,7 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// `version`.
 #[derive(Serialize)]
-pub(crate) struct Version {
+pub(crate) struct VersionRecord {
     /// Version of the program.
     pub(crate) version: &'static str,
     /// Version of the store format it writes.
@@ -261,7 +261,7 @@ pub(crate) struct Overview {
     pub(crate) session: String,
     pub(crate) turn: u64,
     pub(crate) time: String,
-    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) agents: BTreeMap<String, AgentRecord>,
     pub(crate) files: u64,
     pub(crate) scratchpad: u64,
     pub(crate) memory: u64,
@@ -272,13 +272,13 @@ pub(crate) struct Overview {
 
 /// An agent of a context.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Agent {
+pub(crate) struct AgentRecord {
     pub(crate) messages: u64,
 }
 
 /// `show` of one entry.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Entry {
+pub(crate) struct EntryRecord {
     /// Commit it was read from.
     pub(crate) commit: String,
     pub(crate) path: String,
@@ -303,12 +303,12 @@ pub(crate) struct Listing {
     /// Commit it was read from.
     pub(crate) commit: String,
     pub(crate) path: String,
-    pub(crate) entries: Vec<Listed>,
+    pub(crate) entries: Vec<ListedEntry>,
 }
 
 /// One thing in a folder or section.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Listed {
+pub(crate) struct ListedEntry {
     /// Name below the path; for items of a list the index.
     pub(crate) name: String,
     /// `folder`, `section`, `file`, `link`, `entry` or `message`.
@@ -391,7 +391,7 @@ pub(crate) struct RestoredFile {
 
 /// `export` into a file.
 #[derive(Serialize)]
-pub(crate) struct Exported {
+pub(crate) struct ExportRecord {
     pub(crate) commit: String,
     pub(crate) file: String,
     pub(crate) bytes: u64,

@@ -62,17 +62,17 @@ pub(crate) struct Bisect {
     #[arg(long, global = true, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     session: Option<String>,
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BisectCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BisectCommand {
     Start(Start),
     Good(Mark),
     Bad(Mark),
     Skip(Mark),
-    Run(Run),
-    Log(Log),
+    Run(BisectRun),
+    Log(BisectLog),
     Reset(Reset),
 }
 
@@ -97,7 +97,7 @@ struct Mark {
 
 /// Test turns with a command
 #[derive(Debug, Args)]
-struct Run {
+struct BisectRun {
     /// Treat turns as equal only if their whole contexts are equal, not just their files
     #[arg(long)]
     whole: bool,
@@ -113,7 +113,7 @@ struct Run {
 
 /// List the answers, in order
 #[derive(Debug, Args)]
-struct Log {}
+struct BisectLog {}
 
 /// End the search
 #[derive(Debug, Args)]
@@ -128,13 +128,13 @@ impl Verb for Bisect {
         };
         match &self.action {
             None => tell(run, &repo, &going_on(&repo, &session)?, Vec::new()),
-            Some(Action::Start(start)) => start.run(run, &repo, &session),
-            Some(Action::Good(mark)) => mark.run(run, &repo, &session, BisectVerdict::Good),
-            Some(Action::Bad(mark)) => mark.run(run, &repo, &session, BisectVerdict::Bad),
-            Some(Action::Skip(mark)) => mark.run(run, &repo, &session, BisectVerdict::Skip),
-            Some(Action::Run(trial)) => trial.run(run, &repo, &session),
-            Some(Action::Log(_)) => log(run, &repo, &session),
-            Some(Action::Reset(_)) => reset(run, &repo, &session),
+            Some(BisectCommand::Start(start)) => start.run(run, &repo, &session),
+            Some(BisectCommand::Good(mark)) => mark.run(run, &repo, &session, BisectVerdict::Good),
+            Some(BisectCommand::Bad(mark)) => mark.run(run, &repo, &session, BisectVerdict::Bad),
+            Some(BisectCommand::Skip(mark)) => mark.run(run, &repo, &session, BisectVerdict::Skip),
+            Some(BisectCommand::Run(trial)) => trial.run(run, &repo, &session),
+            Some(BisectCommand::Log(_)) => log(run, &repo, &session),
+            Some(BisectCommand::Reset(_)) => reset(run, &repo, &session),
         }
     }
 }
@@ -184,7 +184,7 @@ fn asked_about(repo: &Repository, search: &Search, verdict: BisectVerdict) -> Re
     }
 }
 
-impl Run {
+impl BisectRun {
     fn run(&self, run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
         let mut search = going_on(repo, session)?;
         if let BisectStatus::Waiting { .. } = search.outlook(repo)? {
@@ -252,7 +252,7 @@ impl Run {
 
 /// A run that goes on.
 struct Trial<'a> {
-    run: &'a Run,
+    run: &'a BisectRun,
     scratch: Scratch,
     store: std::path::PathBuf,
     /// Collects the verdicts on trees of the turns that were known before.

@@ -52,13 +52,13 @@ const NAME_CHARS: usize = 100;
   turntree bundle unbundle nightly.bundle --session from-home")]
 pub(crate) struct Bundle {
     #[command(subcommand)]
-    action: Action,
+    action: BundleCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BundleCommand {
     Create(Create),
-    Show(Show),
+    Show(ShowBundle),
     Verify(Verify),
     Unbundle(Unbundle),
 }
@@ -84,7 +84,7 @@ struct Create {
 
 /// Print the header of a bundle
 #[derive(Debug, Args)]
-struct Show {
+struct ShowBundle {
     #[command(flatten)]
     input: Input,
     /// List the operations on its refs instead, newest first; verifies the whole bundle
@@ -146,15 +146,15 @@ enum Level {
 
 impl Verb for Bundle {
     fn reads_only(&self) -> bool {
-        !matches!(self.action, Action::Unbundle(_))
+        !matches!(self.action, BundleCommand::Unbundle(_))
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Create(create) => create.run(run),
-            Action::Show(show) => show.run(run),
-            Action::Verify(verify) => verify.run(run),
-            Action::Unbundle(unbundle) => unbundle.run(run),
+            BundleCommand::Create(create) => create.run(run),
+            BundleCommand::Show(show) => show.run(run),
+            BundleCommand::Verify(verify) => verify.run(run),
+            BundleCommand::Unbundle(unbundle) => unbundle.run(run),
         }
     }
 }
@@ -219,7 +219,7 @@ impl Create {
     }
 }
 
-impl Show {
+impl ShowBundle {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let (bundle, encrypted) = self.input.open()?;
         if self.operations {
@@ -427,12 +427,12 @@ fn describe(out: &mut Output, shown: &json::BundleShown<'_>) -> Result<()> {
 /// An operation with the refs that it changed.
 fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
     let text = |held: Option<Held>| held.map(|held| held.to_string());
-    let changes = operation.changes.into_iter().map(|change| json::Change {
+    let changes = operation.changes.into_iter().map(|change| json::ChangedRef {
         name: change.name,
         old: text(change.old),
         new: text(change.new),
     });
-    let changes: Vec<json::Change> = changes.collect();
+    let changes: Vec<json::ChangedRef> = changes.collect();
     let time = Time { micros: operation.time_micros, offset_minutes: 0 };
     if out.json {
         out.record(&json::BundledOperation {
@@ -449,7 +449,7 @@ fn list(out: &mut Output, operation: BundledOperation) -> Result<()> {
     let time = paint.paint(FAINT, clock::rfc3339(time));
     let (actor, reason) = (one_line(&operation.actor, 20), one_line(&operation.reason, NAME_CHARS));
     writeln!(out, "{sequence:>5} {time}  {actor}  {reason}")?;
-    for json::Change { name, old, new } in &changes {
+    for json::ChangedRef { name, old, new } in &changes {
         let name = paint.paint(NAME, name.strip_prefix("refs/").unwrap_or(name));
         let value = |held: &Option<String>| match held {
             None => paint.paint(FAINT, "nothing".to_owned()),

@@ -37,16 +37,16 @@ impl Spool {
 
     /// Returns a reader of its content, front to back.
     pub(crate) fn reader(&self) -> impl Read {
-        Reader { file: &*self.0, at: 0 }
+        TempFileReader { file: &*self.0, at: 0 }
     }
 }
 
-struct Reader<'a> {
+struct TempFileReader<'a> {
     file: &'a dyn IoFile,
     at: u64,
 }
 
-impl Read for Reader<'_> {
+impl Read for TempFileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(buffer, self.at)?;
         self.at += read as u64;

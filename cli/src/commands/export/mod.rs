@@ -174,7 +174,7 @@ impl Verb for Export {
         };
         let file = path.display().to_string();
         if run.out.json {
-            run.out.record(&json::Exported { commit: subject.id.to_string(), file, bytes })?;
+            run.out.record(&json::ExportRecord { commit: subject.id.to_string(), file, bytes })?;
         } else {
             writeln!(run.out, "wrote {} to {file}", size(bytes))?;
         }

@@ -36,7 +36,7 @@ use crate::view::output::{FAINT, NAME};
   turntree hook < event.json")]
 pub(crate) struct Hook {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<HookCommand>,
     /// Client that sends the events; recognised by their content by default
     #[arg(long, value_enum, value_name = "CLIENT")]
     dialect: Option<Client>,
@@ -85,10 +85,10 @@ enum Client {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum HookCommand {
     Install(Install),
     Uninstall(Uninstall),
-    Log(Log),
+    Log(HookLog),
     Check(Check),
 }
 
@@ -99,7 +99,7 @@ enum Action {
 #[derive(Debug, Args)]
 struct Install {
     #[command(flatten)]
-    place: Place,
+    place: SettingsPlace,
     #[command(flatten)]
     flags: Flags,
 }
@@ -108,15 +108,15 @@ struct Install {
 #[derive(Debug, Args)]
 struct Uninstall {
     #[command(flatten)]
-    place: Place,
+    place: SettingsPlace,
 }
 
 /// Show the errors of hooks
 #[derive(Debug, Args)]
-struct Log {}
+struct HookLog {}
 
 #[derive(Debug, Args)]
-struct Place {
+struct SettingsPlace {
     /// The client
     #[arg(value_enum, value_name = "CLIENT")]
     client: Client,
@@ -140,10 +140,10 @@ impl Verb for Hook {
                 .hint(ErrorKind::InvalidInput, "those of an installation stand behind 'install'");
         }
         match &self.action {
-            Some(Action::Install(action)) => action.run(run),
-            Some(Action::Uninstall(action)) => action.run(run),
-            Some(Action::Log(_)) => Log::run(run),
-            Some(Action::Check(action)) => action.run(run),
+            Some(HookCommand::Install(action)) => action.run(run),
+            Some(HookCommand::Uninstall(action)) => action.run(run),
+            Some(HookCommand::Log(_)) => HookLog::run(run),
+            Some(HookCommand::Check(action)) => action.run(run),
             None => {
                 let behaviour = Behaviour {
                     dialect: self.dialect.map(Into::into),
@@ -218,7 +218,7 @@ impl Uninstall {
     }
 }
 
-impl Place {
+impl SettingsPlace {
     /// Returns the steps that are left to do in the client.
     fn steps(&self) -> &'static [&'static str] {
         Dialect::from(self.client).steps_to_trust(!self.user)
@@ -285,7 +285,7 @@ fn write_difference(run: &mut Invocation, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-impl Log {
+impl HookLog {
     fn run(run: &mut Invocation) -> Result<Answer> {
         let entries = log::entries(&run.store_dir()?)?;
         for log::Entry { time, dialect, event, doing, what } in &entries {

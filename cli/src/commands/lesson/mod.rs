@@ -37,16 +37,16 @@ use crate::view::render::lessons::write_list;
   turntree lesson rm 3f2a91c0de")]
 pub(crate) struct LessonCommand {
     #[command(subcommand)]
-    action: Action,
+    action: LessonAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum LessonAction {
     Add(Add),
     List(List),
-    Edit(Edit),
+    Edit(EditLesson),
     Rm(Rm),
-    Pin(Pin),
+    Pin(PinLessons),
     Unpin(Unpin),
     Inject(Inject),
     Export(Export),
@@ -66,7 +66,7 @@ struct List {
 
 /// Change fields of a lesson; an empty text removes a field
 #[derive(Debug, Args)]
-struct Edit {
+struct EditLesson {
     /// The lesson, or the beginning of its id
     #[arg(value_name = "ID", add = ArgValueCandidates::new(lessons))]
     id: String,
@@ -95,7 +95,7 @@ struct Rm {
 
 /// Pin lessons: they never expire, and every prompt has them
 #[derive(Debug, Args)]
-struct Pin {
+struct PinLessons {
     #[command(flatten)]
     chosen: Chosen,
 }
@@ -126,22 +126,29 @@ struct Inject {
 
 impl Verb for LessonCommand {
     fn reads_only(&self) -> bool {
-        matches!(self.action, Action::List(_) | Action::Inject(_) | Action::Export(_))
+        matches!(
+            self.action,
+            LessonAction::List(_) | LessonAction::Inject(_) | LessonAction::Export(_)
+        )
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Add(add) => add_lesson(add, run),
-            Action::List(list) => list.run(run),
-            Action::Edit(edit) => edit.run(run),
-            Action::Rm(Rm { chosen }) => chosen.run(run, "rm", |lesson| lesson.deprecated = true),
-            Action::Pin(Pin { chosen }) => chosen.run(run, "pin", |lesson| lesson.pinned = true),
-            Action::Unpin(Unpin { chosen }) => {
+            LessonAction::Add(add) => add_lesson(add, run),
+            LessonAction::List(list) => list.run(run),
+            LessonAction::Edit(edit) => edit.run(run),
+            LessonAction::Rm(Rm { chosen }) => {
+                chosen.run(run, "rm", |lesson| lesson.deprecated = true)
+            }
+            LessonAction::Pin(PinLessons { chosen }) => {
+                chosen.run(run, "pin", |lesson| lesson.pinned = true)
+            }
+            LessonAction::Unpin(Unpin { chosen }) => {
                 chosen.run(run, "unpin", |lesson| lesson.pinned = false)
             }
-            Action::Inject(inject) => inject.run(run),
-            Action::Export(export) => export.run(run),
-            Action::Import(import) => import.run(run),
+            LessonAction::Inject(inject) => inject.run(run),
+            LessonAction::Export(export) => export.run(run),
+            LessonAction::Import(import) => import.run(run),
         }
     }
 }
@@ -166,7 +173,7 @@ fn nothing_to_learn(add: &Add, run: &mut Invocation, repo: &Repository) -> Resul
     Ok(Answer::No)
 }
 
-impl Edit {
+impl EditLesson {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let edit = |lesson: &mut Lesson| self.fields.apply(lesson);
         change_each(&self.target, std::slice::from_ref(&self.id), run, "edit", edit)

@@ -23,7 +23,7 @@ use crate::program::invocation::Invocation;
 use crate::view::clock;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::output::{FAINT, ID, NAME, Output, Palette, STRONG};
-use crate::view::render::graph::{Graph, Row};
+use crate::view::render::graph::{Graph, GraphRow};
 use crate::view::render::{ID_DIGITS, count, one_line};
 
 /// Characters of a message on a line of its own.
@@ -268,7 +268,7 @@ impl Style {
 }
 
 /// Writes lines of text to the right of a commit in the graph.
-fn write_beside(out: &mut dyn Write, row: &Row, lines: &[String]) -> io::Result<()> {
+fn write_beside(out: &mut dyn Write, row: &GraphRow, lines: &[String]) -> io::Result<()> {
     if let Some(joins) = &row.joins {
         writeln!(out, "{joins}")?;
     }

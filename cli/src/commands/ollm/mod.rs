@@ -24,11 +24,11 @@ pub(crate) use self::transition::{ModeSnapshot, Modes, snapshot_of_modes};
   turntree ollm transition developer:debugger --task 'Fix the login'")]
 pub(crate) struct Ollm {
     #[command(subcommand)]
-    action: Action,
+    action: OllmCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum OllmCommand {
     Snapshot(WhenDue),
     Transition(OfModes),
 }
@@ -66,11 +66,11 @@ struct OfModes {
 impl Verb for Ollm {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Snapshot(WhenDue { usage, thresholds, new }) => {
+            OllmCommand::Snapshot(WhenDue { usage, thresholds, new }) => {
                 let target = new.open(run)?;
                 snapshot_when_due(run, *usage, thresholds, new, target)
             }
-            Action::Transition(OfModes { transition, modes, basics }) => {
+            OllmCommand::Transition(OfModes { transition, modes, basics }) => {
                 let target = basics.open(run)?;
                 snapshot_of_modes(run, transition, modes, basics, target)
             }

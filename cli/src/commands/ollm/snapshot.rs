@@ -4,7 +4,7 @@ use std::io::Write;
 
 use turntree::repo::{BranchName, Repository};
 
-use crate::porcelain::snapshot::{NewSnapshot, Target};
+use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
 use crate::porcelain::thresholds::{Due, Thresholds, Usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -16,9 +16,9 @@ pub(crate) fn snapshot_when_due(
     usage: Usage,
     thresholds: &Thresholds,
     new: &NewSnapshot,
-    target: Target,
+    target: SnapshotTarget,
 ) -> Result<Answer> {
-    let Target { repo, at, state } = target;
+    let SnapshotTarget { repo, at, state } = target;
     let messages = match repo.tip(&at.branch) {
         Some(tip) => repo.context(&tip)?.message_count(repo.store())?,
         None => 0,

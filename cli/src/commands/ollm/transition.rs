@@ -11,7 +11,7 @@ use turntree::repo::{BranchName, Snapshot as Draft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::ollm::{MODES_SUFFIX, Transition};
 
-use crate::porcelain::snapshot::{At, SnapshotBasics, Target};
+use crate::porcelain::snapshot::{At, SnapshotBasics, SnapshotTarget};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
 use crate::view::json;
@@ -69,10 +69,10 @@ pub(crate) fn snapshot_of_modes(
     modes: &Modes,
     besides: &ModeSnapshot,
     basics: &SnapshotBasics,
-    target: Target,
+    target: SnapshotTarget,
 ) -> Result<Answer> {
     let transition = besides.transition(modes);
-    let Target { repo, at: At { branch: origin, stamp }, state } = target;
+    let SnapshotTarget { repo, at: At { branch: origin, stamp }, state } = target;
     let branch = BranchName::main(&format!("{}{MODES_SUFFIX}", origin.session()))?;
     let mut change = repo.begin();
     let context = match change.tip(&origin) {

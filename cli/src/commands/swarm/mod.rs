@@ -31,14 +31,14 @@ use crate::view::error::{Answer, Result};
   turntree swarm restore review swarm.json --json")]
 pub(crate) struct Swarm {
     #[command(subcommand)]
-    action: Action,
+    action: SwarmCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum SwarmCommand {
     Reads(Reads),
     Events(Events),
-    Restore(Restore),
+    Restore(SwarmRestore),
 }
 
 /// Fit a snapshot into a configuration of today; the exit code is 1 when it does not fit
@@ -46,7 +46,7 @@ enum Action {
 /// Prints which agents are restored, and where the configuration differs from that of the snapshot.
 /// The store is not changed.
 #[derive(Debug, Args)]
-struct Restore {
+struct SwarmRestore {
     /// The snapshot
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
@@ -59,14 +59,14 @@ struct Restore {
 
 impl Verb for Swarm {
     fn reads_only(&self) -> bool {
-        matches!(self.action, Action::Reads(_) | Action::Restore(_))
+        matches!(self.action, SwarmCommand::Reads(_) | SwarmCommand::Restore(_))
     }
 
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         match &self.action {
-            Action::Reads(reads) => reads.run(run),
-            Action::Events(events) => events.run(run),
-            Action::Restore(Restore { revision, configuration, into }) => {
+            SwarmCommand::Reads(reads) => reads.run(run),
+            SwarmCommand::Events(events) => events.run(run),
+            SwarmCommand::Restore(SwarmRestore { revision, configuration, into }) => {
                 let repo = run.open()?;
                 let id = resolve(&repo, revision)?.commit;
                 into.run(run, &repo, &id, configuration)

@@ -6,12 +6,12 @@ use serde::Serialize;
 /// `branch`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Branches {
-    pub(crate) branches: Vec<Branch>,
+    pub(crate) branches: Vec<BranchRecord>,
 }
 
 /// One branch.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Branch {
+pub(crate) struct BranchRecord {
     pub(crate) session: String,
     pub(crate) branch: String,
     pub(crate) id: String,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use turntree::transfer::bundle::{Manifest, Prerequisite};
 
-use super::Change;
+use super::ChangedRef;
 
 /// `bundle create`.
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ pub(crate) struct BundledOperation {
     pub(crate) reason: String,
     /// The number of the operation that it takes back; 0 for one that was not kept.
     pub(crate) undoes: Option<u64>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ChangedRef>,
 }
 
 /// `bundle verify`.

@@ -142,9 +142,9 @@ impl From<&StoreFilePlan> for CollectedFile {
 pub(crate) struct Stats {
     pub(crate) sessions: Vec<SessionStats>,
     /// The log of operations.
-    pub(crate) operations: Usage,
+    pub(crate) operations: SessionUsage,
     /// Objects of no session: tags, pins, policies, objects of open changes.
-    pub(crate) other: Usage,
+    pub(crate) other: SessionUsage,
     /// Objects only of turns that expire with the next `gc`.
     pub(crate) expiring: ObjectsSize,
     /// Unreachable objects.
@@ -169,13 +169,13 @@ pub(crate) struct SessionStats {
     /// Time of the oldest turn with content.
     pub(crate) oldest: Option<String>,
     /// All that is counted for the session.
-    pub(crate) total: Usage,
-    pub(crate) commits: Usage,
+    pub(crate) total: SessionUsage,
+    pub(crate) commits: SessionUsage,
     /// Nodes that hold contexts together.
-    pub(crate) contexts: Usage,
-    pub(crate) sections: BTreeMap<String, Usage>,
+    pub(crate) contexts: SessionUsage,
+    pub(crate) sections: BTreeMap<String, SessionUsage>,
     /// The share of it that other sessions have too.
-    pub(crate) shared: Usage,
+    pub(crate) shared: SessionUsage,
     /// Bytes of a full copy of the context of every turn.
     pub(crate) full_bytes: u64,
     /// The same after every message.
@@ -184,7 +184,7 @@ pub(crate) struct SessionStats {
 
 /// Objects, their own bytes, and what they take on disk.
 #[derive(Serialize)]
-pub(crate) struct Usage {
+pub(crate) struct SessionUsage {
     pub(crate) objects: u64,
     pub(crate) raw_bytes: u64,
     pub(crate) stored_bytes: u64,
@@ -201,7 +201,7 @@ pub(crate) struct LargeObject {
     pub(crate) stored_bytes: u64,
 }
 
-impl From<maintenance::StorageUsage> for Usage {
+impl From<maintenance::StorageUsage> for SessionUsage {
     fn from(usage: maintenance::StorageUsage) -> Self {
         let maintenance::StorageUsage { objects, raw_bytes, stored_bytes } = usage;
         Self { objects, raw_bytes, stored_bytes }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Change;
+use super::ChangedRef;
 
 /// `fsck`.
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ pub(crate) struct Repair {
     /// Operations that the newest one did not follow.
     pub(crate) rejoined: Vec<String>,
     /// Refs that get back what these gave them.
-    pub(crate) rejoined_refs: Vec<Change>,
+    pub(crate) rejoined_refs: Vec<ChangedRef>,
     pub(crate) refs: Vec<RepairedRef>,
     /// True when the refs were moved.
     pub(crate) refs_moved: bool,

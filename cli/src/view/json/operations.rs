@@ -20,12 +20,12 @@ pub(crate) struct Operation {
     pub(crate) undoes: Option<String>,
     /// True when no other operation takes it back.
     pub(crate) in_force: bool,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ChangedRef>,
 }
 
 /// The change of a ref. A value is an id, `ref:` and the name of a ref, or `null` for none.
 #[derive(Debug, Serialize)]
-pub(crate) struct Change {
+pub(crate) struct ChangedRef {
     #[serde(rename = "ref")]
     pub(crate) name: String,
     pub(crate) old: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Undo {
     pub(crate) undone: u64,
     pub(crate) id: String,
     pub(crate) reason: String,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ChangedRef>,
     /// The number of the operation that this is; `null` when nothing was done.
     pub(crate) operation: Option<u64>,
     /// The changes in the workspace whose files the operation had moved, if it had.
@@ -57,12 +57,12 @@ impl Operation {
             reason: operation.reason.clone(),
             undoes: operation.undoes.map(|id| id.to_string()),
             in_force,
-            changes: operation.changes.iter().map(Change::from).collect(),
+            changes: operation.changes.iter().map(ChangedRef::from).collect(),
         }
     }
 }
 
-impl From<&RefChange> for Change {
+impl From<&RefChange> for ChangedRef {
     fn from(change: &RefChange) -> Self {
         let text = |value: &RefValue| match value {
             RefValue::Object(id) => id.to_string(),

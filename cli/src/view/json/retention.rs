@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// `pin`, and one of `pins`.
 #[derive(Serialize)]
-pub(crate) struct Pin {
+pub(crate) struct PinRecord {
     /// Its name.
     pub(crate) pin: String,
     /// The commit.
@@ -25,7 +25,7 @@ pub(crate) struct Pin {
 /// `pins`.
 #[derive(Serialize)]
 pub(crate) struct Pins {
-    pub(crate) pins: Vec<Pin>,
+    pub(crate) pins: Vec<PinRecord>,
 }
 
 /// `unpin`.

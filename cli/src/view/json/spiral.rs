@@ -6,7 +6,7 @@ use turntree_exchange::{Sign, SpiralReport as Found};
 
 /// `spiral`.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Spiral {
+pub(crate) struct SpiralRecord {
     pub(crate) verdict: &'static str,
     /// The newest equal calls in a row.
     pub(crate) streak: Option<Streak>,
@@ -16,7 +16,7 @@ pub(crate) struct Spiral {
     pub(crate) rollback_to: Option<u64>,
 }
 
-impl Spiral {
+impl SpiralRecord {
     pub(crate) fn new(found: &Found) -> Self {
         let sign = |sign: &Sign| SpiralSign {
             kind: sign.kind.name(),

@@ -42,7 +42,7 @@ pub(crate) struct Stat {
 }
 
 /// An entry's content, as far as it is shown.
-enum Shown {
+enum ShownChange {
     Text(String),
     Binary(usize),
 }
@@ -88,7 +88,7 @@ impl Changes<'_> {
             let (old, new) =
                 (self.content(change.old.as_ref())?, self.content(change.new.as_ref())?);
             let (mut added, mut removed) = (0, 0);
-            if let (Shown::Text(old), Shown::Text(new)) = (&old, &new) {
+            if let (ShownChange::Text(old), ShownChange::Text(new)) = (&old, &new) {
                 for change in text_diff(old, new).iter_all_changes() {
                     added += usize::from(change.tag() == ChangeTag::Insert);
                     removed += usize::from(change.tag() == ChangeTag::Delete);
@@ -129,7 +129,9 @@ impl Changes<'_> {
             self.write_modes(out, change)?;
         }
         match (&old, &new) {
-            (Shown::Text(old), Shown::Text(new)) => Ok(self.write_hunks(out, old, new)?),
+            (ShownChange::Text(old), ShownChange::Text(new)) => {
+                Ok(self.write_hunks(out, old, new)?)
+            }
             (old, new) => {
                 let sizes =
                     format!("not text: {} before, {} after", size(old.len()), size(new.len()));
@@ -179,7 +181,7 @@ impl Changes<'_> {
     }
 
     /// The content of an entry; nothing has an empty one.
-    fn content(&self, item: Option<&Item>) -> Result<Shown> {
+    fn content(&self, item: Option<&Item>) -> Result<ShownChange> {
         let bytes = match item {
             Some(item) if item.link.kind == Kind::Blob => {
                 self.source.read_as(Kind::Blob, &item.link.id)?
@@ -188,14 +190,14 @@ impl Changes<'_> {
         };
         Ok(match std::str::from_utf8(&bytes) {
             Ok(text) if bytes.len() <= MAX_COMPARED_BYTES && !text.contains('\0') => {
-                Shown::Text(text.to_owned())
+                ShownChange::Text(text.to_owned())
             }
-            _ => Shown::Binary(bytes.len()),
+            _ => ShownChange::Binary(bytes.len()),
         })
     }
 }
 
-impl Shown {
+impl ShownChange {
     fn len(&self) -> u64 {
         match self {
             Self::Text(text) => text.len() as u64,

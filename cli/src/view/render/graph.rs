@@ -12,7 +12,7 @@ pub(crate) struct Graph<T> {
 
 /// The lines left of a commit's text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct GraphRow {
     /// The line above the commit, where columns end in its own.
     pub(crate) joins: Option<String>,
     /// The line of the commit.
@@ -41,7 +41,7 @@ impl<T: Copy + Eq> Graph<T> {
     }
 
     /// Draws the commit `id`.
-    pub(crate) fn add(&mut self, id: T, parents: &[T]) -> Row {
+    pub(crate) fn add(&mut self, id: T, parents: &[T]) -> GraphRow {
         let mut waiting = self.waiting_for(id);
         let column = if waiting.is_empty() { self.free(0) } else { waiting.remove(0) };
         self.set(column, Some(id));
@@ -68,7 +68,7 @@ impl<T: Copy + Eq> Graph<T> {
         while self.columns.last().is_some_and(Option::is_none) {
             self.columns.pop();
         }
-        Row { joins, node, forks, rest: self.line(|_| None) }
+        GraphRow { joins, node, forks, rest: self.line(|_| None) }
     }
 
     fn waiting_for(&self, id: T) -> Vec<usize> {

@@ -7,7 +7,7 @@ use turntree::repo::{MergeKind, Repository};
 use turntree::{Error, ErrorKind};
 
 use super::Verb;
-use crate::porcelain::merge::{How, Shown, answer};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer};
 use crate::porcelain::revision::{resolve, with_resolver};
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, stamp};
@@ -30,7 +30,7 @@ pub(crate) struct CherryPick {
     #[arg(value_name = "REV", required = true, num_args = 1.., add = ArgValueCandidates::new(revisions))]
     revisions: Vec<String>,
     #[command(flatten)]
-    how: How,
+    how: MergeOptions,
 }
 
 impl Verb for CherryPick {
@@ -57,7 +57,7 @@ impl Verb for CherryPick {
             &format!("cherry-pick {}", self.revisions.join(" ")),
         )?;
         let dry_run = self.how.dry_run();
-        let shown = picks.iter().map(|(staged, request, turn)| Shown {
+        let shown = picks.iter().map(|(staged, request, turn)| MergeOutcome {
             staged,
             request,
             turn: *turn,

@@ -4,7 +4,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 
 use super::Verb;
-use crate::porcelain::merge::{How, Shown, answer, merge};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, answer, merge};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
@@ -29,14 +29,15 @@ pub(crate) struct Merge {
     #[arg(value_name = "REV", add = ArgValueCandidates::new(revisions))]
     revision: String,
     #[command(flatten)]
-    how: How,
+    how: MergeOptions,
 }
 
 impl Verb for Merge {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let repo = run.open()?;
         let (request, staged, turn) = merge(&repo, &self.revision, &self.how)?;
-        let shown = Shown { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };
+        let shown =
+            MergeOutcome { staged: &staged, request: &request, turn, dry_run: self.how.dry_run };
         if run.out.json {
             run.out.record(&shown.record())?;
         } else {

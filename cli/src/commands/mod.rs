@@ -104,7 +104,7 @@ verbs! {
         Init(init::Init),
         Import(import::Import),
         Adopt(adopt::Adopt),
-        Snapshot(snapshot::Snapshot),
+        Snapshot(snapshot::TakeSnapshot),
     }
     "Look" {
         Log(log::Log),
@@ -183,6 +183,6 @@ verbs! {
     }
     "About" {
         Completions(completions::Completions),
-        Version(version::Version),
+        Version(version::PrintVersion),
     }
 }

@@ -14,7 +14,7 @@ use super::Verb;
 use super::swarm::IntoConfiguration;
 use crate::porcelain::broad_directory::expect_narrow;
 use crate::porcelain::revision::resolve;
-use crate::porcelain::rewind::{Place, RestoreRequest, unknown_workspace};
+use crate::porcelain::rewind::{RestoreRequest, RewindPlace, unknown_workspace};
 use crate::program::complete::revisions;
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Hint, Result};
@@ -64,7 +64,7 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "PART")]
     only: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    place: RewindPlace,
     /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,

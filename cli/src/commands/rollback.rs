@@ -11,7 +11,7 @@ use turntree::{Error, ErrorKind};
 use turntree_exchange::{RollbackIntent, rollback_intent};
 
 use super::Verb;
-use crate::porcelain::rewind::{BringBack, Place, part, unknown_workspace};
+use crate::porcelain::rewind::{RewindPlace, RewindRun, part, unknown_workspace};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Failure, Result};
 use crate::view::json;
@@ -68,7 +68,7 @@ pub(crate) struct Rollback {
     #[arg(long)]
     audit: bool,
     #[command(flatten)]
-    place: Place,
+    place: RewindPlace,
     /// Print the changes without making them
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -120,7 +120,7 @@ impl Verb for Rollback {
             audit,
             message,
         };
-        BringBack { restore, verb: "rollback", dry_run: self.dry_run }.run(run, &repo)
+        RewindRun { restore, verb: "rollback", dry_run: self.dry_run }.run(run, &repo)
     }
 }
 

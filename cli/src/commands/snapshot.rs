@@ -5,7 +5,7 @@ use clap::Args;
 use super::Verb;
 use super::ollm::{ModeSnapshot, Modes, snapshot_of_modes, snapshot_when_due};
 use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
-use crate::porcelain::thresholds::{Thresholds, Usage, parse_usage};
+use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
@@ -23,12 +23,12 @@ use crate::view::error::{Answer, Result};
   turntree snapshot -m 'turn 12' --state state.json --session nightly
   agent --dump-state | turntree snapshot -m 'turn 13' --state - --trigger turn
   turntree snapshot -m 'before the edit' --workspace . --trigger before-tool --tool fs.replace")]
-pub(crate) struct Snapshot {
+pub(crate) struct TakeSnapshot {
     #[command(flatten)]
     new: NewSnapshot,
     /// The old spelling of 'turntree ollm snapshot'
     #[arg(long, value_name = "USAGE", value_parser = parse_usage)]
-    usage: Option<Usage>,
+    usage: Option<ContextUsage>,
     #[command(flatten)]
     thresholds: Thresholds,
     /// The old spelling of 'turntree ollm transition'
@@ -39,7 +39,7 @@ pub(crate) struct Snapshot {
     modes: ModeSnapshot,
 }
 
-impl Verb for Snapshot {
+impl Verb for TakeSnapshot {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let target = self.new.open(run)?;
         match (&self.transition, self.usage) {

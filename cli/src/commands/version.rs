@@ -15,9 +15,9 @@ use crate::view::json;
 #[command(after_long_help = "Examples:
   turntree version
   turntree version --json")]
-pub(crate) struct Version {}
+pub(crate) struct PrintVersion {}
 
-impl Verb for Version {
+impl Verb for PrintVersion {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let record = json::VersionRecord {
             version: env!("CARGO_PKG_VERSION"),

@@ -10,13 +10,13 @@ use turntree::workspace::read_note;
 use turntree_exchange::agents::session_name;
 use turntree_exchange::followed_bytes;
 
-use super::turn::Turn;
+use super::turn::HookTurn;
 
 /// Most sub-agents of a session that are looked at.
 const MAX_AGENTS: usize = 10_000;
 
 /// Takes in what the sub-agents of the session at `main` have written since they were last followed.
-pub(super) fn catch_up(turn: &Turn<'_>, main: &Path) -> Result<()> {
+pub(super) fn catch_up(turn: &HookTurn<'_>, main: &Path) -> Result<()> {
     let Ok(found) = fs::read_dir(main.with_extension("").join("subagents")) else { return Ok(()) };
     let paths = found.take(MAX_AGENTS).filter_map(|entry| Some(entry.ok()?.path()));
     for path in paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {

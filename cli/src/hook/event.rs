@@ -10,9 +10,9 @@ use turntree::workspace::Claim;
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_BYTES};
 
 use super::advice::{READ_BACK, circle, learned, shorten, told_beside};
-use super::files::Files;
+use super::files::HookFiles;
 use super::steps::Taken;
-use super::turn::{Turn, kind_of};
+use super::turn::{HookTurn, kind_of};
 use super::watch::{Rest, Watch};
 use super::{calls, ending};
 use crate::program::invocation::{Invocation, stamp};
@@ -97,9 +97,15 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
         calls::note(repo.store(), &event)?;
     }
 
-    let files = Files::new(&event, behaviour.workspace, behaviour.background);
-    let turn =
-        Turn { repo: &repo, event: &event, files: &files, stamp: stamp.clone(), watch, settled };
+    let files = HookFiles::new(&event, behaviour.workspace, behaviour.background);
+    let turn = HookTurn {
+        repo: &repo,
+        event: &event,
+        files: &files,
+        stamp: stamp.clone(),
+        watch,
+        settled,
+    };
     let Some(Taken { tip, followed }) = turn.take()? else { return Ok(None) };
     if files.is_unfinished() || ending::is_end(event.moment) {
         watch.hand_over();

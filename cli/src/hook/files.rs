@@ -34,7 +34,7 @@ const MORE_PATIENCE: Duration = Duration::from_secs(1);
 const NO_HURRY: Duration = Duration::from_secs(60);
 
 /// The files of a workspace that go along with an event.
-pub(super) struct Files<'e> {
+pub(super) struct HookFiles<'e> {
     event: &'e HookEvent,
     /// Set when the workspace is looked at at all.
     looks: bool,
@@ -51,7 +51,7 @@ struct Seen {
     is_unfinished: bool,
 }
 
-impl<'e> Files<'e> {
+impl<'e> HookFiles<'e> {
     pub(super) fn new(event: &'e HookEvent, looks: bool, has_time: bool) -> Self {
         Self { event, looks, has_time, seen: RefCell::default() }
     }

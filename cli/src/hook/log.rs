@@ -10,7 +10,7 @@ use crate::program::store_log::append;
 
 /// One line of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct HookError {
     pub(crate) time: String,
     pub(crate) dialect: String,
     pub(crate) event: String,
@@ -27,7 +27,7 @@ pub(crate) fn note(dir: &Path, dialect: &str, event: &str, doing: &str, what: &s
 }
 
 /// The lines of the log, oldest first.
-pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
+pub(crate) fn entries(dir: &Path) -> Result<Vec<HookError>> {
     let text = match fs::read(dir.join(HOOK_LOG)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -36,14 +36,14 @@ pub(crate) fn entries(dir: &Path) -> Result<Vec<Entry>> {
     Ok(text.lines().filter_map(entry).collect())
 }
 
-fn entry(line: &str) -> Option<Entry> {
+fn entry(line: &str) -> Option<HookError> {
     let (time, rest) = line.split_once(' ')?;
     let (dialect, rest) = rest.split_once(' ')?;
     let (event, rest) = rest.split_once(": ")?;
     let (doing, what) = rest.split_once(": ")?;
     let [time, dialect, event, doing, what] =
         [time, dialect, event, doing, what].map(str::to_owned);
-    Some(Entry { time, dialect, event, doing, what })
+    Some(HookError { time, dialect, event, doing, what })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
 use turntree::{ErrorKind, Result};
 use turntree_exchange::agents::hook::{Dialect, EventKind, is_destructive};
 
-use super::turn::Turn;
+use super::turn::HookTurn;
 use crate::program::live::HOOK;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -26,7 +26,7 @@ const BEFORE_COMPACTION: &str = "before compaction";
 
 /// Pins what the branch and the workspace are now, if what comes next may destroy some of it: beside
 /// the branch, for that may replace its last turn.
-pub(super) fn pin(turn: &Turn<'_>, branch: &BranchName) -> Result<()> {
+pub(super) fn pin(turn: &HookTurn<'_>, branch: &BranchName) -> Result<()> {
     let event = turn.event;
     let command = event.tool.as_ref().and_then(|tool| tool.command.as_deref());
     match event.moment {
@@ -40,7 +40,7 @@ pub(super) fn pin(turn: &Turn<'_>, branch: &BranchName) -> Result<()> {
     }
 }
 
-fn before(turn: &Turn<'_>, branch: &BranchName, trigger: Trigger) -> Result<()> {
+fn before(turn: &HookTurn<'_>, branch: &BranchName, trigger: Trigger) -> Result<()> {
     let repo = turn.repo;
     let mut change = repo.begin();
     let Some(tip) = change.tip(branch) else { return Ok(()) };
@@ -82,7 +82,7 @@ fn before(turn: &Turn<'_>, branch: &BranchName, trigger: Trigger) -> Result<()> 
 /// Removes the pins of this session before a compaction after which there was none: Gemini CLI tells
 /// of a compaction before each call of the model, and then looks whether one is needed.
 fn unpin_idle(
-    turn: &Turn<'_>,
+    turn: &HookTurn<'_>,
     change: &mut Transaction<'_>,
     branch: &BranchName,
     tip: &ObjectId,
@@ -98,7 +98,7 @@ fn unpin_idle(
 }
 
 /// Returns whether the conversation of `tip` was compacted after the turn `since`.
-fn is_compacted_since(turn: &Turn<'_>, tip: &ObjectId, since: u64) -> Result<bool> {
+fn is_compacted_since(turn: &HookTurn<'_>, tip: &ObjectId, since: u64) -> Result<bool> {
     for entry in turn.repo.history(&[*tip], &[])?.first_parent() {
         let commit = entry?.commit;
         if commit.turn < since {
@@ -113,7 +113,7 @@ fn is_compacted_since(turn: &Turn<'_>, tip: &ObjectId, since: u64) -> Result<boo
 
 /// Returns whether the turn before has the files of `tree`: that one stays as it is.
 fn is_in_turn_before(
-    turn: &Turn<'_>,
+    turn: &HookTurn<'_>,
     change: &Transaction<'_>,
     tip: &ObjectId,
     tree: &ObjectId,

@@ -11,7 +11,7 @@ use turntree_exchange::Followed;
 use turntree_exchange::agents::hook::{EventKind, ToolEvent};
 use turntree_exchange::agents::session_name;
 
-use super::turn::Turn;
+use super::turn::HookTurn;
 use super::{agents, pins, wait};
 use crate::program::live::{HOOK, is_head_of_hook};
 
@@ -23,7 +23,7 @@ pub(super) struct Taken {
     pub(super) followed: Option<Followed>,
 }
 
-impl Turn<'_> {
+impl HookTurn<'_> {
     /// Does what is to be done.
     pub(super) fn take(&self) -> Result<Option<Taken>> {
         let Some(session) = self.session() else { return Ok(None) };

@@ -11,24 +11,24 @@ use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
 use turntree_exchange::{FollowOptions, Followed, TurnFiles, follow};
 
-use super::files::Files;
+use super::files::HookFiles;
 use super::watch::Watch;
 
 /// The number of attempts when other processes are faster.
 const ATTEMPTS: usize = 8;
 
 /// An event on its way into the store.
-pub(super) struct Turn<'e> {
+pub(super) struct HookTurn<'e> {
     pub(super) repo: &'e Repository,
     pub(super) event: &'e HookEvent,
-    pub(super) files: &'e Files<'e>,
+    pub(super) files: &'e HookFiles<'e>,
     pub(super) stamp: Stamp,
     pub(super) watch: &'e Watch,
     /// The client has written what it had to write at this moment.
     pub(super) settled: Option<Time>,
 }
 
-impl Turn<'_> {
+impl HookTurn<'_> {
     /// Tries again when another process was faster.
     pub(super) fn again<T>(&self, mut once: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS {

@@ -31,7 +31,7 @@ pub(crate) const RACE: &str = "another process has moved this branch: try again"
 pub(crate) fn merge(
     repo: &Repository,
     revision: &str,
-    how: &How,
+    how: &MergeOptions,
 ) -> Result<(MergeRequest<'static>, MergeReport, u64)> {
     let (theirs, label) = snapshot_of(repo, revision)?;
     let request = how.request(repo, theirs, label)?;
@@ -52,13 +52,13 @@ pub(crate) fn merge(
 
 /// Options of a merge or a cherry-pick.
 #[derive(Debug, Default, Args)]
-pub(crate) struct How {
+pub(crate) struct MergeOptions {
     /// Merge into this branch; HEAD's by default
     #[arg(long, value_name = "BRANCH", add = ArgValueCandidates::new(revisions))]
     pub(crate) into: Option<String>,
     /// Rule for a conversation that both sides continued
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
-    pub(crate) messages: Messages,
+    pub(crate) messages: MessageRule,
     /// A summary of the messages of theirs, for --messages summary
     #[arg(long, value_name = "TEXT", conflicts_with = "summary_file")]
     pub(crate) summary: Option<String>,
@@ -79,7 +79,7 @@ pub(crate) struct How {
 /// The rule for a conversation that both sides continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Messages {
+pub(crate) enum MessageRule {
     /// Keep the messages of both in the order of time, those of theirs with their origin
     #[default]
     Append,
@@ -91,7 +91,7 @@ pub(crate) enum Messages {
     Summary,
 }
 
-impl How {
+impl MergeOptions {
     /// The request for a commit.
     pub(crate) fn request(
         &self,
@@ -121,8 +121,8 @@ impl How {
             (None, None) => None,
         };
         match (self.messages, summary) {
-            (Messages::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
-            (Messages::Summary, None) => {
+            (MessageRule::Summary, Some(text)) => Ok(MessagePolicy::Summary(text)),
+            (MessageRule::Summary, None) => {
                 let error = Error::invalid(
                     "a merge with messages by summary needs the text of the summary",
                 );
@@ -135,9 +135,9 @@ impl How {
                 let (command, call) = ("say --messages summary", "call it with messages = summary");
                 Err(Failure::hinted(error, Advice::new(command, call)))
             }
-            (Messages::Append, None) => Ok(MessagePolicy::Append),
-            (Messages::Ours, None) => Ok(MessagePolicy::Ours),
-            (Messages::Theirs, None) => Ok(MessagePolicy::Theirs),
+            (MessageRule::Append, None) => Ok(MessagePolicy::Append),
+            (MessageRule::Ours, None) => Ok(MessagePolicy::Ours),
+            (MessageRule::Theirs, None) => Ok(MessagePolicy::Theirs),
         }
     }
 
@@ -187,14 +187,14 @@ pub(crate) fn answer<'s>(staged: impl IntoIterator<Item = &'s MergeReport>) -> A
 }
 
 /// A merge or a pick, to be shown.
-pub(crate) struct Shown<'a> {
+pub(crate) struct MergeOutcome<'a> {
     pub(crate) staged: &'a MergeReport,
     pub(crate) request: &'a MergeRequest<'a>,
     pub(crate) turn: u64,
     pub(crate) dry_run: bool,
 }
 
-impl Shown<'_> {
+impl MergeOutcome<'_> {
     pub(crate) fn record(&self) -> json::Merged {
         let Self { staged, request, turn, dry_run } = *self;
         let section = |section: &SectionMerge| json::MergedSection {

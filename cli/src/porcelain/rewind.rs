@@ -26,7 +26,7 @@ use crate::view::render::{ID_DIGITS, harmless};
 
 /// The branch and the workspace to act on.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
+pub(crate) struct RewindPlace {
     /// Directory to restore files in; by default the one that the newest snapshot with files was
     /// captured from
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
@@ -42,7 +42,7 @@ pub(crate) struct Place {
     branch: Option<String>,
 }
 
-impl Place {
+impl RewindPlace {
     /// The branch.
     pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
         branch_of(repo, self.session.as_deref(), self.branch.as_deref())
@@ -83,7 +83,7 @@ impl RestoreRequest<'_> {
         repo: &Repository,
         directory: impl FnOnce(&BranchName) -> Result<Option<PathBuf>>,
         unknown: impl FnOnce(&BranchName) -> Failure,
-    ) -> Result<BringBack> {
+    ) -> Result<RewindRun> {
         let Self { branch, from, only, keep_lessons, dry_run } = self;
         let selection = Selection::parse(only);
         let workspace = match selection.reaches_files() {
@@ -106,12 +106,12 @@ impl RestoreRequest<'_> {
             audit: false,
             message,
         };
-        Ok(BringBack { restore, verb: "restore", dry_run })
+        Ok(RewindRun { restore, verb: "restore", dry_run })
     }
 }
 
 /// A state that comes back, on a branch and in its workspace.
-pub(crate) struct BringBack {
+pub(crate) struct RewindRun {
     pub(crate) restore: RewindRequest,
     /// The verb in the operation log.
     pub(crate) verb: &'static str,
@@ -119,13 +119,13 @@ pub(crate) struct BringBack {
 }
 
 /// A state that is planned to come back.
-pub(crate) struct Looked<'r> {
+pub(crate) struct PlannedRewind<'r> {
     prepared: PreparedRewind<'r>,
     cache: Option<StatCache>,
     stamp: Stamp,
 }
 
-impl Looked<'_> {
+impl PlannedRewind<'_> {
     /// Returns the plan.
     pub(crate) fn plan(&self) -> &RewindChanges {
         self.prepared.plan()
@@ -133,9 +133,9 @@ impl Looked<'_> {
 }
 
 /// The outcome, with the number of the operation.
-pub(crate) type Made<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
+pub(crate) type RewindResult<'a> = Option<(u64, Option<&'a AppliedFiles>)>;
 
-impl BringBack {
+impl RewindRun {
     /// Plans it, does it unless nothing is to be done, and shows it.
     pub(crate) fn run(&self, run: &mut Invocation, repo: &Repository) -> Result<Answer> {
         let looked = self.look(repo)?;
@@ -152,17 +152,21 @@ impl BringBack {
     }
 
     /// Plans it.
-    pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<Looked<'r>> {
+    pub(crate) fn look<'r>(&self, repo: &'r Repository) -> Result<PlannedRewind<'r>> {
         let (restore, stamp) = (&self.restore, stamp()?);
         let (prepared, cache) = capturing(repo, restore.workspace.as_deref(), |options| {
             prepare_rewind(repo, restore, options, &stamp)
         })?;
-        Ok(Looked { prepared, cache, stamp })
+        Ok(PlannedRewind { prepared, cache, stamp })
     }
 
     /// Does what was planned.
-    pub(crate) fn apply(&self, repo: &Repository, looked: Looked<'_>) -> Result<RewindReport> {
-        let Looked { prepared, cache, stamp } = looked;
+    pub(crate) fn apply(
+        &self,
+        repo: &Repository,
+        looked: PlannedRewind<'_>,
+    ) -> Result<RewindReport> {
+        let PlannedRewind { prepared, cache, stamp } = looked;
         let reason = format!("{} {}", self.verb, self.restore.branch);
         let done = prepared.apply(&stamp, &reason).hint(
             ErrorKind::Conflict,
@@ -179,7 +183,7 @@ impl BringBack {
         &self,
         repo: &Repository,
         plan: &RewindChanges,
-        made: Made<'_>,
+        made: RewindResult<'_>,
     ) -> Result<json::Restoration> {
         let RewindRequest { branch, from, .. } = &self.restore;
         let from_turn = repo.commit(from)?.turn;
@@ -209,7 +213,7 @@ impl BringBack {
         run: &mut Invocation,
         repo: &Repository,
         plan: &RewindChanges,
-        made: Made<'_>,
+        made: RewindResult<'_>,
     ) -> Result<()> {
         let record = self.record(repo, plan, made)?;
         if run.out.json {

@@ -15,7 +15,7 @@ use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 
 use super::capture::{Limits, Workspace};
 use super::revision::branch_of;
-use super::thresholds::Due;
+use super::thresholds::DueCheck;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
 use crate::view::advice::Advice;
 use crate::view::error::{Hint, Result};
@@ -159,7 +159,7 @@ impl NewSnapshot {
         repo: &Repository,
         at: At,
         state: Option<&[u8]>,
-        due: Option<Due>,
+        due: Option<DueCheck>,
     ) -> Result<Taken> {
         let At { branch, stamp } = at;
         let mut change = repo.begin();

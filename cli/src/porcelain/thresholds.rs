@@ -24,14 +24,14 @@ pub(crate) struct Thresholds {
 
 /// Usage of a context window.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
+pub(crate) struct ContextUsage {
     share: f64,
     /// Tokens, where these were given.
     tokens: Option<u64>,
 }
 
 /// A snapshot that is due, or not.
-pub(crate) struct Due {
+pub(crate) struct DueCheck {
     /// The level that was crossed; nothing when none is due.
     pub(crate) level: Option<UsageLevel>,
     /// Tokens of the context, if anybody said.
@@ -46,12 +46,12 @@ impl Thresholds {
     /// Checks whether a snapshot of `branch` is due at this usage.
     pub(crate) fn check(
         &self,
-        Usage { share, tokens }: Usage,
+        ContextUsage { share, tokens }: ContextUsage,
         repo: &Repository,
         branch: &BranchName,
         is_empty: bool,
         stamp: &Stamp,
-    ) -> Result<Due> {
+    ) -> Result<DueCheck> {
         let mut watch = Watch::default();
         if let Some(at) = self.auto_at {
             // Levels below the lowest one would never be told apart from it.
@@ -75,7 +75,7 @@ impl Thresholds {
         };
         if is_empty {
             let told = told("empty", None, None);
-            return Ok(Due { level: None, tokens, state: None, told });
+            return Ok(DueCheck { level: None, tokens, state: None, told });
         }
         let decision = watch.observe(&mut state, share, stamp.time.micros);
         let (level, told) = match decision {
@@ -84,11 +84,11 @@ impl Thresholds {
             Decision::Fired(level) => (None, told("above", Some(level), None)),
             Decision::Cooling { level, until } => (None, told("cooling", Some(level), Some(until))),
         };
-        Ok(Due { level, tokens, state: (state != before).then_some(state), told })
+        Ok(DueCheck { level, tokens, state: (state != before).then_some(state), told })
     }
 }
 
-impl Due {
+impl DueCheck {
     /// Keeps what was observed when no snapshot is taken.
     pub(crate) fn keep(&self, repo: &Repository, branch: &BranchName, stamp: &Stamp) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
@@ -152,14 +152,14 @@ fn share(text: &str) -> turntree::Result<f64> {
 }
 
 /// Parses a share such as 0.87, or tokens such as 7000/8192.
-pub(crate) fn parse_usage(text: &str) -> turntree::Result<Usage> {
+pub(crate) fn parse_usage(text: &str) -> turntree::Result<ContextUsage> {
     let Some((used, size)) = text.split_once('/') else {
-        return Ok(Usage { share: share(text)?, tokens: None });
+        return Ok(ContextUsage { share: share(text)?, tokens: None });
     };
     let (used, size): (Option<u32>, Option<u32>) = (used.parse().ok(), size.parse().ok());
     match (used, size) {
         (Some(used), Some(size)) if size > 0 => {
-            Ok(Usage { share: f64::from(used) / f64::from(size), tokens: Some(used.into()) })
+            Ok(ContextUsage { share: f64::from(used) / f64::from(size), tokens: Some(used.into()) })
         }
         _ => Err(Error::invalid(format!("'{text}': expected tokens such as 7000/8192"))),
     }

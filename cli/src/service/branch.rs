@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use turntree::Error;
 use turntree::repo::HEAD;
 
-use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
-use super::{Call, Effect, Request};
+use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::branches::{branches_of, fork, records, switch, whereabouts};
 use crate::porcelain::revision::with_resolver;
 use crate::program::invocation::check_may_switch;
@@ -67,7 +67,7 @@ impl Request for BranchArguments {
         touches files: restore writes the files of a branch to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
-    fn answer(self, call: &Call<'_>) -> Result<BranchAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         match self.action {
             BranchAction::List => self.list(call),
             BranchAction::Fork => self.fork(call),
@@ -77,15 +77,15 @@ impl Request for BranchArguments {
 }
 
 impl BranchArguments {
-    fn list(&self, call: &Call<'_>) -> Result<BranchAnswer> {
+    fn list(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
         let branches = branches_of(&repo, self.session.as_deref());
-        let Part { part, next, .. } = items(branches, self.offset, limit);
+        let Page { part, next, .. } = items(branches, self.offset, limit);
         Ok(BranchAnswer { branches: Some(records(&repo, part)?), next_offset: next, moved: None })
     }
 
-    fn fork(&self, call: &Call<'_>) -> Result<BranchAnswer> {
+    fn fork(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         call.check_may_change()?;
         let mut own = call.has_own_branch();
         if self.switch && !own {
@@ -104,7 +104,7 @@ impl BranchArguments {
     }
 
     /// Moves HEAD, for everybody, unless this server acts on a branch of its own.
-    fn switch(&self, call: &Call<'_>) -> Result<BranchAnswer> {
+    fn switch(&self, call: &ServiceCall<'_>) -> Result<BranchAnswer> {
         call.check_may_change()?;
         let own = call.has_own_branch();
         if !own {

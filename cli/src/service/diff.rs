@@ -8,7 +8,7 @@ use turntree::context::ContextDiff;
 use turntree::repo::{HEAD, Repository};
 
 use super::page::{Bounded, ITEMS, MAX_ITEMS, TEXT_BYTES, limit};
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::diff::{changes, records};
 use crate::porcelain::revision::resolve;
 use crate::view::error::{Failure, Result};
@@ -66,7 +66,7 @@ impl Request for DiffArguments {
         memory, files. With text, the changes as a unified diff as well.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<DiffAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<DiffAnswer> {
         let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
         let repo = call.open()?;
         let old = resolve(&repo, &self.old)?.commit;

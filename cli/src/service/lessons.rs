@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use turntree::repo::HEAD;
 
-use super::page::{ITEMS, MAX_ITEMS, Part, items, limit};
-use super::{Call, Effect, Request};
+use super::page::{ITEMS, MAX_ITEMS, Page, items, limit};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::lessons::fields::LessonFields;
-use crate::porcelain::lessons::target::{Changed, Target};
+use crate::porcelain::lessons::target::{LessonBranch, LessonChange};
 use crate::porcelain::lessons::{Add, inject, list};
 use crate::view::error::Result;
 use crate::view::json;
@@ -87,7 +87,7 @@ impl Request for LessonsArguments {
         something failed or a branch is given up.";
     const EFFECT: Effect = Effect::MayAdd;
 
-    fn answer(self, call: &Call<'_>) -> Result<LessonsAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<LessonsAnswer> {
         let revision = self.revision.as_deref().unwrap_or(HEAD);
         match self.action {
             LessonsAction::Inject => {
@@ -97,7 +97,7 @@ impl Request for LessonsArguments {
             LessonsAction::List => {
                 let limit = limit(self.limit, ITEMS, MAX_ITEMS)?;
                 let listed = list(&*call.open()?, revision, self.all)?;
-                let Part { part, next, .. } = items(listed.lessons, self.offset, limit);
+                let Page { part, next, .. } = items(listed.lessons, self.offset, limit);
                 let (lessons, next_offset) = (Some(part), next);
                 Ok(LessonsAnswer { lessons, next_offset, ..LessonsAnswer::default() })
             }
@@ -107,7 +107,7 @@ impl Request for LessonsArguments {
 }
 
 impl LessonsArguments {
-    fn add(self, call: &Call<'_>) -> Result<LessonsAnswer> {
+    fn add(self, call: &ServiceCall<'_>) -> Result<LessonsAnswer> {
         call.check_may_change()?;
         let fields = LessonFields {
             kind: self.kind.map(|name| name.parse()).transpose()?,
@@ -124,9 +124,9 @@ impl LessonsArguments {
             turn: None,
             branch: self.abandoned,
             pin: self.pin,
-            target: Target::default(),
+            target: LessonBranch::default(),
         };
-        let changed = add.apply(&*call.open()?)?.map(Changed::record);
+        let changed = add.apply(&*call.open()?)?.map(LessonChange::record);
         Ok(LessonsAnswer { changed, ..LessonsAnswer::default() })
     }
 }

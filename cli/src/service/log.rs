@@ -6,7 +6,7 @@ use turntree::context::Selection;
 use turntree::repo::{HEAD, LogEntry, PickaxeMatch, PickaxeQuery};
 
 use super::page::{ITEMS, MAX_ITEMS, limit, text};
-use super::{Call, Effect, Request, parse_cursor};
+use super::{Effect, Request, ServiceCall, parse_cursor};
 use crate::porcelain::history::Walk;
 use crate::view::error::Result;
 use crate::view::json;
@@ -49,7 +49,7 @@ impl Request for LogArguments {
         of branches or sessions, ids, HEAD, HEAD~3, turn:42, session^{turn:42}.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<LogAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<LogAnswer> {
         let (limit, cursor) =
             (limit(self.limit, ITEMS, MAX_ITEMS)?, parse_cursor(self.cursor.as_deref())?);
         let repo = call.open()?;

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, Effect, Request};
-use crate::porcelain::merge::{How, Messages, Shown, merge};
+use super::{Effect, Request, ServiceCall};
+use crate::porcelain::merge::{MergeOptions, MergeOutcome, MessageRule, merge};
 use crate::view::error::Result;
 use crate::view::json;
 
@@ -23,7 +23,7 @@ pub(super) struct MergeArguments {
     /// time), ours, theirs, or summary (ours, and then a message with the summary); append by
     /// default
     #[serde(default)]
-    messages: Messages,
+    messages: MessageRule,
     /// A summary of the messages of theirs, for messages = summary
     summary: Option<String>,
     /// Take only these: files, conversation, another section, or a path
@@ -56,15 +56,16 @@ impl Request for MergeArguments {
         restore HEAD writes them to the workspace.";
     const EFFECT: Effect = Effect::MayAdd;
 
-    fn answer(self, call: &Call<'_>) -> Result<MergeAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<MergeAnswer> {
         if !self.dry_run {
             call.check_may_change()?;
         }
         let Self { revision, into, messages, summary, only, message, dry_run } = self;
-        let how = How { into, messages, summary, summary_file: None, only, message, dry_run };
+        let how =
+            MergeOptions { into, messages, summary, summary_file: None, only, message, dry_run };
         let repo = call.open()?;
         let (request, staged, turn) = merge(&repo, &revision, &how)?;
-        let shown = Shown { staged: &staged, request: &request, turn, dry_run };
+        let shown = MergeOutcome { staged: &staged, request: &request, turn, dry_run };
         let mut merged = shown.record();
         let more_conflicts = merged.conflicts.len().saturating_sub(TOLD) as u64;
         merged.conflicts.truncate(TOLD);

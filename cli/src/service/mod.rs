@@ -90,7 +90,7 @@ trait Request: DeserializeOwned + JsonSchema {
     const ABOUT: &'static str;
     const EFFECT: Effect;
 
-    fn answer(self, call: &Call<'_>) -> Result<Self::Answer>;
+    fn answer(self, call: &ServiceCall<'_>) -> Result<Self::Answer>;
 }
 
 /// An operation, ready to be listed and called.
@@ -101,10 +101,10 @@ pub(crate) struct Operation {
     pub(crate) about: &'static str,
     pub(crate) effect: Effect,
     /// Schema of the arguments, an object.
-    pub(crate) input: fn() -> schema::Object,
+    pub(crate) input: fn() -> schema::SchemaObject,
     /// Schema of the answer, an object.
-    pub(crate) output: fn() -> schema::Object,
-    run: fn(&Call<'_>, Value) -> Result<Value>,
+    pub(crate) output: fn() -> schema::SchemaObject,
+    run: fn(&ServiceCall<'_>, Value) -> Result<Value>,
 }
 
 const fn operation<R: Request>() -> Operation {
@@ -119,9 +119,9 @@ const fn operation<R: Request>() -> Operation {
     }
 }
 
-fn run<R: Request>(call: &Call<'_>, arguments: Value) -> Result<Value> {
+fn run<R: Request>(call: &ServiceCall<'_>, arguments: Value) -> Result<Value> {
     let arguments =
-        if arguments.is_null() { Value::Object(schema::Object::new()) } else { arguments };
+        if arguments.is_null() { Value::Object(schema::SchemaObject::new()) } else { arguments };
     let request: R = serde_json::from_value(arguments)
         .map_err(|error| Error::invalid(format!("arguments of {}: {error}", R::NAME)))?;
     let answer = serde_json::to_value(request.answer(call)?);
@@ -161,7 +161,7 @@ pub(crate) struct Service {
 
 /// One call, with the store it opened.
 #[derive(Debug)]
-struct Call<'s> {
+struct ServiceCall<'s> {
     service: &'s Service,
     opened: OnceCell<Opened>,
 }
@@ -231,7 +231,7 @@ impl Service {
         if is_cancelled() {
             return Err(Error::new(ErrorKind::Conflict, "cancelled before it began").into());
         }
-        let call = Call::new(self);
+        let call = ServiceCall::new(self);
         let mut answer = (operation.run)(&call, arguments);
         let Some(opened) = call.opened.into_inner() else { return answer };
         if let (Ids::Short, Ok(answer)) = (self.ids, &mut answer) {
@@ -249,7 +249,7 @@ impl Service {
     }
 }
 
-impl<'s> Call<'s> {
+impl<'s> ServiceCall<'s> {
     fn new(service: &'s Service) -> Self {
         Self { service, opened: OnceCell::new() }
     }

@@ -34,7 +34,7 @@ pub(super) fn within(name: &str, asked: u64, bounds: RangeInclusive<u64>) -> Res
 
 /// A part of something.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Part<T> {
+pub(super) struct Page<T> {
     pub(super) part: T,
     /// The offset of the first item.
     pub(super) offset: u64,
@@ -43,16 +43,16 @@ pub(super) struct Part<T> {
 }
 
 /// At most `limit` items from `offset` on.
-pub(super) fn items<T>(all: Vec<T>, offset: u64, limit: usize) -> Part<Vec<T>> {
+pub(super) fn items<T>(all: Vec<T>, offset: u64, limit: usize) -> Page<Vec<T>> {
     let (len, start) = (all.len(), usize::try_from(offset).unwrap_or(usize::MAX));
     let end = start.saturating_add(limit).min(len);
     let part = all.into_iter().skip(start).take(limit).collect();
-    Part { part, offset, next: (end < len && start < len).then_some(end as u64) }
+    Page { part, offset, next: (end < len && start < len).then_some(end as u64) }
 }
 
 /// At most `limit` bytes of a text from `offset` on, whole characters only: both ends move to where a
 /// character begins, the start to the next one, the end to the one before.
-pub(super) fn text(all: &str, offset: u64, limit: usize) -> Part<&str> {
+pub(super) fn text(all: &str, offset: u64, limit: usize) -> Page<&str> {
     let at = |place: usize| place.min(all.len());
     let mut start = at(usize::try_from(offset).unwrap_or(usize::MAX));
     while !all.is_char_boundary(start) {
@@ -68,7 +68,7 @@ pub(super) fn text(all: &str, offset: u64, limit: usize) -> Part<&str> {
         end = start + first.map_or(0, char::len_utf8);
     }
     let part = all.get(start..end).unwrap_or_default();
-    Part { part, offset: start as u64, next: (end < all.len()).then_some(end as u64) }
+    Page { part, offset: start as u64, next: (end < all.len()).then_some(end as u64) }
 }
 
 /// Text that is written to its limit and no further.
@@ -120,7 +120,7 @@ mod tests {
         for limit in 1..all.len() + 2 {
             let (mut joined, mut offset) = (String::new(), Some(0));
             while let Some(at) = offset {
-                let Part { part, offset: start, next } = text(all, at, limit);
+                let Page { part, offset: start, next } = text(all, at, limit);
                 assert_eq!(start, at, "a part begins where the one before said");
                 assert!(!part.is_empty());
                 joined.push_str(part);
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(joined, all, "{limit}");
         }
         for offset in 0..40 {
-            let Part { part, offset: start, .. } = text(all, offset, 3);
+            let Page { part, offset: start, .. } = text(all, offset, 3);
             assert!(all[usize::try_from(start).unwrap()..].starts_with(part));
         }
     }

@@ -8,7 +8,7 @@ use turntree::object::{Kind, ObjectSource};
 use turntree::repo::vfs::VfsUri;
 
 use super::page::{self, MAX_TEXT_BYTES, TEXT_BYTES, limit};
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::view::error::Result;
 
 /// Arguments of `read_vfs`.
@@ -51,7 +51,7 @@ impl Request for ReadVfsArguments {
         the conversation, in parts: call again with offset = next_offset.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<PayloadPart> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<PayloadPart> {
         let limit = limit(self.limit, TEXT_BYTES, MAX_TEXT_BYTES)?;
         let uri: VfsUri = self.uri.parse()?;
         let repo = call.open()?;
@@ -59,7 +59,7 @@ impl Request for ReadVfsArguments {
         let bytes = repo.store().read_as(Kind::Blob, &found.blob)?;
         let (uri, id, size) = (uri.to_string(), found.blob.to_string(), bytes.len() as u64);
         if let Ok(all) = std::str::from_utf8(&bytes) {
-            let page::Part { part, offset, next } = page::text(all, self.offset, limit);
+            let page::Page { part, offset, next } = page::text(all, self.offset, limit);
             let text = Some(part.to_owned());
             return Ok(PayloadPart {
                 uri,

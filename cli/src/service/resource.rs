@@ -16,8 +16,8 @@ use turntree::repo::Repository;
 use turntree::repo::vfs::{Pool, VfsUri};
 use turntree::{Error, ErrorKind};
 
-use super::page::{Part, items};
-use super::{Call, Service};
+use super::page::{Page, items};
+use super::{Service, ServiceCall};
 use crate::porcelain::entries::{entry_at, list_part, overview};
 use crate::porcelain::revision::resolve;
 use crate::view::advice::Advice;
@@ -88,11 +88,11 @@ impl Service {
     /// A page of all resources: the newest turn of each branch, then the payloads of the pool; and
     /// where the next page begins.
     pub(crate) fn resources(&self, offset: u64) -> Result<(Vec<Resource>, Option<u64>)> {
-        let call = Call::new(self);
+        let call = ServiceCall::new(self);
         let repo = call.open()?;
         let branches = repo.branches();
         let n_branches = branches.len() as u64;
-        let Part { part, next, .. } = items(branches, offset, PAGE);
+        let Page { part, next, .. } = items(branches, offset, PAGE);
         let mut resources = Vec::new();
         for (name, tip) in part {
             let commit = repo.commit(&tip)?;
@@ -124,7 +124,7 @@ impl Service {
     /// `NotFound` when nothing is, `LimitExceeded` when it is too long for one answer, `InvalidInput`
     /// for other URIs.
     pub(crate) fn read_resource(&self, uri: &str) -> Result<Vec<Contents>> {
-        let call = Call::new(self);
+        let call = ServiceCall::new(self);
         if uri.starts_with(CONTEXT) {
             let repo = call.open()?;
             let uri: VfsUri = uri.parse()?;

@@ -10,9 +10,9 @@ use turntree::workspace::{ChangeKind, FileChanges, RewindChanges, RewindRequest}
 use turntree::{Error, ErrorKind};
 
 use super::snapshot::no_workspace;
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::revision::{branch_of, resolve};
-use crate::porcelain::rewind::{BringBack, RestoreRequest, checked, end};
+use crate::porcelain::rewind::{RestoreRequest, RewindRun, checked, end};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
 use crate::view::json;
@@ -67,7 +67,7 @@ impl Request for RestoreArguments {
         is the snapshot that restores it.";
     const EFFECT: Effect = Effect::MayReplace;
 
-    fn answer(self, call: &Call<'_>) -> Result<RestoreAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<RestoreAnswer> {
         let dry_run = self.dry_run.unwrap_or(self.plan_id.is_none());
         if !dry_run {
             call.check_may_change()?;
@@ -108,7 +108,12 @@ impl Request for RestoreArguments {
 }
 
 impl RestoreArguments {
-    fn wanted(&self, call: &Call<'_>, repo: &Repository, dry_run: bool) -> Result<BringBack> {
+    fn wanted(
+        &self,
+        call: &ServiceCall<'_>,
+        repo: &Repository,
+        dry_run: bool,
+    ) -> Result<RewindRun> {
         let from = resolve(repo, &self.revision)?.commit;
         let request = RestoreRequest {
             branch: branch_of(repo, self.session.as_deref(), self.branch.as_deref())?,
@@ -140,7 +145,7 @@ fn stale() -> Failure {
 
 /// A name for a plan: the hash of all it was made from. That is where the branch is, what comes back,
 /// and the workspace as it was captured, so any change of these gives another one.
-fn plan_id(repo: &Repository, bring_back: &BringBack, plan: &RewindChanges) -> String {
+fn plan_id(repo: &Repository, bring_back: &RewindRun, plan: &RewindChanges) -> String {
     let RewindRequest { branch, from, only, workspace, keep_lessons, .. } = &bring_back.restore;
     let tip = |branch: &BranchName| repo.tip(branch).map(|id| id.to_string()).unwrap_or_default();
     let mut text = format!("{branch}\0{}\0{from}\0{}\0", tip(branch), only.to_text());

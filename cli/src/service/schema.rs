@@ -6,17 +6,17 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 /// An object of JSON.
-pub(crate) type Object = Map<String, Value>;
+pub(crate) type SchemaObject = Map<String, Value>;
 
 /// The schema of arguments. What may be left out need not be `null`, which some clients cannot say.
-pub(super) fn of_arguments<T: JsonSchema>() -> Object {
+pub(super) fn of_arguments<T: JsonSchema>() -> SchemaObject {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
     drop_nulls(&mut schema);
     object(schema)
 }
 
 /// The schema of an answer.
-pub(super) fn of_answer<T: JsonSchema>() -> Object {
+pub(super) fn of_answer<T: JsonSchema>() -> SchemaObject {
     object(generate::<T>(SchemaSettings::draft2020_12().for_serialize()))
 }
 
@@ -31,10 +31,10 @@ fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Schema {
     schema
 }
 
-fn object(schema: Schema) -> Object {
+fn object(schema: Schema) -> SchemaObject {
     match schema.to_value() {
         Value::Object(object) => object,
-        _ => Object::new(),
+        _ => SchemaObject::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use turntree::context::Selection;
 use turntree::repo::{GrepQuery, LinePattern, PatternOptions, SearchFilter};
 
 use super::page::{items, limit, within};
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::search::{RoleName, messages_with, record, scopes};
 use crate::view::error::Result;
 use crate::view::json;
@@ -84,7 +84,7 @@ impl Request for SearchArguments {
         which it appeared first; show REV:PATH reads it.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<SearchAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<SearchAnswer> {
         let around = within("context", self.context, 0..=MAX_AROUND)?;
         let limit = limit(self.limit, PLACES, MAX_PLACES)?;
         let (fixed, ignore_case, word) = (self.fixed, self.ignore_case, self.word);

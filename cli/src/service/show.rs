@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use turntree::repo::HEAD;
 
 use super::page::{self, ITEMS, MAX_ITEMS, MAX_TEXT_BYTES, TEXT_BYTES, limit};
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::entries::{entry_at, list_part, overview};
 use crate::porcelain::revision::resolve;
 use crate::view::error::Result;
@@ -54,7 +54,7 @@ impl Request for ShowArguments {
         lists come in parts: call again with offset = next_offset.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<ShowAnswer> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<ShowAnswer> {
         let repo = call.open()?;
         let revision = resolve(&repo, self.revision.as_deref().unwrap_or(HEAD))?;
         let (id, source) = (revision.commit, repo.store());

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use turntree::{Error, ErrorKind};
 
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
 use crate::view::advice::Advice;
 use crate::view::error::{Failure, Result};
@@ -50,7 +50,7 @@ impl Request for SnapshotArguments {
         overwritten. Take one before anything risky, and at the end of each turn.";
     const EFFECT: Effect = Effect::Adds;
 
-    fn answer(self, call: &Call<'_>) -> Result<json::Moved> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<json::Moved> {
         call.check_may_change()?;
         let workspace = call.workspace().filter(|_| self.files != Some(false));
         if workspace.is_none() && self.files == Some(true) {

@@ -6,7 +6,7 @@ use turntree::repo::HEAD;
 use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use super::page::within;
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::revision::resolve;
 use crate::view::error::Result;
 use crate::view::json;
@@ -34,7 +34,7 @@ impl Request for SpiralArguments {
         nothing; rollback_to is the turn before the loop, for restore.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<json::SpiralRecord> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<json::SpiralRecord> {
         let window = self.window.unwrap_or(SPIRAL_WINDOW as u64);
         let window = within("window", window, MIN_WINDOW..=MAX_WINDOW)?;
         let repo = call.open()?;

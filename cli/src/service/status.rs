@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Call, Effect, Request};
+use super::{Effect, Request, ServiceCall};
 use crate::porcelain::status::status;
 use crate::view::error::Result;
 use crate::view::json;
@@ -21,7 +21,7 @@ impl Request for StatusArguments {
         turn, the number of messages in its context, and the number of open conflicts.";
     const EFFECT: Effect = Effect::Looks;
 
-    fn answer(self, call: &Call<'_>) -> Result<json::Status> {
+    fn answer(self, call: &ServiceCall<'_>) -> Result<json::Status> {
         status(&*call.open()?, &call.service.location.dir)
     }
 }

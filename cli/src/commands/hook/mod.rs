@@ -288,7 +288,7 @@ fn write_difference(run: &mut Invocation, plan: &Plan) -> Result<()> {
 impl HookLog {
     fn run(run: &mut Invocation) -> Result<Answer> {
         let entries = log::entries(&run.store_dir()?)?;
-        for log::Entry { time, dialect, event, doing, what } in &entries {
+        for log::HookError { time, dialect, event, doing, what } in &entries {
             if run.out.json {
                 run.out.record(&json::HookLog { time, dialect, event, doing, what })?;
             } else {

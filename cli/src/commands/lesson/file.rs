@@ -9,7 +9,7 @@ use turntree::workspace::save;
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Lessons, LessonsDocument};
 
-use crate::porcelain::lessons::target::{Target, lessons_at};
+use crate::porcelain::lessons::target::{LessonBranch, lessons_at};
 use crate::porcelain::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
@@ -45,7 +45,7 @@ pub(super) struct Import {
     #[arg(long)]
     rewrite: bool,
     #[command(flatten)]
-    target: Target,
+    target: LessonBranch,
 }
 
 impl Export {

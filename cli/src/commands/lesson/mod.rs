@@ -13,7 +13,7 @@ use turntree_exchange::lessons::{Lesson, MergedLessons};
 use self::file::{Export, Import};
 use super::Verb;
 use crate::porcelain::lessons::fields::LessonFields;
-use crate::porcelain::lessons::target::{Target, lessons_at, show};
+use crate::porcelain::lessons::target::{LessonBranch, lessons_at, show};
 use crate::porcelain::lessons::{Add, inject, list, shown};
 use crate::program::complete::{lessons, revisions};
 use crate::program::invocation::Invocation;
@@ -73,7 +73,7 @@ struct EditLesson {
     #[command(flatten)]
     fields: LessonFields,
     #[command(flatten)]
-    target: Target,
+    target: LessonBranch,
 }
 
 /// Some lessons.
@@ -83,7 +83,7 @@ struct Chosen {
     #[arg(value_name = "ID", required = true, add = ArgValueCandidates::new(lessons))]
     ids: Vec<String>,
     #[command(flatten)]
-    target: Target,
+    target: LessonBranch,
 }
 
 /// Deprecate lessons: they are no longer used
@@ -188,7 +188,7 @@ impl Chosen {
 
 /// Edits some lessons of a branch.
 fn change_each(
-    target: &Target,
+    target: &LessonBranch,
     ids: &[String],
     run: &mut Invocation,
     verb: &str,

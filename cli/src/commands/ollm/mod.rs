@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Verb;
 use crate::porcelain::snapshot::{NewSnapshot, SnapshotBasics};
-use crate::porcelain::thresholds::{Thresholds, Usage, parse_usage};
+use crate::porcelain::thresholds::{ContextUsage, Thresholds, parse_usage};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 
@@ -41,7 +41,7 @@ enum OllmCommand {
 struct WhenDue {
     /// Usage of the context: a share such as 0.87, or tokens such as 7000/8192
     #[arg(value_name = "USAGE", value_parser = parse_usage)]
-    usage: Usage,
+    usage: ContextUsage,
     #[command(flatten)]
     thresholds: Thresholds,
     #[command(flatten)]

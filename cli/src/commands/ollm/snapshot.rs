@@ -5,7 +5,7 @@ use std::io::Write;
 use turntree::repo::{BranchName, Repository};
 
 use crate::porcelain::snapshot::{NewSnapshot, SnapshotTarget};
-use crate::porcelain::thresholds::{Due, Thresholds, Usage};
+use crate::porcelain::thresholds::{ContextUsage, DueCheck, Thresholds};
 use crate::program::invocation::Invocation;
 use crate::view::error::{Answer, Result};
 use crate::view::json;
@@ -13,7 +13,7 @@ use crate::view::json;
 /// Takes a snapshot if one is due at this usage, and says why not otherwise.
 pub(crate) fn snapshot_when_due(
     run: &mut Invocation,
-    usage: Usage,
+    usage: ContextUsage,
     thresholds: &Thresholds,
     new: &NewSnapshot,
     target: SnapshotTarget,
@@ -37,7 +37,7 @@ pub(crate) fn snapshot_when_due(
 fn not_due(
     run: &mut Invocation,
     repo: &Repository,
-    due: &Due,
+    due: &DueCheck,
     branch: &BranchName,
 ) -> Result<Answer> {
     if run.out.json {

@@ -11,7 +11,7 @@ use turntree_exchange::lessons::{Call, Lesson, Lessons, MergedLessons, learn, pr
 use turntree_exchange::{SPIRAL_WINDOW, find_spiral, steps};
 
 use self::fields::LessonFields;
-use self::target::{Change, Changed, Target, lessons_at};
+use self::target::{LessonBranch, LessonChange, LessonEdits, lessons_at};
 use super::revision::resolve;
 use crate::program::complete::revisions;
 use crate::program::invocation::stamp;
@@ -40,12 +40,12 @@ pub(crate) struct Add {
     #[arg(long)]
     pub(crate) pin: bool,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: LessonBranch,
 }
 
 impl Add {
     /// Adds the lesson, unless it was to be that of a spiral and there is none.
-    pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<Changed>> {
+    pub(crate) fn apply(&self, repo: &Repository) -> Result<Option<LessonChange>> {
         let mut lesson = Lesson::default();
         if self.spiral {
             let Some(learned) = self.learn(repo)? else { return Ok(None) };
@@ -82,7 +82,7 @@ impl Add {
 }
 
 /// Links a lesson to what was given up.
-fn abandon(change: &Change<'_>, revision: &str, lesson: &mut Lesson) -> Result<()> {
+fn abandon(change: &LessonEdits<'_>, revision: &str, lesson: &mut Lesson) -> Result<()> {
     let found = resolve(change.repo, revision)?;
     let session = change.repo.commit(&found.commit)?.session;
     if session != change.branch.session() {

@@ -18,7 +18,7 @@ use crate::view::render::lessons::write_changes;
 
 /// The branch of the lessons.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Target {
+pub(crate) struct LessonBranch {
     /// Use the main branch of this session
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(sessions))]
     pub(crate) session: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Target {
 }
 
 /// The outcome of a change, for people and for programs.
-pub(crate) struct Changed {
+pub(crate) struct LessonChange {
     branch: BranchName,
     changes: MergedLessons,
     lessons: Lessons,
@@ -36,7 +36,7 @@ pub(crate) struct Changed {
     made: Option<(ObjectId, u64)>,
 }
 
-impl Changed {
+impl LessonChange {
     /// The same for programs.
     pub(crate) fn record(self) -> json::LessonsChanged {
         let MergedLessons { added, changed, deprecated } = self.changes;
@@ -53,14 +53,14 @@ impl Changed {
 }
 
 /// The lessons of a branch, while they are changed.
-pub(crate) struct Change<'a> {
+pub(crate) struct LessonEdits<'a> {
     pub(crate) repo: &'a Repository,
     pub(crate) branch: BranchName,
     pub(crate) tip: Commit,
     pub(crate) lessons: Lessons,
 }
 
-impl Target {
+impl LessonBranch {
     pub(crate) fn branch(&self, repo: &Repository) -> Result<BranchName> {
         branch_of(repo, self.session.as_deref(), self.on.as_deref())
     }
@@ -71,7 +71,7 @@ impl Target {
         &self,
         run: &mut Invocation,
         verb: &str,
-        act: impl FnOnce(&mut Change<'_>) -> Result<MergedLessons>,
+        act: impl FnOnce(&mut LessonEdits<'_>) -> Result<MergedLessons>,
     ) -> Result<Answer> {
         let changed = self.apply(&*run.open()?, verb, act)?;
         show(run, changed)
@@ -82,8 +82,8 @@ impl Target {
         &self,
         repo: &Repository,
         verb: &str,
-        act: impl FnOnce(&mut Change<'_>) -> Result<MergedLessons>,
-    ) -> Result<Changed> {
+        act: impl FnOnce(&mut LessonEdits<'_>) -> Result<MergedLessons>,
+    ) -> Result<LessonChange> {
         let stamp = stamp()?;
         let branch = self.branch(repo)?;
         let mut transaction = repo.begin();
@@ -94,9 +94,9 @@ impl Target {
         };
         let (context, tip) = (repo.context(&tip)?, repo.commit(&tip)?);
         let before = Lessons::read(&transaction, &context)?;
-        let mut change = Change { repo, branch, tip, lessons: before.clone() };
+        let mut change = LessonEdits { repo, branch, tip, lessons: before.clone() };
         let changes = act(&mut change)?;
-        let Change { branch, tip, lessons, .. } = change;
+        let LessonEdits { branch, tip, lessons, .. } = change;
         let mut made = None;
         if changes != MergedLessons::default() {
             let mut builder = Builder::from(context);
@@ -114,16 +114,16 @@ impl Target {
                 Advice::anyone("another process has added a snapshot to this branch: try again"),
             )?;
         }
-        Ok(Changed { branch, changes, lessons, made })
+        Ok(LessonChange { branch, changes, lessons, made })
     }
 }
 
 /// Shows what came of a change.
-pub(crate) fn show(run: &mut Invocation, changed: Changed) -> Result<Answer> {
+pub(crate) fn show(run: &mut Invocation, changed: LessonChange) -> Result<Answer> {
     if run.out.json {
         run.out.record(&changed.record())?;
     } else {
-        let Changed { branch, changes, lessons, .. } = &changed;
+        let LessonChange { branch, changes, lessons, .. } = &changed;
         write_changes(&mut run.out, branch, changes, lessons)?;
     }
     Ok(Answer::Yes)

@@ -142,9 +142,9 @@ impl From<&StoreFilePlan> for CollectedFile {
 pub(crate) struct Stats {
     pub(crate) sessions: Vec<SessionStats>,
     /// The log of operations.
-    pub(crate) operations: SessionUsage,
+    pub(crate) operations: ObjectsUsage,
     /// Objects of no session: tags, pins, policies, objects of open changes.
-    pub(crate) other: SessionUsage,
+    pub(crate) other: ObjectsUsage,
     /// Objects only of turns that expire with the next `gc`.
     pub(crate) expiring: ObjectsSize,
     /// Unreachable objects.
@@ -169,13 +169,13 @@ pub(crate) struct SessionStats {
     /// Time of the oldest turn with content.
     pub(crate) oldest: Option<String>,
     /// All that is counted for the session.
-    pub(crate) total: SessionUsage,
-    pub(crate) commits: SessionUsage,
+    pub(crate) total: ObjectsUsage,
+    pub(crate) commits: ObjectsUsage,
     /// Nodes that hold contexts together.
-    pub(crate) contexts: SessionUsage,
-    pub(crate) sections: BTreeMap<String, SessionUsage>,
+    pub(crate) contexts: ObjectsUsage,
+    pub(crate) sections: BTreeMap<String, ObjectsUsage>,
     /// The share of it that other sessions have too.
-    pub(crate) shared: SessionUsage,
+    pub(crate) shared: ObjectsUsage,
     /// Bytes of a full copy of the context of every turn.
     pub(crate) full_bytes: u64,
     /// The same after every message.
@@ -184,7 +184,7 @@ pub(crate) struct SessionStats {
 
 /// Objects, their own bytes, and what they take on disk.
 #[derive(Serialize)]
-pub(crate) struct SessionUsage {
+pub(crate) struct ObjectsUsage {
     pub(crate) objects: u64,
     pub(crate) raw_bytes: u64,
     pub(crate) stored_bytes: u64,
@@ -201,7 +201,7 @@ pub(crate) struct LargeObject {
     pub(crate) stored_bytes: u64,
 }
 
-impl From<maintenance::StorageUsage> for SessionUsage {
+impl From<maintenance::StorageUsage> for ObjectsUsage {
     fn from(usage: maintenance::StorageUsage) -> Self {
         let maintenance::StorageUsage { objects, raw_bytes, stored_bytes } = usage;
         Self { objects, raw_bytes, stored_bytes }

@@ -18,7 +18,7 @@ use turntree_tests::oracle::DIR;
 use turntree_tests::random_history::{RandomHistory, steps};
 use turntree_tests::sample::{self, Sample};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
-use turntree_tests::{Sandbox, recorded_sessions, stamp};
+use turntree_tests::{Sandbox, commit_note, recorded_sessions, stamp};
 
 /// What is bundled is compressed quickly: it is the same format.
 const TIER: Tier = Tier::Hot;
@@ -164,14 +164,7 @@ turntree_properties::properties! {
 fn a_branch_that_goes_on_moves_and_one_that_parts_gets_a_name() {
     let (source, target) = (Sandbox::new(), Sandbox::new());
     let turn = |repo: &Repository, text: &str| {
-        let mut change = repo.begin();
-        let mut context = turntree::context::Builder::new();
-        let value = Some(text.to_owned().into());
-        context.set_entry(&mut change, "scratchpad", "say", value).unwrap();
-        let tree = context.write(&mut change).unwrap();
-        let branch = BranchName::main("s").unwrap();
-        change.snapshot(&branch, Snapshot::new(tree, text, &stamp(1))).unwrap();
-        change.finish(&stamp(1), "turn").unwrap();
+        commit_note(repo, &BranchName::main("s").unwrap(), ("say", text), &stamp(1));
     };
     turn(&source.repo, "one");
     let first = bundle(&source.repo, &session("s"), &[]);

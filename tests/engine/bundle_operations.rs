@@ -14,7 +14,7 @@ use turntree::transfer::bundle::{
     Bundle, BundleRequest, BundledOperation, Held, UnbundleOptions, plan_bundle, unbundle,
 };
 use turntree_tests::sim::SimDisk;
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, commit_note, stamp};
 
 const TIER: Tier = Tier::Archive;
 
@@ -28,14 +28,8 @@ fn branch(name: &str) -> BranchName {
 
 /// One more turn on a branch, as its own operation.
 fn turn(repo: &Repository, name: &str, second: i64) -> ObjectId {
-    let mut change = repo.begin();
-    let mut context = Builder::new();
-    let value = Some(format!("{name} {second}").into());
-    context.set_entry(&mut change, "scratchpad", "turn", value).unwrap();
-    let tree = context.write(&mut change).unwrap();
-    let id = change.snapshot(&branch(name), Snapshot::new(tree, "turn", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-    id
+    let text = format!("{name} {second}");
+    commit_note(repo, &branch(name), ("turn", &text), &stamp(second))
 }
 
 /// Moves branches, or deletes them, in one operation.

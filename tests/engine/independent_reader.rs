@@ -10,14 +10,14 @@ use turntree::context::{Builder, FileMode};
 use turntree::maintenance::{
     MAX_EXPIRED, Pattern, Policy, Purpose, Scope, collect, redact, set_policy,
 };
-use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
+use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
 use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
 use turntree::store::{
     Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, Tier, Tombstone,
 };
 use turntree_exchange::apply_state;
 use turntree_tests::sim::Random;
-use turntree_tests::{Sandbox, claude_code, open_store, stamp};
+use turntree_tests::{Sandbox, claude_code, commit_turn, open_store, stamp};
 
 /// Damaged stores that are compared: each starts the reader once.
 const CASES: usize = 32;
@@ -54,20 +54,6 @@ fn lines(store: &Path, arguments: &[&str]) -> Vec<String> {
     String::from_utf8(read(store, arguments)).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn snapshot(
-    repo: &Repository,
-    branch: &BranchName,
-    second: i64,
-    change_context: impl FnOnce(&mut Builder, &mut dyn ObjectSink),
-) {
-    let mut change = repo.begin();
-    let mut builder = Builder::from(repo.context(&change.tip(branch).unwrap()).unwrap());
-    change_context(&mut builder, &mut change);
-    let tree = builder.write(&mut change).unwrap();
-    change.snapshot(branch, Snapshot::new(tree, "more", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-}
-
 /// An import, a fork with state, and more than a segment holds, so that one is sealed.
 fn store_of_every_kind_of_file() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -83,7 +69,7 @@ fn store_of_every_kind_of_file() -> Sandbox {
     change.finish(&stamp(2), "fork").unwrap();
     for second in 3..40 {
         let state = format!(r#"{{"scratchpad":{{"note/{second}":"{second}","last":{{"n":1}}}}}}"#);
-        snapshot(&sandbox.repo, &fork, second, |builder, sink| {
+        commit_turn(&sandbox.repo, &fork, "more", &stamp(second), |builder, sink| {
             apply_state(sink, builder, state.as_bytes()).unwrap();
         });
     }
@@ -91,7 +77,7 @@ fn store_of_every_kind_of_file() -> Sandbox {
     for second in 40..60 {
         let content: Vec<u8> = (0..1 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
         let file = (FileMode::Regular, Bytes::from(content));
-        snapshot(&sandbox.repo, &main, second, |builder, sink| {
+        commit_turn(&sandbox.repo, &main, "more", &stamp(second), |builder, sink| {
             builder.set_file(sink, &format!("data/{second}"), Some(file)).unwrap();
         });
     }
@@ -238,7 +224,7 @@ fn long_session(dir: &Path) -> Repository {
         let whole = (FileMode::Regular, Bytes::from(image.clone()));
         let window = &reversed[version * 200_000..][..400_000];
         let part = (FileMode::Regular, Bytes::copy_from_slice(window));
-        snapshot(&repo, &main, second, |builder, sink| {
+        commit_turn(&repo, &main, "more", &stamp(second), |builder, sink| {
             builder.set_file(sink, "image", Some(whole)).unwrap();
             builder.set_file(sink, "window", Some(part)).unwrap();
         });
@@ -268,7 +254,7 @@ fn the_reader_reads_packs_of_every_tier_and_follows_grafts() {
         }
         assert_same(&dir, &repo, "HEAD", &format!("{purpose:?}"));
         // So that every tier is read with a journal behind it.
-        snapshot(&repo, &main, second, |builder, sink| {
+        commit_turn(&repo, &main, "more", &stamp(second), |builder, sink| {
             let value = Some(Bytes::from(format!("at {second}")));
             builder.set_entry(sink, "scratchpad", "behind", value).unwrap();
         });
@@ -411,7 +397,7 @@ fn the_reader_says_what_is_redacted() {
     let sandbox = Sandbox::new();
     sandbox.import("task", claude_code(3).as_bytes()).unwrap();
     let main = BranchName::main("task").unwrap();
-    snapshot(&sandbox.repo, &main, 4, |builder, sink| {
+    commit_turn(&sandbox.repo, &main, "more", &stamp(4), |builder, sink| {
         let value = Some("the word is xyzzy".into());
         builder.set_entry(sink, "scratchpad", "note", value).unwrap();
     });

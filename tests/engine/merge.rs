@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{
-    Builder, Context, MergeSide, MessageEntry, MessagePolicy, Selection, Take, open_conflicts,
+    Context, MergeSide, MessageEntry, MessagePolicy, Selection, Take, open_conflicts,
 };
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
@@ -14,7 +14,7 @@ use turntree::repo::{
 };
 use turntree::store::Thoroughness;
 use turntree_exchange::formats::{tool_use, view};
-use turntree_tests::{Sandbox, recorded_sessions, stamp};
+use turntree_tests::{Sandbox, commit_turn, recorded_sessions, stamp};
 
 fn branch(name: &str) -> BranchName {
     BranchName::new("s", name).unwrap()
@@ -22,18 +22,10 @@ fn branch(name: &str) -> BranchName {
 
 /// A turn that sets an entry of the scratchpad.
 fn turn(repo: &Repository, name: &str, key: &str, value: &str, second: i64) -> ObjectId {
-    let mut change = repo.begin();
-    let mut context = match change.tip(&branch(name)) {
-        Some(tip) => Builder::from(repo.context(&tip).unwrap()),
-        None => Builder::new(),
-    };
-    let value = Some(value.to_owned().into());
-    context.set_entry(&mut change, "scratchpad", key, value).unwrap();
-    let tree = context.write(&mut change).unwrap();
-    let snapshot = Snapshot::new(tree, format!("{key} on {name}"), &stamp(second));
-    let id = change.snapshot(&branch(name), snapshot).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-    id
+    let message = format!("{key} on {name}");
+    commit_turn(repo, &branch(name), &message, &stamp(second), |context, change| {
+        context.set_entry(change, "scratchpad", key, Some(value.to_owned().into())).unwrap();
+    })
 }
 
 fn fork(repo: &Repository, name: &str, at: ObjectId) {

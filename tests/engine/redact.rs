@@ -17,7 +17,7 @@ use turntree::store::{Expected, Io, NewStore, Thoroughness, Tier};
 use turntree::tree::{List, Map};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Fault, Keep, SimDisk};
-use turntree_tests::{Sandbox, open_store, stamp};
+use turntree_tests::{Sandbox, commit_turn, open_store, stamp};
 
 /// A secret with everything that JSON escapes.
 const SECRET: &str = "sk-\"9f/\nü\\end";
@@ -56,29 +56,20 @@ fn serde_json_string(text: &str) -> String {
 }
 
 fn take(repo: &Repository, branch: &BranchName, turn: &Turn<'_>, second: i64) -> ObjectId {
-    let mut change = repo.begin();
-    let mut builder = match change.tip(branch) {
-        Some(tip) => Builder::from(repo.context(&tip).unwrap()),
-        None => Builder::new(),
-    };
-    for record in &turn.messages {
-        let blob = change.write(Kind::Blob, record.clone().into()).unwrap();
-        let entry = MessageEntry::new(blob, Role::Tool, "json");
-        builder.push_message(&mut change, "main", &entry).unwrap();
-    }
-    for (key, note) in &turn.notes {
-        let note = Some(note.clone().into());
-        builder.set_entry(&mut change, "scratchpad", key, note).unwrap();
-    }
-    for (path, content) in &turn.files {
-        let file = Some((FileMode::Regular, content.clone().into()));
-        builder.set_file(&mut change, path, file).unwrap();
-    }
-    let tree = builder.write(&mut change).unwrap();
-    let snapshot = Snapshot::new(tree, turn.words.clone(), &stamp(second));
-    let id = change.snapshot(branch, snapshot).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-    id
+    commit_turn(repo, branch, &turn.words, &stamp(second), |context, change| {
+        for record in &turn.messages {
+            let blob = change.write(Kind::Blob, record.clone().into()).unwrap();
+            let entry = MessageEntry::new(blob, Role::Tool, "json");
+            context.push_message(change, "main", &entry).unwrap();
+        }
+        for (key, note) in &turn.notes {
+            context.set_entry(change, "scratchpad", key, Some(note.clone().into())).unwrap();
+        }
+        for (path, content) in &turn.files {
+            let file = Some((FileMode::Regular, content.clone().into()));
+            context.set_file(change, path, file).unwrap();
+        }
+    })
 }
 
 fn fork(repo: &Repository, from: &ObjectId, name: &str) -> BranchName {

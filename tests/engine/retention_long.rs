@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use turntree::ErrorKind;
-use turntree::context::{Builder, MessageEntry, Role};
+use turntree::context::{MessageEntry, Role};
 use turntree::maintenance::{Policy, Scope, auto, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository};
 use turntree::store::{Durability, OpenOptions, RealIo, Thoroughness};
 use turntree_tests::sim::Random;
-use turntree_tests::{new_store, stamp};
+use turntree_tests::{commit_turn, new_store, stamp};
 
 const TURNS: u64 = 10_000;
 const KEEP_LAST: u64 = 100;
@@ -42,29 +42,20 @@ fn open(dir: &Path, seed: u8) -> Repository {
 
 /// A turn on `branch`: a message, a note, and now and then a compaction of the conversation.
 fn turn(repo: &Repository, branch: &BranchName, second: i64, random: &mut Random) -> ObjectId {
-    let mut change = repo.begin();
-    let tip = change.tip(branch);
-    let mut context = match &tip {
-        Some(tip) => Builder::from(repo.context(tip).unwrap()),
-        None => Builder::new(),
-    };
     let words = ["retry", "the", "parser", "fails", "on", "an", "empty", "line", "of", "input"];
     let text: Vec<&str> = (0..40 + random.below(60)).map(|_| words[random.below(10)]).collect();
     let record = format!("{{\"second\":{second},\"text\":\"{}\"}}", text.join(" "));
-    let blob = change.write(Kind::Blob, record.into()).unwrap();
-    let entry = MessageEntry::new(blob, Role::User, "json");
-    context.push_message(&mut change, "main", &entry).unwrap();
-    let section = "agents/main/messages";
-    if context.list_len(&change, section).unwrap() > WINDOW {
-        context.splice(&mut change, section, 0..LEFT, Vec::new()).unwrap();
-    }
-    let key = random.below(20).to_string();
-    let note = Some(format!("at {second}").into());
-    context.set_entry(&mut change, "scratchpad", &key, note).unwrap();
-    let tree = context.write(&mut change).unwrap();
-    let id = change.snapshot(branch, Snapshot::new(tree, "turn", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-    id
+    let (key, section) = (random.below(20).to_string(), "agents/main/messages");
+    commit_turn(repo, branch, "turn", &stamp(second), |context, change| {
+        let blob = change.write(Kind::Blob, record.into()).unwrap();
+        let entry = MessageEntry::new(blob, Role::User, "json");
+        context.push_message(change, "main", &entry).unwrap();
+        if context.list_len(change, section).unwrap() > WINDOW {
+            context.splice(change, section, 0..LEFT, Vec::new()).unwrap();
+        }
+        let note = Some(format!("at {second}").into());
+        context.set_entry(change, "scratchpad", &key, note).unwrap();
+    })
 }
 
 /// What must be readable at the end, and the turns of the main branch.

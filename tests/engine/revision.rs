@@ -5,22 +5,14 @@ use turntree::context::{Builder, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
 use turntree::repo::{BranchName, Resolver, Snapshot, tag_ref};
 use turntree::store::Expected;
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, commit_turn, stamp};
 
 /// One snapshot on `branch` at second `second`.
 fn snapshot(sandbox: &Sandbox, branch: &str, second: i64) -> ObjectId {
-    let branch: BranchName = branch.parse().unwrap();
-    let mut change = sandbox.repo.begin();
-    let mut builder = match change.tip(&branch) {
-        Some(tip) => Builder::from(sandbox.repo.context(&tip).unwrap()),
-        None => Builder::new(),
-    };
-    let note = Some(second.to_string().into());
-    builder.set_entry(&mut change, "scratchpad", "note", note).unwrap();
-    let tree = builder.write(&mut change).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "note", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
-    id
+    let (branch, text) = (branch.parse().unwrap(), second.to_string());
+    commit_turn(&sandbox.repo, &branch, "note", &stamp(second), |context, change| {
+        context.set_entry(change, "scratchpad", "note", Some(text.into())).unwrap();
+    })
 }
 
 /// A branch of `turns` snapshots, the oldest first, with HEAD on it.

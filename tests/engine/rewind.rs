@@ -17,7 +17,7 @@ use turntree::workspace::{
     CaptureOptions, PreparedRewind, RewindReport, RewindRequest, capture, prepare_rewind,
     prepare_undo, workspace_metadata,
 };
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, commit_note, stamp};
 
 /// What is in a workspace: content by path; `x:` leads what can be executed, `->` a link.
 type Files = BTreeMap<String, String>;
@@ -490,14 +490,8 @@ fn a_collection_keeps_what_a_rollback_went_back_to_and_what_it_overwrote() {
     // Enough other operations that none of the newest is about the rollback.
     for turn in 0..40 {
         let stamp = place.stamp();
-        let mut change = place.repo().begin();
         let other = BranchName::main("other").unwrap();
-        let mut builder = Builder::new();
-        let text = Some(turn.to_string().into());
-        builder.set_entry(&mut change, "scratchpad", "n", text).unwrap();
-        let tree = builder.write(&mut change).unwrap();
-        change.snapshot(&other, Snapshot::new(tree, "other", &stamp)).unwrap();
-        change.finish(&stamp, "snapshot").unwrap();
+        commit_note(place.repo(), &other, ("n", &turn.to_string()), &stamp);
     }
     gc(&mut place);
     assert!(place.repo().context(&ids[5]).is_err(), "others expire");

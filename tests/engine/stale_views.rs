@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use turntree::ErrorKind;
-use turntree::context::Builder;
 use turntree::maintenance::{
     FsckReport, Loss, Purpose, collect, fsck, plan_collection, plan_repair, repair,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSource as _};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository};
 use turntree::store::{NewStore, OpenOptions, RealIo, Thoroughness, Tier};
-use turntree_tests::{open_store, stamp};
+use turntree_tests::{commit_note, open_store, stamp};
 
 /// More idle segments than are left for others to take over: the rest is sealed by who comes next.
 const LATE: u8 = 16;
@@ -24,17 +23,8 @@ type Acknowledged = BTreeMap<String, ObjectId>;
 
 /// A snapshot on a branch, as the handle sees the store.
 fn note(repo: &Repository, acknowledged: &mut Acknowledged, branch: &str, second: i64) {
-    let name: BranchName = branch.parse().unwrap();
-    let mut change = repo.begin();
-    let mut context = match change.tip(&name) {
-        Some(tip) => Builder::from(repo.context(&tip).unwrap()),
-        None => Builder::new(),
-    };
-    let text = format!("{branch} at {second}");
-    context.set_entry(&mut change, "scratchpad", "note", Some(text.into())).unwrap();
-    let tree = context.write(&mut change).unwrap();
-    let id = change.snapshot(&name, Snapshot::new(tree, "a note", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
+    let (name, text) = (branch.parse().unwrap(), format!("{branch} at {second}"));
+    let id = commit_note(repo, &name, ("note", &text), &stamp(second));
     acknowledged.insert(branch.to_owned(), id);
 }
 

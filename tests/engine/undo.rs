@@ -8,7 +8,7 @@ use turntree::context::Builder;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
-use turntree_tests::{Sandbox, stamp};
+use turntree_tests::{Sandbox, commit_note, stamp};
 
 fn by(actor: &str) -> Stamp {
     Stamp { actor: actor.into(), ..stamp(1) }
@@ -20,16 +20,7 @@ fn branch(name: &str) -> BranchName {
 
 /// A turn that notes `text`.
 fn turn(repo: &Repository, name: &str, text: &str, stamp: &Stamp) -> ObjectId {
-    let mut change = repo.begin();
-    let mut context = match change.tip(&branch(name)) {
-        Some(tip) => Builder::from(repo.context(&tip).unwrap()),
-        None => Builder::new(),
-    };
-    context.set_entry(&mut change, "scratchpad", "note", Some(text.to_owned().into())).unwrap();
-    let tree = context.write(&mut change).unwrap();
-    let id = change.snapshot(&branch(name), Snapshot::new(tree, text, stamp)).unwrap();
-    change.finish(stamp, "snapshot").unwrap();
-    id
+    commit_note(repo, &branch(name), ("note", text), stamp)
 }
 
 /// Takes back what [`Repository::undoable`] or, if `again`, [`Repository::redoable`] names.

@@ -45,5 +45,7 @@ pub mod sources;
 mod transcripts;
 pub mod workspace_fixture;
 
-pub use sandbox::{Sandbox, new_store, open_store, recorded_sessions, stamp};
+pub use sandbox::{
+    Sandbox, commit_note, commit_turn, new_store, open_store, recorded_sessions, stamp,
+};
 pub use transcripts::{claude_code, claude_code_turn};

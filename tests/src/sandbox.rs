@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use turntree::context::{export_messages, export_source};
+use turntree::context::{Builder, export_messages, export_source};
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{Repository, Stamp};
+use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree_exchange::formats::named;
 use turntree_exchange::{Format, ImportOptions, ImportReport, import};
@@ -114,6 +114,45 @@ pub fn new_store(dir: &Path) -> Repository {
 pub fn open_store(dir: &Path, seed: u8) -> Repository {
     let options = OpenOptions::new([seed; 16]);
     Repository::open(Arc::new(RealIo), dir, options).expect("the store opens")
+}
+
+/// Commits a turn on top of `branch`, with the context that `edit` makes of the one before.
+///
+/// # Panics
+/// When it does not succeed.
+pub fn commit_turn(
+    repo: &Repository,
+    branch: &BranchName,
+    message: &str,
+    stamp: &Stamp,
+    edit: impl FnOnce(&mut Builder, &mut Transaction<'_>),
+) -> ObjectId {
+    let mut change = repo.begin();
+    let mut context = match change.tip(branch) {
+        Some(tip) => Builder::from(repo.context(&tip).expect("the context of the tip")),
+        None => Builder::new(),
+    };
+    edit(&mut context, &mut change);
+    let tree = context.write(&mut change).expect("a context");
+    let id = change.snapshot(branch, Snapshot::new(tree, message, stamp)).expect("a snapshot");
+    change.finish(stamp, "snapshot").expect("a commit");
+    id
+}
+
+/// Commits a turn on top of `branch` that sets one key of the scratchpad.
+///
+/// # Panics
+/// When it does not succeed.
+pub fn commit_note(
+    repo: &Repository,
+    branch: &BranchName,
+    (key, text): (&str, &str),
+    stamp: &Stamp,
+) -> ObjectId {
+    commit_turn(repo, branch, text, stamp, |context, change| {
+        let text = Some(text.to_owned().into());
+        context.set_entry(change, "scratchpad", key, text).expect("a note");
+    })
 }
 
 /// Somebody at second `second`.

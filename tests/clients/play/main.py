@@ -1,7 +1,7 @@
 """Plays scripts with real agent clients against a stand-in, and prints what a store made of it by client.
 
     main.py [--only CLIENT]... [--pinned] [--offline-ok] [--program PATH] [--folder DIR]
-            [--delay SECONDS] [--patience SECONDS] [--keep]
+            [--delay SECONDS] [--patience SECONDS] [--keep] [--install]
 
 Exits with 1 when an answer that `clients.json` expects to be yes is no. A client that does not install
 is skipped with the reason.
@@ -33,6 +33,7 @@ def options():
     parser.add_argument("--folder", default="target/clients", help="where installations stay")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--patience", type=float, default=240.0, help="seconds for each client")
+    parser.add_argument("--install", action="store_true", help="installs the clients and plays none")
     parser.add_argument("--keep", action="store_true", help="leave homes and stores, and say where")
     return parser.parse_args()
 
@@ -82,10 +83,21 @@ def judged(name, expected, answers):
     return lines, worse
 
 
+def fetch(chosen, folder, table):
+    """Installs the clients, so that playing them waits for no registry."""
+    for name in chosen.only or list(CLIENTS):
+        try:
+            install(folder, table[name]["package"], choose(folder, table[name], chosen.pinned, chosen.offline_ok))
+        except Skipped as reason:
+            print(f"{name:<12} not installed: {reason}", flush=True)
+
+
 def main():
     chosen = options()
-    program, folder = program_is(chosen.program), Path(chosen.folder).resolve()
-    table = json.loads((HERE / "clients.json").read_text())
+    folder, table = Path(chosen.folder).resolve(), json.loads((HERE / "clients.json").read_text())
+    if chosen.install:
+        return fetch(chosen, folder, table)
+    program = program_is(chosen.program)
     heads = "  ".join(QUESTIONS)
     print(f"{'client':<12} {'version':<10} {heads}  {'time':>7}", flush=True)
     notes, worse, played = [], 0, 0

@@ -32,6 +32,7 @@ const COMMITS_PER_ROUND: usize = 256;
 
 /// The outcome of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Collected {
     /// Packs written, one for each step.
     pub steps: u64,

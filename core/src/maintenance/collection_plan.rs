@@ -28,6 +28,7 @@ pub struct ObjectsSize {
 
 /// The plan for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreFilePlan {
     /// Its path in the store.
     pub name: String,
@@ -56,6 +57,7 @@ pub enum Fate {
 
 /// The plan of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CollectionPlan {
     /// The turns that expire.
     pub retention: RetentionPlan,

@@ -33,6 +33,7 @@ pub struct EvictionLimits {
 
 /// A payload that goes, or would go.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Eviction {
     /// The payload.
     pub payload: Payload,
@@ -44,6 +45,7 @@ pub struct Eviction {
 
 /// The plan of an eviction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EvictionPlan {
     /// The evicted payloads: first by age, then the longest unused first.
     pub evicted: Vec<Eviction>,

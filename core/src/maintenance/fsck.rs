@@ -29,6 +29,7 @@ const MAX_NAMED: usize = 4;
 
 /// The report of `fsck`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FsckReport {
     /// Objects in all files; one that lies in two counts twice.
     pub objects: u64,

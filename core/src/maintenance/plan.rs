@@ -8,6 +8,7 @@ use crate::object::ObjectId;
 
 /// The plan of retention: turns that keep their content, and turns that expire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RetentionPlan {
     /// Commits that keep their tree, by session, newest first.
     pub kept: Vec<ObjectId>,
@@ -36,6 +37,7 @@ pub struct ElidedTurn {
 
 /// The plan for one session. Shown in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionPlan {
     /// Its name.
     pub session: String,

@@ -46,6 +46,7 @@ pub enum Loss {
 
 /// The plan of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RepairPlan {
     /// Damaged files.
     pub files: Vec<SalvagedFile>,

@@ -7,6 +7,7 @@ use crate::object::ObjectId;
 
 /// The statistics of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Each session by name; only the one that was asked about, if one was.
     pub sessions: Vec<SessionStats>,
@@ -26,6 +27,7 @@ pub struct Stats {
 
 /// The statistics of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SessionStats {
     /// Its name.
     pub session: String,
@@ -70,6 +72,7 @@ pub struct StorageUsage {
 
 /// An object that takes much.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct LargeObject {
     /// Its own bytes.
     pub raw_bytes: u64,

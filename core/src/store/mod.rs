@@ -225,6 +225,7 @@ pub enum FindingKind {
 
 /// Counts of the files and objects of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StoreSummary {
     /// The identity it was created with.
     pub id: [u8; 16],

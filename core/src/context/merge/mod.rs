@@ -119,6 +119,7 @@ impl fmt::Debug for MergeOptions<'_> {
 
 /// Contexts merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ContextMerge {
     /// The root of the merged context.
     pub tree: ObjectId,

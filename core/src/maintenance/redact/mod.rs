@@ -79,6 +79,7 @@ const NAMED_FILES: usize = 3;
 
 /// The plan of a redaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RedactionPlan {
     /// The places of the matches.
     pub places: Vec<RedactionPlace>,
@@ -113,6 +114,7 @@ pub struct Rewritten {
 
 /// The outcome of a redaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Redacted {
     /// The objects that were rewritten.
     pub rewritten: Rewritten,

@@ -54,6 +54,7 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// The content of a store and its damage, as read from disk.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Examination<'s> {
     store: &'s Store,
     /// Every object of every file that can be opened.

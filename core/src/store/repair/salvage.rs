@@ -69,6 +69,7 @@ pub(crate) struct Salvage {
 
 /// A damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SalvagedFile {
     /// Its path in the store.
     pub name: String,

@@ -75,6 +75,7 @@ pub struct FileReplacement {
 
 /// The outcome of a replacement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Replaced {
     /// Bytes of new packs.
     pub written_bytes: u64,

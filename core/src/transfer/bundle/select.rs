@@ -19,6 +19,7 @@ pub(super) const MAX_TAGS: usize = 16;
 
 /// The plan of a bundle. Nothing is written yet.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct BundlePlan {
     /// Returns its manifest.
     pub manifest: Manifest,

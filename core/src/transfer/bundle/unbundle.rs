@@ -51,6 +51,7 @@ pub struct UnbundlePlan {
 
 /// The plan for a ref of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlannedRef {
     /// Its full name in the bundle.
     pub name: String,

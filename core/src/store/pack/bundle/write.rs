@@ -35,6 +35,7 @@ pub struct BundleDraft<'a> {
 
 /// The size of the file that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BundleWritten {
     /// The checksum of the whole file.
     pub checksum: ObjectId,

@@ -15,7 +15,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::context::{Builder, MAIN_AGENT, MessageEntry, Role};
 use turntree::maintenance::{Purpose, collect, plan_collection, stats};
 use turntree::object::{Kind, ObjectSink};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
 use turntree_benches::run::is_test;
 use turntree_benches::store::{History, stamp};
@@ -155,8 +155,8 @@ fn large_store(messages: usize) -> PathBuf {
             builder.push_message(&mut change, MAIN_AGENT, &entry).expect("pushed");
         }
         let tree = builder.write(&mut change).expect("a context");
-        change.snapshot(&branch, Snapshot::new(tree, "", &stamp(1))).expect("a snapshot");
-        change.finish(&stamp(1), "snapshot").expect("written");
+        change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(1))).expect("a snapshot");
+        change.commit(&stamp(1), "snapshot").expect("written");
     }
     fs::write(dir.join("done"), "").expect("a mark");
     dir.join("store")

@@ -69,7 +69,7 @@ fn branches(
             durable(&repo, &request);
             let mut back = repo.begin();
             back.move_branch(&request.into, before);
-            back.finish(&stamp(0), "back").expect("a change")
+            back.commit(&stamp(0), "back").expect("a change")
         });
     });
 }
@@ -77,7 +77,7 @@ fn branches(
 fn durable(repo: &Repository, request: &MergeRequest<'_>) {
     let mut change = repo.begin();
     change.merge(request, &stamp(0)).expect("a merge");
-    change.finish(&stamp(0), "merge").expect("a commit");
+    change.commit(&stamp(0), "merge").expect("a commit");
 }
 
 /// What the newest turn changed.

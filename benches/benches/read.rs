@@ -94,7 +94,7 @@ fn fork(group: &mut BenchmarkGroup<'_, WallTime>, history: &History) {
         bencher.iter(|| {
             let mut change = repo.begin();
             change.move_branch(&branch, tip);
-            black_box(change.finish(&stamp(0), "fork").expect("a fork"))
+            black_box(change.commit(&stamp(0), "fork").expect("a fork"))
         });
     });
 }

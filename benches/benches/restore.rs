@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use turntree::context::{Builder, Context, Selection};
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::{
     CaptureOptions, RewindReport, RewindRequest, StatCache, capture, prepare_rewind,
@@ -124,10 +124,10 @@ fn snapshot(repo: &Repository, dir: &Path) -> ObjectId {
     let options = CaptureOptions { cache: Some(&cache), ..CaptureOptions::default() };
     let captured = capture(&mut change, &parent, &mut builder, dir, &options).expect("captured");
     let tree = builder.write(&mut change).expect("written");
-    let mut draft = Snapshot::new(tree, "", &stamp(0));
+    let mut draft = SnapshotDraft::new(tree, "", &stamp(0));
     draft.metadata.extend([workspace_metadata(dir)]);
     let id = change.snapshot(&branch(), draft).expect("a snapshot");
-    change.finish(&stamp(0), "snapshot").expect("finished");
+    change.commit(&stamp(0), "snapshot").expect("finished");
     cache.save(&captured, repo.store(), &tree).expect("saved");
     id
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use turntree::context::{Builder, Context};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 use turntree_benches::run::is_test;
@@ -81,8 +81,8 @@ impl Workspace {
         let captured = capture(&mut change, &parent, &mut builder, &self.dir, &options);
         let captured = captured.expect("captured");
         let tree = builder.write(&mut change).expect("written");
-        change.snapshot(&branch, Snapshot::new(tree, "", &stamp(0))).expect("a snapshot");
-        change.finish(&stamp(0), "snapshot").expect("durable");
+        change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(0))).expect("a snapshot");
+        change.commit(&stamp(0), "snapshot").expect("durable");
         cache.save(&captured, self.repo.store(), &tree).expect("kept");
         captured
     }

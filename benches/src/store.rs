@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use turntree::context::{Builder, FileMode, MAIN_AGENT, MessageEntry, Role, Shape};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::store::{Committed, Durability, NewStore, OpenOptions, RealIo};
 use turntree::tree::{List, Map};
 use turntree::{Error, Result};
@@ -63,9 +63,9 @@ impl TempStore {
 
 /// The moment of turn `turn`, and who acts.
 #[must_use]
-pub fn stamp(turn: i64) -> Stamp {
+pub fn stamp(turn: i64) -> Signature {
     let micros = 1_767_225_600_000_000 + turn * 60_000_000;
-    Stamp { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() }
+    Signature { time: Time { micros, offset_minutes: 0 }, actor: "agent".into() }
 }
 
 /// Records turns on a branch, as a framework would: the builder stays open between them.
@@ -114,9 +114,10 @@ impl<'r> Recorder<'r> {
             self.builder.set_file(&mut change, path, file)?;
         }
         let tree = self.builder.write(&mut change)?;
-        let snapshot = Snapshot { trigger: Trigger::Turn, ..Snapshot::new(tree, "", &stamp) };
+        let snapshot =
+            SnapshotDraft { trigger: Trigger::Turn, ..SnapshotDraft::new(tree, "", &stamp) };
         change.snapshot(&self.branch, snapshot)?;
-        change.finish(&stamp, "snapshot")
+        change.commit(&stamp, "snapshot")
     }
 }
 
@@ -186,7 +187,7 @@ impl Recorder<'_> {
         self.builder = history.builder.clone();
         let mut change = self.repo.begin();
         change.move_branch(&self.branch, history.commits.last().copied());
-        change.finish(&stamp(0), "reset")?;
+        change.commit(&stamp(0), "reset")?;
         Ok(())
     }
 }

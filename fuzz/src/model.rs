@@ -9,7 +9,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, MessageEntry, Role};
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, tag_ref};
 use turntree::store::{Expected, NewStore, Thoroughness, Tier};
 use turntree_tests::oracle::{DIR, options};
 use turntree_tests::sim::{Keep, SimDisk};
@@ -122,8 +122,8 @@ impl Pair {
         }
         let tree = builder.write(&mut change).unwrap();
         let stamp = stamp(self.second);
-        let id = change.snapshot(branch, Snapshot::new(tree, "turn", &stamp)).unwrap();
-        change.finish(&stamp, "snapshot").unwrap();
+        let id = change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp)).unwrap();
+        change.commit(&stamp, "snapshot").unwrap();
         self.model.commits.insert(id, (state, parent));
         self.model.branches.insert(branch.full(), id);
     }
@@ -169,7 +169,7 @@ impl Pair {
     fn change(&self, what: impl FnOnce(&mut turntree::repo::Transaction<'_>)) {
         let mut change = self.repo.begin();
         what(&mut change);
-        change.finish(&stamp(self.second), "change").unwrap();
+        change.commit(&stamp(self.second), "change").unwrap();
     }
 
     fn collect(&mut self, purpose: Purpose) {

@@ -39,7 +39,7 @@ pub fn refs(bytes: &[u8]) {
     let mut change = repo.begin();
     let Ok(id) = change.write(kind, object.to_vec().into()) else { return };
     change.set_ref(name, Expected::Any, Some(RefValue::Object(id)));
-    if change.finish(&stamp(60), "fuzz").is_err() {
+    if change.commit(&stamp(60), "fuzz").is_err() {
         return;
     }
     let now = stamp(61).time;

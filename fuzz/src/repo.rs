@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
-use turntree::repo::{BranchName, Repository, Resolver, Snapshot, tag_ref};
+use turntree::repo::{BranchName, Repository, Resolver, SnapshotDraft, tag_ref};
 use turntree::store::Expected;
 use turntree_tests::stamp;
 
@@ -64,7 +64,7 @@ fn repository() -> Repository {
     }
     let mut fork = repo.begin();
     fork.move_branch(&side, Some(last[2]));
-    fork.finish(&stamp(7), "fork").unwrap();
+    fork.commit(&stamp(7), "fork").unwrap();
     let tip = snapshot(&repo, &side, 8);
     snapshot(&repo, &BranchName::main("other").unwrap(), 9);
     merge(&repo, &main, tip);
@@ -74,7 +74,7 @@ fn repository() -> Repository {
     let outer = tag(&mut tags, "v2", Kind::Tag, inner);
     tags.set_ref(&tag_ref("v2").unwrap(), Expected::Absent, Some(RefValue::Object(outer)));
     tags.switch(&main);
-    tags.finish(&stamp(11), "tag").unwrap();
+    tags.commit(&stamp(11), "tag").unwrap();
     repo
 }
 
@@ -87,8 +87,8 @@ fn snapshot(repo: &Repository, branch: &BranchName, second: i64) -> ObjectId {
     let key = format!("note/{second}");
     builder.set_entry(&mut change, "scratchpad", &key, Some("text".into())).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    let id = change.snapshot(branch, Snapshot::new(tree, "a turn", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
+    let id = change.snapshot(branch, SnapshotDraft::new(tree, "a turn", &stamp(second))).unwrap();
+    change.commit(&stamp(second), "snapshot").unwrap();
     id
 }
 
@@ -99,7 +99,7 @@ fn merge(repo: &Repository, branch: &BranchName, other: ObjectId) {
     (commit.parents, commit.turn) = (vec![tip, other], commit.turn + 1);
     let id = change.write(Kind::Commit, commit.encode().into()).unwrap();
     change.move_branch(branch, Some(id));
-    change.finish(&stamp(10), "merge").unwrap();
+    change.commit(&stamp(10), "merge").unwrap();
 }
 
 fn tag(sink: &mut dyn ObjectSink, name: &str, target_kind: Kind, target: ObjectId) -> ObjectId {

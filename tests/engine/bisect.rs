@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use proptest::prelude::*;
 use turntree::context::{Builder, FileMode};
 use turntree::object::ObjectId;
-use turntree::repo::{Bisect, BisectStatus, BisectVerdict, BranchName, Repository, Snapshot};
+use turntree::repo::{Bisect, BisectStatus, BisectVerdict, BranchName, Repository, SnapshotDraft};
 use turntree_tests::{Sandbox, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -28,9 +28,9 @@ fn session(sandbox: &Sandbox, contents: &[(Option<u32>, u32)]) -> Vec<ObjectId> 
         }
         builder.set_entry(&mut change, "scratchpad", "n", Some(note.to_string().into())).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        let id = change.snapshot(&branch, Snapshot::new(tree, "turn", &stamp(1))).unwrap();
+        let id = change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &stamp(1))).unwrap();
         change.switch(&branch);
-        change.finish(&stamp(1), "turn").unwrap();
+        change.commit(&stamp(1), "turn").unwrap();
         id
     };
     contents.iter().map(turn).collect()
@@ -82,7 +82,7 @@ turntree_properties::properties! {
                 }
                 let mut change = repo.begin();
                 change.set_bisect(&search).unwrap();
-                change.finish(&stamp(2), "bisect").unwrap();
+                change.commit(&stamp(2), "bisect").unwrap();
                 let again = sandbox.reopened().bisect("s").unwrap().unwrap();
                 prop_assert_eq!(&again, &search);
                 search = again;
@@ -116,8 +116,8 @@ fn answers_that_cannot_be_are_refused() {
     let branch = BranchName::new("s", "side").unwrap();
     side.move_branch(&branch, Some(ids[1]));
     let tree = repo.commit(&ids[2]).unwrap().tree;
-    let other = side.snapshot(&branch, Snapshot::new(tree, "side", &stamp(2))).unwrap();
-    side.finish(&stamp(2), "side").unwrap();
+    let other = side.snapshot(&branch, SnapshotDraft::new(tree, "side", &stamp(2))).unwrap();
+    side.commit(&stamp(2), "side").unwrap();
 
     let mut search = Bisect::new("s");
     let waiting = |bad, good| BisectStatus::Waiting { bad, good };

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{ObjectId, ObjectSource, RefValue, Time};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::{Access, FindingKind, Io, NewStore, OpenOptions, RealIo, Thoroughness, Tier};
 use turntree::transfer::bundle::{
     Bundle, BundleRequest, RefFate, UnbundleOptions, Unbundled, plan_bundle, plan_unbundle,
@@ -199,16 +199,16 @@ fn what_was_dropped_travels_as_dropped() {
         context.set_entry(&mut change, "scratchpad", "turn", value).unwrap();
         let tree = context.write(&mut change).unwrap();
         let branch = BranchName::main("long").unwrap();
-        let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(second))).unwrap();
+        let id = change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(second))).unwrap();
         if second == 3 {
             change.pin(&id, NewPin::default(), &stamp(second)).unwrap();
         }
-        change.finish(&stamp(second), "turn").unwrap();
+        change.commit(&stamp(second), "turn").unwrap();
     }
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("long"), &policy).unwrap();
-    change.finish(&stamp(641), "policy").unwrap();
+    change.commit(&stamp(641), "policy").unwrap();
     // The first time turns expire, the second time the oldest of them are forgotten.
     for _ in 0..2 {
         collect(repo, Purpose::Gc, &stamp(642), &mut |_| {}).unwrap();

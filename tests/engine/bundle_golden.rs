@@ -119,7 +119,7 @@ fn the_independent_reader_sees_the_same_objects() {
                 let mut change = sandbox.repo.begin();
                 let to = sandbox.repo.resolve(revision).unwrap().commit;
                 change.move_branch(&"work/main".parse().unwrap(), Some(to));
-                change.finish(&stamp(80), "back").unwrap();
+                change.commit(&stamp(80), "back").unwrap();
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::object::{ObjectId, RefValue, Writer};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::{Access, BundleDraft, BundleFile, Expected, Io, IoFile, PackItem, Tier};
 use turntree::transfer::bundle::{
     Bundle, BundleRequest, BundledOperation, Held, UnbundleOptions, plan_bundle, unbundle,
@@ -38,7 +38,7 @@ fn move_branches(repo: &Repository, moves: &[(&str, Option<ObjectId>)], reason: 
     for (name, to) in moves {
         change.move_branch(&branch(name), *to);
     }
-    change.finish(&stamp(50), reason).unwrap();
+    change.commit(&stamp(50), reason).unwrap();
 }
 
 fn undo_last(repo: &Repository, reason: &str) {
@@ -110,15 +110,15 @@ fn what_was_deleted_or_renamed_meanwhile_is_told_of() {
     move_branches(repo, &[("work/old", Some(first))], "fork work/old");
     let mut change = repo.begin();
     change.rename_branch(&branch("work/old"), &branch("work/new")).unwrap();
-    change.finish(&stamp(3), "branch work/old renamed to work/new").unwrap();
+    change.commit(&stamp(3), "branch work/old renamed to work/new").unwrap();
     let mut change = repo.begin();
     let pin = NewPin { name: Some("keep".to_owned()), ..NewPin::default() };
     change.pin(&first, pin, &stamp(4)).unwrap();
-    change.finish(&stamp(4), "pin keep").unwrap();
+    change.commit(&stamp(4), "pin keep").unwrap();
     let mut change = repo.begin();
     let pin = repo.refs().value("refs/pins/keep").unwrap().clone();
     change.set_ref("refs/pins/keep", Expected::Value(pin), None);
-    change.finish(&stamp(5), "unpin keep").unwrap();
+    change.commit(&stamp(5), "unpin keep").unwrap();
     move_branches(repo, &[("work/new", None)], "delete work/new");
 
     let (_disk, bundle) = bundle(repo, &session("work"), &[]);
@@ -143,18 +143,18 @@ fn no_name_of_another_session_comes_along() {
     let mut change = repo.begin();
     change.switch(&branch("secret/main"));
     change.move_branch(&branch("work/side"), None);
-    change.finish(&stamp(4), "delete work/side and go to secret/main").unwrap();
+    change.commit(&stamp(4), "delete work/side and go to secret/main").unwrap();
     let mut change = repo.begin();
     for (name, id) in [("ours", own), ("secret-tag", foreign)] {
         change.tag(name, &id, "secret".repeat(usize::from(id == foreign)), &stamp(5)).unwrap();
     }
-    change.finish(&stamp(5), "tag ours, secret-tag").unwrap();
+    change.commit(&stamp(5), "tag ours, secret-tag").unwrap();
     // This tag led elsewhere before it led here.
     let moved = |from: Option<ObjectId>, to, reason: &str| {
         let mut change = repo.begin();
         let before = from.map_or(Expected::Absent, |id| Expected::Value(RefValue::Object(id)));
         change.set_ref("refs/tags/best", before, Some(RefValue::Object(to)));
-        change.finish(&stamp(6), reason).unwrap();
+        change.commit(&stamp(6), reason).unwrap();
     };
     moved(None, foreign, "tag best");
     moved(Some(foreign), own, "update-ref refs/tags/best");
@@ -209,10 +209,10 @@ fn an_increment_has_the_operations_since() {
         let value = Some(second.to_string().into());
         context.set_entry(&mut change, "scratchpad", "turn", value).unwrap();
         let tree = context.write(&mut change).unwrap();
-        let snapshot = Snapshot::new(tree, "", &stamp(second));
+        let snapshot = SnapshotDraft::new(tree, "", &stamp(second));
         ids.push(change.snapshot(&branch("work/main"), snapshot).unwrap());
     }
-    change.finish(&stamp(10), "import work").unwrap();
+    change.commit(&stamp(10), "import work").unwrap();
     assert_eq!(numbers(&session("work"), &[ids[1]]), [7]);
 }
 
@@ -251,8 +251,8 @@ fn a_thousand_turns_cost_at_most_15_kilobytes() {
         });
         let mut stamp = stamp(n);
         stamp.time.micros = micros;
-        change.snapshot(&branch("work/main"), Snapshot::new(tree, "", &stamp)).unwrap();
-        change.finish(&stamp, "snapshot").unwrap();
+        change.snapshot(&branch("work/main"), SnapshotDraft::new(tree, "", &stamp)).unwrap();
+        change.commit(&stamp, "snapshot").unwrap();
     }
     let plan = plan_bundle(repo, &session("work"), &[]).unwrap();
     assert_eq!(plan.manifest.operations, 1000);

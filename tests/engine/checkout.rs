@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode};
 use turntree::object::Memory;
-use turntree::repo::{BranchName, Snapshot};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::workspace::{CaptureOptions, FileAction, capture, plan_checkout};
 use turntree_exchange::apply_state;
 use turntree_tests::{Sandbox, claude_code, stamp};
@@ -250,8 +250,8 @@ fn a_file_is_synced_before_it_is_named_and_a_folder_after() {
     }
     let tree = builder.write(&mut change).unwrap();
     let branch = BranchName::main("work").unwrap();
-    change.snapshot(&branch, Snapshot::new(tree, "files", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "files", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
     let trace = sandbox.folder().join("trace");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-y", "-e", "trace=fsync,renameat2", "-o"]).arg(&trace);
@@ -304,8 +304,8 @@ fn a_restore_that_is_killed_leaves_whole_files_and_can_be_repeated() {
     }
     let tree = builder.write(&mut change).unwrap();
     let branch = BranchName::main("work").unwrap();
-    change.snapshot(&branch, Snapshot::new(tree, "many files", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "many files", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
     let target = sandbox.folder().join("out");
     let restore = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_turntree-under-test"));

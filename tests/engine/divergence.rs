@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use turntree::context::Builder;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Divergence, Repository, Snapshot};
+use turntree::repo::{BranchName, Divergence, Repository, SnapshotDraft};
 use turntree_tests::{Sandbox, stamp};
 
 /// A branch, and another one that it is put on before its next turn, if any.
@@ -26,8 +26,8 @@ fn work(repo: &Repository, (at, from): Step, number: usize) {
     if let Some(tip) = from.and_then(|from| repo.tip(&branch(from))) {
         change.move_branch(&branch(at), Some(tip));
     }
-    change.snapshot(&branch(at), Snapshot::new(tree, "turn", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "turn").unwrap();
+    change.snapshot(&branch(at), SnapshotDraft::new(tree, "turn", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "turn").unwrap();
 }
 
 fn line(repo: &Repository, tip: ObjectId) -> Vec<ObjectId> {

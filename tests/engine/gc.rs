@@ -11,7 +11,7 @@ use turntree::maintenance::{
     CollectionPlan, Policy, Purpose, Scope, collect, plan_collection, set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::Tier;
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, open_store, stamp};
@@ -57,8 +57,8 @@ fn note(
     let value = Some(Bytes::copy_from_slice(text.as_bytes()));
     context.set_entry(&mut change, "scratchpad", key, value)?;
     let tree = context.write(&mut change)?;
-    let id = change.snapshot(branch, Snapshot::new(tree, "turn", &stamp(second)))?;
-    change.finish(&stamp(second), "snapshot")?;
+    let id = change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp(second)))?;
+    change.commit(&stamp(second), "snapshot")?;
     Ok(id)
 }
 
@@ -109,7 +109,7 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
         0 if name != "main" && model.branches.contains_key(name) => {
             let mut change = repo.begin();
             change.move_branch(&branch, None);
-            change.finish(&stamp(second), "delete").unwrap();
+            change.commit(&stamp(second), "delete").unwrap();
             model.branches.remove(name);
         }
         1 => {
@@ -118,21 +118,21 @@ fn work(repo: &Repository, model: &mut Model, random: &mut Random, second: i64) 
             let to = line[random.below(line.len())];
             let mut change = repo.begin();
             change.move_branch(&branch, Some(to));
-            change.finish(&stamp(second), "move").unwrap();
+            change.commit(&stamp(second), "move").unwrap();
             model.branches.insert(name.to_owned(), to);
         }
         2 => {
             let Some(tip) = model.branches.get(name).copied() else { return };
             let mut change = repo.begin();
             let pin = change.pin(&tip, NewPin::default(), &stamp(second)).unwrap();
-            change.finish(&stamp(second), "pin").unwrap();
+            change.commit(&stamp(second), "pin").unwrap();
             model.pins.insert(pin.name, tip);
         }
         3 if !model.pins.is_empty() => {
             let pin = model.pins.keys().next().unwrap().clone();
             let mut change = repo.begin();
             change.unpin(&pin).unwrap();
-            change.finish(&stamp(second), "unpin").unwrap();
+            change.commit(&stamp(second), "unpin").unwrap();
             model.pins.remove(&pin);
         }
         _ => {
@@ -181,7 +181,7 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
         let lost = note(&sandbox.repo, &side, 2, "b", &text).unwrap();
         let mut change = sandbox.repo.begin();
         change.move_branch(&side, None);
-        change.finish(&stamp(3), "delete").unwrap();
+        change.commit(&stamp(3), "delete").unwrap();
         for second in 4..40 {
             note(&sandbox.repo, &main, second, "a", &second.to_string()).unwrap();
         }
@@ -204,8 +204,8 @@ fn a_transaction_may_build_on_what_is_collected_under_it() {
             assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
         }
         let branch = BranchName::new("s", "again").unwrap();
-        let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(later))).unwrap();
-        change.finish(&stamp(later), "snapshot").unwrap();
+        let id = change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(later))).unwrap();
+        change.commit(&stamp(later), "snapshot").unwrap();
         let after = open_store(&sandbox.store(), 10);
         assert_eq!(notes(&after, &id).unwrap()["b"], text);
         assert_eq!(notes(&after, &id).unwrap()["c"], "more");
@@ -221,7 +221,7 @@ fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
     let lost = note(&sandbox.repo, &side, 3, "c", &"newer ".repeat(300)).unwrap();
     let mut change = sandbox.repo.begin();
     change.move_branch(&side, None);
-    change.finish(&stamp(4), "delete").unwrap();
+    change.commit(&stamp(4), "delete").unwrap();
     // A month later nothing remembers the side branch any more.
     let later = 60 * 24 * 60 * 60;
     for second in 0..120 {
@@ -236,7 +236,7 @@ fn a_branch_may_be_put_on_what_is_collected_meanwhile() {
     let error = notes(&open_store(&sandbox.store(), 9), &lost).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "it was garbage: {error}");
 
-    change.finish(&stamp(later + 300), "fork").unwrap();
+    change.commit(&stamp(later + 300), "fork").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, later + 400);
     let after = open_store(&sandbox.store(), 10);
@@ -255,12 +255,12 @@ fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
         let mut change = sandbox.repo.begin();
         let policy = Policy { keep_last: Some(2), ..Policy::default() };
         set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
-        change.finish(&stamp(0), "retention").unwrap();
+        change.commit(&stamp(0), "retention").unwrap();
         note(&sandbox.repo, &side, 2, "b", "older").unwrap();
         let lost = note(&sandbox.repo, &side, 3, "c", &"newer ".repeat(300)).unwrap();
         let mut change = sandbox.repo.begin();
         change.move_branch(&side, None);
-        change.finish(&stamp(4), "delete").unwrap();
+        change.commit(&stamp(4), "delete").unwrap();
         let later = 60 * 24 * 60 * 60;
         let expiring = note(&sandbox.repo, &main, later, "a", "expiring").unwrap();
         let pinned = note(&sandbox.repo, &main, later + 1, "a", "pinned").unwrap();
@@ -277,7 +277,7 @@ fn a_branch_that_is_put_on_garbage_while_it_is_collected_keeps_it() {
                 }
                 _ => change.move_branch(&BranchName::new("s", name).unwrap(), Some(commit)),
             }
-            change.finish(&stamp(later + 300), "name it").unwrap();
+            change.commit(&stamp(later + 300), "name it").unwrap();
         };
         let mut done = false;
         let mut before_step = |_: &CollectionPlan| {
@@ -320,8 +320,8 @@ fn what_an_open_transaction_has_stored_stays() {
     }
     let branch = BranchName::main("large").unwrap();
     let tree = context.write(&mut change).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "", &stamp(2))).unwrap();
-    change.finish(&stamp(2), "snapshot").unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(2))).unwrap();
+    change.commit(&stamp(2), "snapshot").unwrap();
     drop(writer);
     gc(&sandbox.repo, Purpose::Gc, 3);
     assert_eq!(notes(&open_store(&sandbox.store(), 9), &id).unwrap(), written);
@@ -438,7 +438,7 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
-    change.finish(&stamp(0), "retention").unwrap();
+    change.commit(&stamp(0), "retention").unwrap();
     let mut ids = vec![];
     for second in 1..=60 {
         ids.push(note(repo, &main, second, "a", &second.to_string()).unwrap());
@@ -446,7 +446,7 @@ fn an_expired_turn_is_answered_as_expired_and_history_goes_on_behind_it() {
     let mut change = repo.begin();
     change.pin(&ids[9], NewPin::default(), &stamp(60)).unwrap();
     change.move_branch(&BranchName::new("s", "fork").unwrap(), Some(ids[19]));
-    change.finish(&stamp(60), "keep").unwrap();
+    change.commit(&stamp(60), "keep").unwrap();
     for purpose in [Purpose::Gc, Purpose::Repack(Tier::Compacted), Purpose::Gc] {
         gc(repo, purpose, 61);
         for reader in [repo, &open_store(&sandbox.store(), 3)] {
@@ -523,7 +523,7 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
-    change.finish(&stamp(0), "retention").unwrap();
+    change.commit(&stamp(0), "retention").unwrap();
     // Many turns in one operation, so that few are protected by operations.
     let mut change = repo.begin();
     let mut context = Builder::new();
@@ -531,9 +531,9 @@ fn what_is_forgotten_is_planned_first_and_still_answered_as_expired() {
         let text = Some(Bytes::from(turn.to_string()));
         context.set_entry(&mut change, "scratchpad", "a", text).unwrap();
         let tree = context.write(&mut change).unwrap();
-        change.snapshot(&main, Snapshot::new(tree, "turn", &stamp(turn))).unwrap();
+        change.snapshot(&main, SnapshotDraft::new(tree, "turn", &stamp(turn))).unwrap();
     }
-    change.finish(&stamp(700), "import").unwrap();
+    change.commit(&stamp(700), "import").unwrap();
     let tip = repo.tip(&main).unwrap();
 
     let plan = plan_collection(repo, Purpose::Gc, stamp(701).time).unwrap();
@@ -564,8 +564,8 @@ fn what_two_writers_stored_at_once_is_read_from_the_segment_that_stays() {
             let mut context = Builder::new();
             context.set_entry(&mut change, "scratchpad", "a", Some("both".into())).unwrap();
             let tree = context.write(&mut change).unwrap();
-            change.snapshot(branch, Snapshot::new(tree, "turn", &stamp(1))).unwrap();
-            change.finish(&stamp(1), "snapshot").unwrap();
+            change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp(1))).unwrap();
+            change.commit(&stamp(1), "snapshot").unwrap();
             reader.store().refresh().unwrap();
         }
         let [_stays, leaves] = writers;

@@ -11,7 +11,7 @@ use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, red
 use turntree::object::{
     Commit, Kind, Memory, ObjectId, ObjectSink, ObjectSource, Operation, RefValue, Tag,
 };
-use turntree::repo::{BranchName, Repository, Resolver, Snapshot, tag_ref};
+use turntree::repo::{BranchName, Repository, Resolver, SnapshotDraft, tag_ref};
 use turntree::store::{Expected, FindingKind, Io, NewStore, Store, Thoroughness};
 use turntree::tree::{Item, Link, List, Map};
 use turntree_tests::checksums::mend_segment;
@@ -298,7 +298,7 @@ fn a_tag_of_a_tag_of_a_tag_and_so_on_is_answered() {
         let name = format!("deep-{count}");
         let value = Some(RefValue::Object(target.0));
         change.set_ref(&tag_ref(&name).unwrap(), Expected::Absent, value);
-        change.finish(&stamp(50), "tag").unwrap();
+        change.commit(&stamp(50), "tag").unwrap();
         match Resolver::new(&repo).resolve(&name) {
             Ok(revision) => assert_eq!(revision.commit, commit),
             Err(error) => assert!(count > 10, "{error}"),
@@ -382,8 +382,8 @@ fn commit_files(repo: &Repository, contents: &[Vec<u8>]) -> Vec<ObjectId> {
     }
     let tree = builder.write(&mut change).unwrap();
     let branch = BranchName::main("imitations").unwrap();
-    change.snapshot(&branch, Snapshot::new(tree, "files", &stamp(60))).unwrap();
-    change.finish(&stamp(60), "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "files", &stamp(60))).unwrap();
+    change.commit(&stamp(60), "snapshot").unwrap();
     contents.iter().map(|content| ObjectId::of(Kind::Blob, content)).collect()
 }
 

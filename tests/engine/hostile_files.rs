@@ -12,7 +12,7 @@ use std::time::Duration;
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{Loss, Purpose, collect, fsck, repair};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{OpenOptions, RealIo, Thoroughness, Tier};
 use turntree_tests::{Sandbox, claude_code, stamp};
 
@@ -99,9 +99,9 @@ fn commit(repo: &Repository) -> turntree::Result<()> {
     let (mut change, mut builder) = (repo.begin(), Builder::new());
     builder.set_entry(&mut change, "scratchpad", "key", Some("text".into()))?;
     let tree = builder.write(&mut change)?;
-    let snapshot = Snapshot::new(tree, "a turn", &stamp(8));
+    let snapshot = SnapshotDraft::new(tree, "a turn", &stamp(8));
     change.snapshot(&BranchName::main("third")?, snapshot)?;
-    change.finish(&stamp(8), "snapshot").map(drop)
+    change.commit(&stamp(8), "snapshot").map(drop)
 }
 
 #[test]

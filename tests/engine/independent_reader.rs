@@ -11,7 +11,7 @@ use turntree::maintenance::{
     MAX_EXPIRED, Pattern, Policy, Purpose, Scope, collect, redact, set_policy,
 };
 use turntree::object::{IdPrefix, Kind, ObjectId, ObjectSource, RefValue};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::{
     Durability, Finding, FindingKind, NewStore, OpenOptions, RealIo, Tier, Tombstone,
 };
@@ -66,7 +66,7 @@ fn store_of_every_kind_of_file() -> Sandbox {
     let pin = NewPin { expires_micros: Some(1 << 50), ..NewPin::default() };
     change.pin(&from, pin, &stamp(2)).unwrap();
     set_policy(&mut change, Scope::Default, &Policy::default()).unwrap();
-    change.finish(&stamp(2), "fork").unwrap();
+    change.commit(&stamp(2), "fork").unwrap();
     for second in 3..40 {
         let state = format!(r#"{{"scratchpad":{{"note/{second}":"{second}","last":{{"n":1}}}}}}"#);
         commit_turn(&sandbox.repo, &fork, "more", &stamp(second), |builder, sink| {
@@ -208,12 +208,12 @@ fn long_session(dir: &Path) -> Repository {
         let value = Bytes::from(format!("at {second}"));
         builder.set_entry(&mut change, "scratchpad", "note", Some(value)).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        let id = change.snapshot(&main, Snapshot::new(tree, "turn", &stamp(second))).unwrap();
+        let id = change.snapshot(&main, SnapshotDraft::new(tree, "turn", &stamp(second))).unwrap();
         if second == 90 {
             change.pin(&id, NewPin::default(), &stamp(second)).unwrap();
         }
         change.switch(&main);
-        change.finish(&stamp(second), "snapshot").unwrap();
+        change.commit(&stamp(second), "snapshot").unwrap();
     }
     let mut random = Random(5);
     let mut image: Vec<u8> = (0..5 << 17).flat_map(|_| random.draw().to_le_bytes()).collect();
@@ -232,7 +232,7 @@ fn long_session(dir: &Path) -> Repository {
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Default, &policy).unwrap();
-    change.finish(&stamp(turns + 5), "policy").unwrap();
+    change.commit(&stamp(turns + 5), "policy").unwrap();
     repo
 }
 

@@ -78,7 +78,7 @@ fn grow_old(disk: &SimDisk) {
     for number in 0..MANY_OPERATIONS {
         let mut change = repo.begin();
         change.move_branch(&name, (number % 2 == 0).then_some(tip));
-        change.finish(&stamp(LATER), "swing").unwrap();
+        change.commit(&stamp(LATER), "swing").unwrap();
     }
     drop(repo);
     gc(disk, Purpose::Gc, LATER).unwrap();

@@ -10,7 +10,7 @@ use turntree::context::{
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{
-    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Snapshot, Stamp,
+    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Signature, SnapshotDraft,
 };
 use turntree::store::Thoroughness;
 use turntree_exchange::formats::{tool_use, view};
@@ -31,7 +31,7 @@ fn turn(repo: &Repository, name: &str, key: &str, value: &str, second: i64) -> O
 fn fork(repo: &Repository, name: &str, at: ObjectId) {
     let mut change = repo.begin();
     change.move_branch(&branch(name), Some(at));
-    change.finish(&stamp(0), "fork").unwrap();
+    change.commit(&stamp(0), "fork").unwrap();
 }
 
 fn request(into: &BranchName, theirs: ObjectId) -> MergeRequest<'static> {
@@ -50,7 +50,7 @@ fn merge(repo: &Repository, into: &str, theirs: ObjectId) -> turntree::Result<Me
     let mut change = repo.begin();
     let merge = change.merge(&request(&branch(into), theirs), &stamp(1))?;
     if merge.kind != MergeKind::UpToDate {
-        change.finish(&stamp(1), "merge")?;
+        change.commit(&stamp(1), "merge")?;
     }
     Ok(merge)
 }
@@ -112,7 +112,7 @@ fn a_part_can_be_taken_first_and_the_rest_later() {
     let part = change
         .merge(&MergeRequest { only, ..request(&branch("main"), theirs) }, &stamp(1))
         .unwrap();
-    change.finish(&stamp(1), "merge").unwrap();
+    change.commit(&stamp(1), "merge").unwrap();
     assert_eq!(repo.commit(&part.commit).unwrap().parents, [start]);
     assert_eq!(entry(repo, &part.commit, "scratchpad/b"), None);
     let whole = merge(repo, "main", theirs).unwrap();
@@ -146,8 +146,8 @@ fn of_two_merges_at_once_one_loses_and_can_try_again() {
     let (mut first, mut second) = (one.begin(), two.begin());
     let merged = first.merge(&request, &stamp(4)).unwrap();
     second.merge(&request, &stamp(5)).unwrap();
-    first.finish(&stamp(4), "merge").unwrap();
-    let lost = second.finish(&stamp(5), "merge").unwrap_err();
+    first.commit(&stamp(4), "merge").unwrap();
+    let lost = second.commit(&stamp(5), "merge").unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Conflict);
     two.store().refresh().unwrap();
     assert_eq!(two.tip(&branch("main")), Some(merged.commit));
@@ -162,7 +162,7 @@ fn what_expired_cannot_be_merged_and_nothing_changes() {
     let policy = Policy { keep_last: Some(1), ..Policy::default() };
     let mut change = repo.begin();
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
-    change.finish(&stamp(0), "retention").unwrap();
+    change.commit(&stamp(0), "retention").unwrap();
     let line: Vec<ObjectId> =
         (1..60).map(|n| turn(repo, "main", "note", &n.to_string(), n)).collect();
     turn(repo, "side", "own", "1", 60);
@@ -187,8 +187,8 @@ fn what_expired_cannot_be_merged_and_nothing_changes() {
     let late = branch("late");
     change.move_branch(&late, Some(base));
     let tree = repo.commit(&line[58]).unwrap().tree;
-    change.snapshot(&late, Snapshot::new(tree, "late", &stamp(62))).unwrap();
-    change.finish(&stamp(62), "late").unwrap();
+    change.snapshot(&late, SnapshotDraft::new(tree, "late", &stamp(62))).unwrap();
+    change.commit(&stamp(62), "late").unwrap();
     assert_eq!(repo.merge_base(&repo.tip(&late).unwrap(), &line[58]).unwrap(), Some(base));
     let before_late = repo.refs();
     assert_eq!(merge(repo, "late", line[58]).unwrap_err().kind(), ErrorKind::Expired);
@@ -208,13 +208,13 @@ fn picks_are_one_operation_and_bring_what_each_changed() {
         let picked = change.cherry_pick(&request(&branch("main"), id), &stamp(7)).unwrap();
         assert_eq!(picked.kind, MergeKind::Merged);
         assert_eq!(
-            change.commit(&picked.commit).unwrap().message,
+            change.read_commit(&picked.commit).unwrap().message,
             repo.commit(&id).unwrap().message
         );
     }
     let again = change.cherry_pick(&request(&branch("main"), ids[0]), &stamp(7)).unwrap();
     assert_eq!(again.kind, MergeKind::UpToDate);
-    change.finish(&stamp(7), "cherry-pick").unwrap();
+    change.commit(&stamp(7), "cherry-pick").unwrap();
     assert_eq!(repo.refs().sequence, before + 1);
     let tip = repo.tip(&branch("main")).unwrap();
     let keys = ["k2", "k3", "k4", "k5"]
@@ -234,7 +234,7 @@ fn conflicts_outlive_collections_and_are_decided_by_a_snapshot() {
     let merged = merge(repo, "main", theirs).unwrap();
     let mut change = repo.begin();
     change.move_branch(&branch("plan"), None);
-    change.finish(&stamp(4), "delete").unwrap();
+    change.commit(&stamp(4), "delete").unwrap();
     collect(repo, Purpose::Gc, &stamp(5), &mut |_| {}).unwrap();
     assert_sound(repo);
 
@@ -247,7 +247,7 @@ fn conflicts_outlive_collections_and_are_decided_by_a_snapshot() {
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
     let taken = take("scratchpad/plan");
     let resolution = change.resolve_conflicts(&branch("main"), &taken, None, &stamp(6)).unwrap();
-    change.finish(&stamp(6), "resolve").unwrap();
+    change.commit(&stamp(6), "resolve").unwrap();
     assert!(resolution.left.is_empty());
     let tip = again.tip(&branch("main")).unwrap();
     assert_eq!(tip, resolution.commit);
@@ -387,11 +387,11 @@ fn recorded_conversations_come_together_whole_and_with_their_calls() {
         let times = line[line.len() / 3..].iter().map(|entry| entry.commit.time);
         for (entry, time) in later.iter().zip(times) {
             // As if both had spoken at the same time, by turns.
-            let then = Stamp { time, ..stamp(2) };
+            let then = Signature { time, ..stamp(2) };
             let picked = change.cherry_pick(&request(&branch("ours"), entry.id), &then);
             picked.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         }
-        change.finish(&stamp(2), "cherry-pick").unwrap();
+        change.commit(&stamp(2), "cherry-pick").unwrap();
         let ours = repo.context(&repo.tip(&branch("ours")).unwrap()).unwrap();
         let theirs = repo.context(&middle.id).unwrap();
         let merged = merge(repo, "ours", middle.id).unwrap();

@@ -4,7 +4,7 @@ use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{Reason, Roots};
 use turntree::object::{ObjectId, RefValue};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, pin_ref};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, pin_ref};
 use turntree::store::Expected;
 use turntree_tests::{Sandbox, stamp};
 
@@ -18,10 +18,10 @@ fn session(turns: i64) -> (Sandbox, Vec<ObjectId>) {
         let note = Some(turn.to_string().into());
         builder.set_entry(&mut change, "scratchpad", "note", note).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        let snapshot = Snapshot::new(tree, "note", &stamp(turn));
+        let snapshot = SnapshotDraft::new(tree, "note", &stamp(turn));
         ids.push(change.snapshot(&BranchName::main("task").unwrap(), snapshot).unwrap());
     }
-    change.finish(&stamp(turns), "snapshots").unwrap();
+    change.commit(&stamp(turns), "snapshots").unwrap();
     (sandbox, ids)
 }
 
@@ -32,7 +32,7 @@ fn named(name: &str) -> NewPin {
 fn pin(repo: &Repository, commit: &ObjectId, new: NewPin) -> turntree::Result<String> {
     let mut change = repo.begin();
     let name = change.pin(commit, new, &stamp(50))?.name;
-    change.finish(&stamp(50), "pin").map(|_| name)
+    change.commit(&stamp(50), "pin").map(|_| name)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn of_two_that_take_a_name_at_once_one_has_to_look_again() {
     let mut change = sandbox.repo.begin();
     change.pin(&ids[0], named("good"), &stamp(50)).unwrap();
     pin(&sandbox.reopened(), &ids[1], named("good")).unwrap();
-    let lost = change.finish(&stamp(51), "pin").unwrap_err();
+    let lost = change.commit(&stamp(51), "pin").unwrap_err();
     assert_eq!(lost.kind(), ErrorKind::Conflict);
     assert_eq!(sandbox.repo.pins().unwrap()[0].commit, ids[1]);
 }
@@ -72,7 +72,7 @@ fn what_plumbing_put_among_the_pins_protects_as_well() {
     let (sandbox, ids) = session(2);
     let mut change = sandbox.repo.begin();
     change.set_ref(&pin_ref("bare").unwrap(), Expected::Absent, Some(RefValue::Object(ids[0])));
-    change.finish(&stamp(50), "update-ref").unwrap();
+    change.commit(&stamp(50), "update-ref").unwrap();
     let pins = sandbox.repo.pins().unwrap();
     assert_eq!((pins[0].commit, pins[0].reason.as_str()), (ids[0], ""));
     let roots = Roots::find(sandbox.repo.store(), &sandbox.repo.refs(), 0).unwrap();
@@ -100,7 +100,7 @@ fn a_pin_that_was_removed_or_has_expired_protects_nothing() {
     let mut change = repo.begin();
     change.unpin("long").unwrap();
     assert_eq!(change.unpin("wrong").unwrap_err().kind(), ErrorKind::NotFound);
-    change.finish(&stamp(60), "unpin").unwrap();
+    change.commit(&stamp(60), "unpin").unwrap();
     assert_eq!(why(100, &ids[1]), [""; 0]);
     // For a while an undo still finds it whole.
     let roots = Roots::find(repo.store(), &repo.refs(), 100).unwrap();

@@ -12,7 +12,7 @@ use turntree::maintenance::{
     set_policy,
 };
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
-use turntree::repo::{BranchName, GRAFTS_REF, Grafts, NewPin, Repository, Snapshot, tag_ref};
+use turntree::repo::{BranchName, GRAFTS_REF, Grafts, NewPin, Repository, SnapshotDraft, tag_ref};
 use turntree::store::{Expected, Io, NewStore, Thoroughness, Tier};
 use turntree::tree::{List, Map};
 use turntree_tests::oracle::{DIR, options};
@@ -76,7 +76,7 @@ fn fork(repo: &Repository, from: &ObjectId, name: &str) -> BranchName {
     let branch: BranchName = name.parse().unwrap();
     let mut change = repo.begin();
     change.move_branch(&branch, Some(*from));
-    change.finish(&stamp(50), "fork").unwrap();
+    change.commit(&stamp(50), "fork").unwrap();
     branch
 }
 
@@ -240,7 +240,7 @@ fn world(secret: &str) -> World {
     };
     let id = change.write(Kind::Tag, tag.encode().into()).unwrap();
     change.set_ref(&tag_ref("v1").unwrap(), Expected::Absent, Some(RefValue::Object(id)));
-    change.finish(&stamp(99), &format!("pin because of {secret}")).unwrap();
+    change.commit(&stamp(99), &format!("pin because of {secret}")).unwrap();
     let branches = vec![main, side, other];
     World { sandbox, old, branches }
 }
@@ -356,7 +356,7 @@ fn names_of_sessions_branches_and_pins_are_changed_too() {
     let mut change = repo.begin();
     change.switch(&branch);
     change.pin(&id, NewPin { name: Some(PLAIN.into()), ..NewPin::default() }, &stamp(2)).unwrap();
-    change.finish(&stamp(2), "pin").unwrap();
+    change.commit(&stamp(2), "pin").unwrap();
     redact(repo, &pattern(PLAIN), &stamp(3)).unwrap();
     assert_gone(&sandbox, PLAIN);
     let repo = sandbox.reopened();
@@ -399,7 +399,7 @@ fn what_nothing_leads_to_is_removed_too() {
     let lost = take(repo, &main, &say(&format!("key {PLAIN}")), 2);
     let mut change = repo.begin();
     change.move_branch(&main, Some(first));
-    change.finish(&stamp(3), "rollback").unwrap();
+    change.commit(&stamp(3), "rollback").unwrap();
     let mut staged = repo.begin();
     staged.write(Kind::Blob, format!("never committed {PLAIN}").into()).unwrap();
     staged.flush().unwrap();
@@ -423,7 +423,7 @@ fn packs_are_searched_and_expired_turns_stay_expired() {
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(30), ..Policy::default() };
     set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
-    change.finish(&stamp(100), "retention").unwrap();
+    change.commit(&stamp(100), "retention").unwrap();
     for n in 0..150 {
         take(repo, &BranchName::main("three").unwrap(), &say(&n.to_string()), 100);
     }
@@ -471,7 +471,7 @@ fn history_goes_on_behind_turns_that_were_forgotten() {
     let grafts = Grafts([(ids[1], Some(ids[0]))].into());
     let blob = change.write(Kind::Blob, grafts.encode().into()).unwrap();
     change.set_ref(GRAFTS_REF, Expected::Absent, Some(RefValue::Object(blob)));
-    change.finish(&stamp(6), "forget").unwrap();
+    change.commit(&stamp(6), "forget").unwrap();
     let turns = |repo: &Repository| {
         let turns = repo.history(&[repo.tip(&main).unwrap()], &[]).unwrap();
         turns.map(|entry| entry.unwrap().commit.turn).collect::<Vec<_>>()
@@ -500,8 +500,8 @@ fn a_change_that_was_open_meanwhile_does_not_bring_it_back() {
     let tree = builder.write(&mut change).unwrap();
     redact(&sandbox.repo, &pattern(PLAIN), &stamp(101)).unwrap();
     let mine = BranchName::main("mine").unwrap();
-    change.snapshot(&mine, Snapshot::new(tree, "mine", &stamp(102))).unwrap();
-    let error = change.finish(&stamp(102), "snapshot").unwrap_err();
+    change.snapshot(&mine, SnapshotDraft::new(tree, "mine", &stamp(102))).unwrap();
+    let error = change.commit(&stamp(102), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Redacted, "{error}");
     drop(other);
     assert_gone(&sandbox, PLAIN);
@@ -538,8 +538,8 @@ fn what_stands_beside_an_entry_is_searched_and_sizes_of_files_are_not() {
     let file = Some((FileMode::Regular, "a".repeat(97).into()));
     builder.set_file(&mut change, "f", file).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    change.snapshot(&main, Snapshot::new(tree, "", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "snapshot").unwrap();
+    change.snapshot(&main, SnapshotDraft::new(tree, "", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
     let plan = plan_redaction(repo, &pattern(PLAIN)).unwrap();
     assert_eq!((plan.places.len(), plan.places[0].part), (1, MatchField::Meta));
     redact(repo, &pattern(PLAIN), &stamp(2)).unwrap();
@@ -613,7 +613,7 @@ fn small_world(disk: &SimDisk) {
     let mut change = repo.begin();
     let new = NewPin { expires_micros: Some(0), ..NewPin::default() };
     change.pin(&second, new, &stamp(5)).unwrap();
-    change.finish(&stamp(5), "pin").unwrap();
+    change.commit(&stamp(5), "pin").unwrap();
 }
 
 fn try_redact(disk: &SimDisk, seed: u64) -> turntree::Result<()> {

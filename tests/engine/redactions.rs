@@ -8,7 +8,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, Selection};
 use turntree::maintenance::{Pattern, Purpose, collect, fsck, plan_redaction, redact};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use turntree::repo::{BranchName, REDACTIONS_REF, Snapshot};
+use turntree::repo::{BranchName, REDACTIONS_REF, SnapshotDraft};
 use turntree::store::{Expected, Thoroughness, Tier};
 use turntree::workspace::{CaptureOptions, RewindRequest, prepare_rewind};
 use turntree_exchange::{FollowOptions, Followed, follow};
@@ -88,7 +88,7 @@ fn a_session_that_was_deleted_comes_back_without_it() {
         let delete = || {
             let mut change = sandbox.repo.begin();
             change.delete_branch(&BranchName::main("task").unwrap());
-            change.finish(&stamp(5), "delete").unwrap();
+            change.commit(&stamp(5), "delete").unwrap();
         };
         if deleted_first {
             delete();
@@ -261,7 +261,7 @@ fn a_list_that_is_lost_stops_nothing_else_and_lets_nothing_back() {
     let mut change = sandbox.repo.begin();
     let other = change.write(Kind::Blob, "what a damaged list says".into()).unwrap();
     change.set_ref(REDACTIONS_REF, Expected::Any, Some(RefValue::Object(other)));
-    change.finish(&stamp(10), "lose the list").unwrap();
+    change.commit(&stamp(10), "lose the list").unwrap();
 
     fixture.write("a.rs", "fn a() {}\n");
     let captured = fixture.snapshot_with(&CaptureOptions::default());
@@ -292,8 +292,8 @@ fn any_other_change_that_has_it_is_refused() {
         let file = Some((FileMode::Regular, content.to_owned().into()));
         builder.set_file(&mut change, "key.env", file).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        change.snapshot(&branch, Snapshot::new(tree, "a turn", &stamp(1))).unwrap();
-        change.finish(&stamp(1), "snapshot")
+        change.snapshot(&branch, SnapshotDraft::new(tree, "a turn", &stamp(1))).unwrap();
+        change.commit(&stamp(1), "snapshot")
     };
     take("KEY=k-1234").unwrap();
     take_out(&sandbox, "k-1234");

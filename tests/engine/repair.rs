@@ -260,7 +260,7 @@ fn what_a_process_writes_to_is_left_alone() {
     let repo = open(&sample.disk, 80);
     let mut change = repo.begin();
     change.move_branch(&"one/held".parse().unwrap(), Some(repo.resolve("one").unwrap().commit));
-    change.finish(&stamp(62), "hold a segment").unwrap();
+    change.commit(&stamp(62), "hold a segment").unwrap();
     let held: Vec<_> =
         sample.disk.files().into_iter().filter(|(path, _)| is_segment(path)).collect();
     for (path, bytes) in held {

@@ -3,7 +3,7 @@
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, fsck, set_policy};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::store::{Thoroughness, Tier};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, open_store, stamp};
@@ -11,7 +11,7 @@ use turntree_tests::{Sandbox, open_store, stamp};
 const DAY: i64 = 24 * 60 * 60;
 
 /// A turn that changes a few of many entries.
-fn turn(repo: &Repository, session: &str, stamp: &Stamp, random: &mut Random) {
+fn turn(repo: &Repository, session: &str, stamp: &Signature, random: &mut Random) {
     let branch = BranchName::main(session).unwrap();
     let mut change = repo.begin();
     let mut builder = match change.tip(&branch) {
@@ -25,17 +25,17 @@ fn turn(repo: &Repository, session: &str, stamp: &Stamp, random: &mut Random) {
         builder.set_entry(&mut change, "scratchpad", &key, Some(value)).unwrap();
     }
     let tree = builder.write(&mut change).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "turn", stamp)).unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "turn", stamp)).unwrap();
     if random.below(12) == 0 {
         change.move_branch(&BranchName::new(session, "side").unwrap(), Some(id));
     }
     if random.below(20) == 0 {
         change.pin(&id, NewPin::default(), stamp).unwrap();
     }
-    change.finish(stamp, "snapshot").unwrap();
+    change.commit(stamp, "snapshot").unwrap();
 }
 
-fn assert_whole(repo: &Repository, stamp: &Stamp, what: &str) {
+fn assert_whole(repo: &Repository, stamp: &Signature, what: &str) {
     let report = fsck(repo.store(), Thoroughness::Full, stamp.time, &mut |_, _| {}).unwrap();
     assert!(report.is_ok(), "{what}: {:#?}", report.findings);
     for operation in repo.operations() {
@@ -63,7 +63,7 @@ fn whatever_is_collected_when() {
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(5), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
-        change.finish(&stamp(0), "policy").unwrap();
+        change.commit(&stamp(0), "policy").unwrap();
         for step in 1..=260_i64 {
             let stamp = stamp(step * DAY);
             let session = ["one", "two"][random.below(2)];

@@ -8,7 +8,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileEntry, FileMode};
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
-use turntree::repo::{Availability, BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{Availability, BranchName, NewPin, Repository, SnapshotDraft};
 use turntree_tests::sim::Random;
 use turntree_tests::{Sandbox, stamp};
 
@@ -43,13 +43,14 @@ fn snapshot(repo: &Repository, files: &Files, second: i64, is_pinned: bool) -> O
         let file = Some((FileMode::Regular, text.clone().into()));
         builder.set_file(&mut change, path, file).unwrap();
     }
-    let mut draft = Snapshot::new(builder.write(&mut change).unwrap(), "before fs.write", &stamp);
+    let mut draft =
+        SnapshotDraft::new(builder.write(&mut change).unwrap(), "before fs.write", &stamp);
     draft.trigger = Trigger::BeforeTool;
     let id = change.snapshot(&branch(), draft).unwrap();
     if is_pinned {
         change.pin(&id, NewPin::default(), &stamp).unwrap();
     }
-    change.finish(&stamp, "snapshot").unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
     id
 }
 
@@ -82,7 +83,7 @@ fn a_thousand_turns_under_the_cap() {
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(CAP), ..Policy::default() };
         set_policy(&mut change, Scope::Session("design"), &policy).unwrap();
-        change.finish(&stamp(0), "retention set").unwrap();
+        change.commit(&stamp(0), "retention set").unwrap();
         let (mut files, mut turns, mut pins) = (Files::new(), Vec::new(), Vec::new());
         let mut sizes = Vec::new();
         for turn in 1..=TURNS {

@@ -74,7 +74,7 @@ fn run(dir: &Path, sizes: &mut Vec<(u64, u64)>) -> Promise {
     let policy =
         Policy { keep_last: Some(KEEP_LAST), budget_bytes: Some(BUDGET), ..Policy::default() };
     set_policy(&mut change, Scope::Session("long"), &policy).unwrap();
-    change.finish(&stamp(0), "retention set").unwrap();
+    change.commit(&stamp(0), "retention set").unwrap();
     for number in 1..=TURNS {
         let second = i64::try_from(number).unwrap() * 20;
         let id = turn(&repo, &main, second, &mut random);
@@ -82,14 +82,14 @@ fn run(dir: &Path, sizes: &mut Vec<(u64, u64)>) -> Promise {
         if number % 1900 == 7 {
             let mut change = repo.begin();
             change.pin(&id, NewPin::default(), &stamp(second)).unwrap();
-            change.finish(&stamp(second), "pin").unwrap();
+            change.commit(&stamp(second), "pin").unwrap();
             promise.kept.insert(format!("pin at {number}"), id);
         }
         if number % 250 == 100 && number < 1000 {
             let branch = BranchName::new("long", &format!("try-{number}")).unwrap();
             let mut change = repo.begin();
             change.move_branch(&branch, Some(id));
-            change.finish(&stamp(second), "fork").unwrap();
+            change.commit(&stamp(second), "fork").unwrap();
             for step in 1..=3 {
                 let tip = turn(&repo, &branch, second + step, &mut random);
                 promise.kept.insert(format!("{branch}"), tip);

@@ -3,7 +3,7 @@
 use turntree::ErrorKind;
 use turntree::context::{Builder, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
-use turntree::repo::{BranchName, Resolver, Snapshot, tag_ref};
+use turntree::repo::{BranchName, Resolver, SnapshotDraft, tag_ref};
 use turntree::store::Expected;
 use turntree_tests::{Sandbox, commit_turn, stamp};
 
@@ -20,7 +20,7 @@ fn line(branch: &str, turns: i64) -> (Sandbox, Vec<ObjectId>) {
     let sandbox = Sandbox::new();
     let mut change = sandbox.repo.begin();
     change.switch(&branch.parse().unwrap());
-    change.finish(&stamp(0), "switch").unwrap();
+    change.commit(&stamp(0), "switch").unwrap();
     let ids = (1..=turns).map(|turn| snapshot(&sandbox, branch, turn * 10)).collect();
     (sandbox, ids)
 }
@@ -78,7 +78,7 @@ fn the_branch_before_is_remembered() {
     let other = snapshot(&sandbox, "task/other", 90);
     let mut change = sandbox.repo.begin();
     change.switch(&"task/other".parse().unwrap());
-    change.finish(&stamp(91), "switch").unwrap();
+    change.commit(&stamp(91), "switch").unwrap();
     assert_eq!(sandbox.repo.resolve("HEAD").unwrap().commit, other);
     let before = sandbox.repo.resolve("@{-1}").unwrap();
     assert_eq!(before.branch, Some("task/main".parse().unwrap()));
@@ -102,7 +102,7 @@ fn a_tag_is_followed_to_its_commit() {
     let id = change.write(Kind::Tag, tag.encode().into()).unwrap();
     let name = tag_ref("start").unwrap();
     change.set_ref(&name, Expected::Absent, Some(RefValue::Object(id)));
-    change.finish(&stamp(50), "tag").unwrap();
+    change.commit(&stamp(50), "tag").unwrap();
     for text in ["start", "refs/tags/start", "start^{commit}", "start^0", &id.short(12)] {
         assert_eq!(sandbox.repo.resolve(text).unwrap().commit, ids[0], "{text}");
     }
@@ -151,7 +151,7 @@ fn a_range_is_what_one_side_has_and_the_other_has_not() {
     let (sandbox, ids) = line("task/main", 5);
     let mut change = sandbox.repo.begin();
     change.move_branch(&"task/side".parse().unwrap(), Some(ids[2]));
-    change.finish(&stamp(70), "fork").unwrap();
+    change.commit(&stamp(70), "fork").unwrap();
     let side = snapshot(&sandbox, "task/side", 80);
     let resolver = Resolver::new(&sandbox.repo);
     let walk = |text: &str| -> Vec<ObjectId> {
@@ -177,18 +177,18 @@ fn a_context_built_on_a_change_that_failed_is_refused() {
         let entry = MessageEntry::new(blob, Role::User, "json");
         builder.push_message(&mut change, "main", &entry).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        change.snapshot(&branch, Snapshot::new(tree, text, &stamp(50))).unwrap();
+        change.snapshot(&branch, SnapshotDraft::new(tree, text, &stamp(50))).unwrap();
         change
     };
     // The first change is given up, as after a lost race; the second builds on it all the same.
     drop(turn(&mut builder, "lost"));
-    let error = turn(&mut builder, "next").finish(&stamp(51), "snapshot").unwrap_err();
+    let error = turn(&mut builder, "next").commit(&stamp(51), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("was never stored"), "{error}");
     assert_eq!(sandbox.repo.tip(&branch), Some(ids[1]));
 
     let mut fresh = Builder::from(sandbox.repo.context(&ids[1]).unwrap());
-    turn(&mut fresh, "next").finish(&stamp(52), "snapshot").unwrap();
+    turn(&mut fresh, "next").commit(&stamp(52), "snapshot").unwrap();
 }
 
 #[test]
@@ -201,9 +201,9 @@ fn a_change_begun_before_another_does_not_undo_it() {
     let theirs = snapshot(&sandbox, "task/main", 60);
     builder.set_entry(&mut ours, "memory", "mine", Some("x".into())).unwrap();
     let tree = builder.write(&mut ours).unwrap();
-    let id = ours.snapshot(&branch, Snapshot::new(tree, "late", &stamp(61))).unwrap();
-    assert_eq!(ours.commit(&id).unwrap().parents, [ids[1]], "what the context was built on");
-    let error = ours.finish(&stamp(61), "snapshot").unwrap_err();
+    let id = ours.snapshot(&branch, SnapshotDraft::new(tree, "late", &stamp(61))).unwrap();
+    assert_eq!(ours.read_commit(&id).unwrap().parents, [ids[1]], "what the context was built on");
+    let error = ours.commit(&stamp(61), "snapshot").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert_eq!(sandbox.repo.tip(&branch), Some(theirs));
 }
@@ -217,8 +217,8 @@ fn somebody_elses_move_of_a_branch_is_a_conflict_and_changes_nothing() {
     theirs.move_branch(&branch, Some(ids[0]));
     let mut ours = sandbox.repo.begin();
     ours.move_branch(&branch, None);
-    theirs.finish(&stamp(30), "move").unwrap();
-    let error = ours.finish(&stamp(31), "delete").unwrap_err();
+    theirs.commit(&stamp(30), "move").unwrap();
+    let error = ours.commit(&stamp(31), "delete").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     assert!(error.to_string().contains("task/main"), "{error}");
     assert_eq!(sandbox.repo.tip(&branch), Some(ids[0]), "the value that won is seen at once");

@@ -11,7 +11,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, Context, MessageEntry, Role, Selection};
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, fsck, redact, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp, before_ref};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, before_ref};
 use turntree::store::Thoroughness;
 use turntree::workspace::{
     CaptureOptions, PreparedRewind, RewindReport, RewindRequest, capture, prepare_rewind,
@@ -49,7 +49,7 @@ impl Place {
         self.repo().tip(&Self::branch())
     }
 
-    fn stamp(&mut self) -> Stamp {
+    fn stamp(&mut self) -> Signature {
         self.clock += 1;
         stamp(self.clock)
     }
@@ -64,10 +64,10 @@ impl Place {
         let text = Some(note.to_owned().into());
         builder.set_entry(&mut change, "scratchpad", "note", text).unwrap();
         capture(&mut change, &parent, &mut builder, &self.dir, &CaptureOptions::default()).unwrap();
-        let mut draft = Snapshot::new(builder.write(&mut change).unwrap(), note, &stamp);
+        let mut draft = SnapshotDraft::new(builder.write(&mut change).unwrap(), note, &stamp);
         draft.metadata.extend([workspace_metadata(&self.dir)]);
         let id = change.snapshot(&Self::branch(), draft).unwrap();
-        change.finish(&stamp, "snapshot").unwrap();
+        change.commit(&stamp, "snapshot").unwrap();
         id
     }
 
@@ -206,7 +206,7 @@ const CONTENTS: [&str; 5] = ["one", "two", "x:run", "->a", "->nowhere"];
 enum Step {
     Write(usize, usize),
     Remove(usize),
-    Snapshot,
+    SnapshotDraft,
     Restore(usize, bool),
     Rollback(u64),
     Undo,
@@ -217,7 +217,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0..PATHS.len(), 0..CONTENTS.len()).prop_map(|(path, text)| Step::Write(path, text)),
         2 => (0..PATHS.len()).prop_map(Step::Remove),
-        3 => Just(Step::Snapshot),
+        3 => Just(Step::SnapshotDraft),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(which, only)| Step::Restore(which, only)),
         3 => (0..4_u64).prop_map(Step::Rollback),
         4 => Just(Step::Undo),
@@ -289,7 +289,7 @@ turntree_properties::properties! {
                     place.remove(PATHS[*path]);
                     model.files = place.files();
                 }
-                Step::Snapshot => {
+                Step::SnapshotDraft => {
                     let note = number.to_string();
                     ids.push(place.snapshot(&note));
                     model.snapshots.push((note.clone(), model.files.clone()));
@@ -456,7 +456,7 @@ fn thinned(place: &mut Place) -> Vec<ObjectId> {
     let mut change = place.repo().begin();
     let policy = Policy { keep_last: Some(3), ..Policy::default() };
     set_policy(&mut change, Scope::Session("s"), &policy).unwrap();
-    change.finish(&stamp, "retention").unwrap();
+    change.commit(&stamp, "retention").unwrap();
     ids
 }
 
@@ -554,9 +554,9 @@ fn a_damaged_message_is_named_before_anything_of_its_conversation_comes_back() {
         let entry = MessageEntry::new(blob, Role::User, "json");
         builder.push_message(&mut change, "main", &entry).unwrap();
     }
-    let draft = Snapshot::new(builder.write(&mut change).unwrap(), "said", &stamp);
+    let draft = SnapshotDraft::new(builder.write(&mut change).unwrap(), "said", &stamp);
     let first = change.snapshot(&Place::branch(), draft).unwrap();
-    change.finish(&stamp, "snapshot").unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
     place.write("file", "one");
     place.snapshot("2");
     harm(&place, said(150).as_bytes());
@@ -624,7 +624,7 @@ fn a_branch_that_goes_takes_what_keeps_its_workspace_along() {
     let (stamp, other) = (place.stamp(), BranchName::new("s", "other").unwrap());
     let mut change = place.repo().begin();
     change.rename_branch(&Place::branch(), &other).unwrap();
-    change.finish(&stamp, "rename").unwrap();
+    change.commit(&stamp, "rename").unwrap();
     assert!(place.repo().read_ref(&before_ref(&Place::branch())).is_err());
     assert!(place.repo().read_ref(&before_ref(&other)).is_err());
 

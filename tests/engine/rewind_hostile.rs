@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, Selection};
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Snapshot};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::workspace::{
     CaptureOptions, ChangeKind, PreparedRewind, RewindRequest, capture, prepare_rewind,
     workspace_metadata,
@@ -64,10 +64,10 @@ impl Place {
             let file = Some((*mode, (*text).to_owned().into()));
             builder.set_file(&mut change, key, file).unwrap();
         }
-        let mut draft = Snapshot::new(builder.write(&mut change).unwrap(), "x", &stamp(1));
+        let mut draft = SnapshotDraft::new(builder.write(&mut change).unwrap(), "x", &stamp(1));
         draft.metadata.extend([workspace_metadata(&self.dir)]);
         let id = change.snapshot(&branch(), draft).unwrap();
-        change.finish(&stamp(1), "snapshot").unwrap();
+        change.commit(&stamp(1), "snapshot").unwrap();
         id
     }
 
@@ -249,9 +249,9 @@ fn files_of_a_transcript_are_not_all_there_are_so_nothing_is_deleted() {
     let mut change = place.sandbox.repo.begin();
     let mut builder = Builder::new();
     builder.set_file(&mut change, "told", Some((FileMode::Regular, "told".into()))).unwrap();
-    let draft = Snapshot::new(builder.write(&mut change).unwrap(), "told", &stamp(1));
+    let draft = SnapshotDraft::new(builder.write(&mut change).unwrap(), "told", &stamp(1));
     let told = change.snapshot(&branch(), draft).unwrap();
-    change.finish(&stamp(1), "import").unwrap();
+    change.commit(&stamp(1), "import").unwrap();
     let prepared = place.prepare(told, &CaptureOptions::default());
     assert!(!prepared.plan().files.as_ref().unwrap().deletes);
     prepared.apply(&stamp(2), "back").unwrap();

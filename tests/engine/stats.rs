@@ -22,7 +22,7 @@ fn sandbox() -> Sandbox {
     change.move_branch(&BranchName::new("long", "fork").unwrap(), Some(early));
     change.pin(&early, NewPin::default(), &stamp(2)).unwrap();
     change.write(Kind::Blob, "nobody wants this".into()).unwrap();
-    change.finish(&stamp(2), "fork").unwrap();
+    change.commit(&stamp(2), "fork").unwrap();
     sandbox
 }
 
@@ -125,7 +125,7 @@ fn gc_frees_what_was_announced_and_the_turns_are_elided() {
     let mut change = sandbox.repo.begin();
     let policy = Policy { keep_last: Some(5), ..Policy::default() };
     set_policy(&mut change, Scope::Session("longer"), &policy).unwrap();
-    change.finish(&stamp(2), "retention").unwrap();
+    change.commit(&stamp(2), "retention").unwrap();
     let before = look(&sandbox.repo, None);
     let (expiring, turns) = (session(&before, "longer").expiring, session(&before, "longer").turns);
     assert!(expiring > 0 && before.expiring.objects > 0);

@@ -21,7 +21,7 @@ use turntree::maintenance::{
     MAX_EXPIRED, Pattern, Policy, Purpose, Scope, collect, redact, set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, tag_ref};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, tag_ref};
 use turntree::store::{
     Durability, Expected, FileReplacement, NewStore, OpenOptions, PackItem, RealIo, Tier, Tombstone,
 };
@@ -57,9 +57,9 @@ fn snapshot(
     change_context(&mut builder, &mut change);
     let tree = builder.write(&mut change).unwrap();
     let message = format!("second {second}\nand a line that a list does not show");
-    let id = change.snapshot(&branch, Snapshot::new(tree, message, &stamp)).unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, message, &stamp)).unwrap();
     change.switch(&branch);
-    change.finish(&stamp, "snapshot").unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
     id
 }
 
@@ -117,10 +117,10 @@ fn make_session(dir: &Path) -> Repository {
         Tag { target, target_kind, name, tagger, time_micros: 31, message, expires_micros: None };
     let tag = change.write(Kind::Tag, tag.encode().into()).unwrap();
     change.set_ref(&tag_ref("good").unwrap(), Expected::Absent, Some(RefValue::Object(tag)));
-    change.finish(&stamp(31), "fork").unwrap();
+    change.commit(&stamp(31), "fork").unwrap();
     let mut change = first.begin();
     change.move_branch(&BranchName::new("golden", "gone").unwrap(), None);
-    change.finish(&stamp(32), "delete").unwrap();
+    change.commit(&stamp(32), "delete").unwrap();
     first
 }
 
@@ -165,7 +165,7 @@ fn make(dir: &Path) {
     change.pin(&pinned, NewPin { name, reason, expires_micros: None }, &stamp(140)).unwrap();
     let policy = Policy { keep_last: Some(3), ..Policy::default() };
     set_policy(&mut change, Scope::Session("short"), &policy).unwrap();
-    change.finish(&stamp(140), "pin").unwrap();
+    change.commit(&stamp(140), "pin").unwrap();
     pack(&first, Purpose::Gc, 141);
     make_segments(dir, first);
 }
@@ -211,7 +211,7 @@ fn make_forgotten_turns(dir: &Path) {
     change.pin(&pinned, NewPin { name, reason, expires_micros: None }, &stamp(999)).unwrap();
     let policy = Policy { keep_last: Some(3), ..Policy::default() };
     set_policy(&mut change, Scope::Session("long"), &policy).unwrap();
-    change.finish(&stamp(999), "pin").unwrap();
+    change.commit(&stamp(999), "pin").unwrap();
 }
 
 /// Stores what files of a tier hold, or the journal, as a pack of another tier, and leaves the other

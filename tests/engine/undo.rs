@@ -7,11 +7,11 @@ use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::maintenance::{Policy, Purpose, Scope, collect, set_policy};
 use turntree::object::{ObjectId, RefValue};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree_tests::{Sandbox, commit_note, stamp};
 
-fn by(actor: &str) -> Stamp {
-    Stamp { actor: actor.into(), ..stamp(1) }
+fn by(actor: &str) -> Signature {
+    Signature { actor: actor.into(), ..stamp(1) }
 }
 
 fn branch(name: &str) -> BranchName {
@@ -19,12 +19,12 @@ fn branch(name: &str) -> BranchName {
 }
 
 /// A turn that notes `text`.
-fn turn(repo: &Repository, name: &str, text: &str, stamp: &Stamp) -> ObjectId {
+fn turn(repo: &Repository, name: &str, text: &str, stamp: &Signature) -> ObjectId {
     commit_note(repo, &branch(name), ("note", text), stamp)
 }
 
 /// Takes back what [`Repository::undoable`] or, if `again`, [`Repository::redoable`] names.
-fn take_back(repo: &Repository, again: bool, stamp: &Stamp) -> Option<turntree::Result<()>> {
+fn take_back(repo: &Repository, again: bool, stamp: &Signature) -> Option<turntree::Result<()>> {
     let actor = Some(&*stamp.actor);
     let found = if again { repo.redoable(actor) } else { repo.undoable(actor) };
     let plan = repo.plan_undo(found.unwrap()?);
@@ -59,7 +59,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 const NAMES: [&str; 3] = ["main", "a", "b"];
 
 /// Does a step; undo and redo at the newest only.
-fn step(repo: &Repository, step: Step, number: usize, stamp: &Stamp) {
+fn step(repo: &Repository, step: Step, number: usize, stamp: &Signature) {
     let mut change = repo.begin();
     match step {
         Step::Turn(name) => {
@@ -82,7 +82,7 @@ fn step(repo: &Repository, step: Step, number: usize, stamp: &Stamp) {
             return;
         }
     }
-    change.finish(stamp, "step").unwrap();
+    change.commit(stamp, "step").unwrap();
 }
 
 turntree_properties::properties! {
@@ -120,7 +120,7 @@ fn what_was_made_again_last_is_undone_first() {
     let put = |from: ObjectId| {
         let mut change = repo.begin();
         change.move_branch(&branch("main"), Some(from));
-        change.finish(&me, "put").unwrap();
+        change.commit(&me, "put").unwrap();
     };
     let first = turn(repo, "main", "first", &me);
     let second = turn(repo, "side", "second", &me);
@@ -171,7 +171,7 @@ fn what_was_undone_survives_collections_and_can_be_looked_at() {
         &Policy { keep_last: Some(1), ..Policy::default() },
     )
     .unwrap();
-    change.finish(&me, "retention").unwrap();
+    change.commit(&me, "retention").unwrap();
     turn(repo, "main", "first", &me);
     let second = turn(repo, "main", "second", &me);
     take_back(repo, false, &me).unwrap().unwrap();
@@ -184,7 +184,7 @@ fn what_was_undone_survives_collections_and_can_be_looked_at() {
     assert_eq!(then.tip(&branch("side")), None);
     let mut change = then.begin();
     change.move_branch(&branch("side"), Some(second));
-    let error = change.finish(&me, "no").unwrap_err();
+    let error = change.commit(&me, "no").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 
     repo.undo(&plan, &me, "redo").unwrap();
@@ -205,18 +205,19 @@ fn what_maintenance_says_of_the_store_is_not_undone() {
         &Policy { keep_last: Some(1), ..Policy::default() },
     )
     .unwrap();
-    change.finish(&me, "retention").unwrap();
+    change.commit(&me, "retention").unwrap();
     let mut change = repo.begin();
     let mut context = Builder::new();
     for turn in 0..700 {
         let text = Some(turn.to_string().into());
         context.set_entry(&mut change, "scratchpad", "a", text).unwrap();
         let tree = context.write(&mut change).unwrap();
-        change.snapshot(&branch("main"), Snapshot::new(tree, "turn", &stamp(turn))).unwrap();
+        change.snapshot(&branch("main"), SnapshotDraft::new(tree, "turn", &stamp(turn))).unwrap();
     }
-    change.finish(&me, "import").unwrap();
+    change.commit(&me, "import").unwrap();
     let count = repo.operations().count();
-    collect(repo, Purpose::Gc, &Stamp { actor: "me".into(), ..stamp(701) }, &mut |_| {}).unwrap();
+    collect(repo, Purpose::Gc, &Signature { actor: "me".into(), ..stamp(701) }, &mut |_| {})
+        .unwrap();
     assert!(repo.operations().count() > count, "the collection has forgotten some turns");
     let undone = repo.undoable(Some("me")).unwrap().unwrap();
     assert_eq!(undone.operation.reason, "import");

@@ -16,7 +16,7 @@ use turntree::maintenance::{
 };
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::vfs::{EvictionReason, Pool, VFS_SECTION, VfsUri};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::Thoroughness;
 use turntree_exchange::{OffloadOptions, Tail, apply_state, offload};
 use turntree_tests::{Sandbox, stamp};
@@ -181,8 +181,8 @@ fn say_as(repo: &Repository, session: &str, text: &str, takes_over: bool) -> Obj
         change.set_cited(BTreeSet::new());
     }
     let tree = builder.write(&mut change).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "turn", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "snapshot").unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
     id
 }
 
@@ -242,7 +242,7 @@ fn the_snapshot_that_cites_a_payload_carries_it_and_forks_do_too() {
     // A fork, whose source goes on to forget it.
     let mut change = repo.begin();
     change.move_branch(&"work/fork".parse().unwrap(), Some(citing));
-    change.finish(&stamp(2), "fork").unwrap();
+    change.commit(&stamp(2), "fork").unwrap();
     let plan = evict_all(repo, &everything(), 3);
     assert_eq!(uris(&plan.evicted), std::slice::from_ref(&other));
     assert_eq!(plan.cited.len(), 2);
@@ -393,7 +393,7 @@ fn payloads_outlive_collections_and_expire_with_what_cites_them() {
     let mut change = repo.begin();
     let policy = Policy { keep_last: Some(1), ..Policy::default() };
     set_policy(&mut change, Scope::Session("work"), &policy).unwrap();
-    change.finish(&stamp(2), "retention").unwrap();
+    change.commit(&stamp(2), "retention").unwrap();
     let collected = collect(repo, Purpose::Gc, &stamp(3), &mut |_| ()).unwrap();
     assert!(collected.expired_turns > 0, "{collected:?}");
     assert_eq!(get(repo, &pooled).unwrap(), "in the pool");

@@ -131,7 +131,7 @@ fn a_file_that_did_not_change_is_not_read_again_unless_its_branch_is_gone() {
     assert!(matches!(adopt_again(), Outcome::Unchanged));
     let mut transaction = sandbox.repo.begin();
     transaction.delete_branch(&report.branch);
-    transaction.finish(&stamp(2), "delete it").unwrap();
+    transaction.commit(&stamp(2), "delete it").unwrap();
     let Outcome::Imported(again) = adopt_again() else { panic!("its branch is gone") };
     assert_eq!((again.turns, again.head), (report.turns, report.head));
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context, FileEntry, MessageEntry};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::codesign::{design_path, export_designs, import_designs};
 use turntree_exchange::formats::{FolderFile, view};
@@ -243,8 +243,8 @@ fn edit(repo: &Repository, branch: &str, state: &Value) -> ObjectId {
     apply_state(&mut change, &mut builder, state.to_string().as_bytes()).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let stamp = stamp(1_800_000_000);
-    let id = change.snapshot(&branch, Snapshot::new(tree, "edited", &stamp)).unwrap();
-    change.finish(&stamp, "snapshot").unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "edited", &stamp)).unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
     id
 }
 

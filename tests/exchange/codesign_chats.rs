@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context, MessageEntry};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree_exchange::formats::codesign::{export_chat, export_designs, import_designs};
 use turntree_exchange::formats::{FolderFile, view};
 use turntree_exchange::{ImportOptions, MessageView, apply_state};
@@ -96,8 +96,8 @@ fn edit(repo: &Repository, session: &str, state: &Value) {
     apply_state(&mut change, &mut builder, state.to_string().as_bytes()).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let stamp = stamp(1_800_000_000);
-    change.snapshot(&branch, Snapshot::new(tree, "edited", &stamp)).unwrap();
-    change.finish(&stamp, "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "edited", &stamp)).unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
 }
 
 fn line(kind: &str, data: &Value, id: &str, parent: Option<&str>) -> Value {
@@ -301,8 +301,8 @@ fn what_is_said_here_has_the_shape_of_upstream() {
     let entry = MessageEntry::new(blob.unwrap(), turntree::context::Role::Assistant, "json");
     builder.push_message(&mut change, "main", &entry).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    change.snapshot(&branch, Snapshot::new(tree, "on", &stamp(1_800_000_000))).unwrap();
-    change.finish(&stamp(1_800_000_000), "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "on", &stamp(1_800_000_000))).unwrap();
+    change.commit(&stamp(1_800_000_000), "snapshot").unwrap();
     let out = chat_of(&sandbox.repo, "work");
     let lines = values(&out);
     assert_eq!(

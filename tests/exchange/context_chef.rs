@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use turntree::context::export_source;
 use turntree::context::{Builder, Context};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::apply_state;
 use turntree_exchange::formats::context_chef::{ChefOptions, Expired, expired, export_chef};
@@ -67,8 +67,8 @@ fn edit(repo: &Repository, branch: &str, state: &Value) -> ObjectId {
     let mut builder = Builder::from(parent);
     apply_state(&mut change, &mut builder, state.to_string().as_bytes()).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "edited", &stamp(7))).unwrap();
-    change.finish(&stamp(7), "snapshot").unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "edited", &stamp(7))).unwrap();
+    change.commit(&stamp(7), "snapshot").unwrap();
     id
 }
 
@@ -385,7 +385,7 @@ fn snapshots_are_restored_in_any_order_and_any_number_of_times() {
         let branch = format!("work/try-{number}");
         let mut change = repo.begin();
         change.move_branch(&branch.parse().unwrap(), Some(commits[at]));
-        change.finish(&stamp(2), "restore").unwrap();
+        change.commit(&stamp(2), "restore").unwrap();
         assert_eq!(
             exported(repo, &commits[at]),
             documents[at],

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context, FileMode, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, Time};
-use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, LogEntry, Repository, Signature, SnapshotDraft};
 use turntree::workspace::plan_checkout;
 use turntree_exchange::git::{ExportSelection, GitExport, GitExportOptions, GitRefChange, export};
 use turntree_tests::git::{Files, Git, files_in, is_installed};
@@ -43,7 +43,7 @@ fn record(
     let mut change = repo.begin();
     let mut builder = match change.tip(branch) {
         Some(tip) => {
-            let tree = change.commit(&tip).unwrap().tree;
+            let tree = change.read_commit(&tip).unwrap().tree;
             Builder::from(Context::open(&change, &tree).unwrap())
         }
         None => Builder::new(),
@@ -51,12 +51,12 @@ fn record(
     edit(&mut change, &mut builder);
     let tree = builder.write(&mut change).unwrap();
     let time = Time { micros: second * 1_000_000 + 5, offset_minutes: -150 };
-    let stamp = Stamp { time, actor: "agent <1>".to_owned() };
-    let mut snapshot = Snapshot::new(tree, message, &stamp);
+    let stamp = Signature { time, actor: "agent <1>".to_owned() };
+    let mut snapshot = SnapshotDraft::new(tree, message, &stamp);
     snapshot.author.model = "model-1".to_owned();
     snapshot.metadata.insert("tokens".to_owned(), "812".to_owned());
     let id = change.snapshot(branch, snapshot).unwrap();
-    change.finish(&stamp, "turn").unwrap();
+    change.commit(&stamp, "turn").unwrap();
     id
 }
 
@@ -135,7 +135,7 @@ fn sample() -> Sandbox {
         let branch = BranchName::new("work", name).unwrap();
         let mut change = repo.begin();
         change.move_branch(&branch, Some(tip));
-        change.finish(&stamp(1), "fork").unwrap();
+        change.commit(&stamp(1), "fork").unwrap();
         record(repo, &branch, 1_700_001_000, name, |sink, builder| {
             put(sink, builder, "plan", FileMode::Regular, name);
         });
@@ -143,7 +143,7 @@ fn sample() -> Sandbox {
     let mut change = repo.begin();
     change.tag("v1", &tip, "the first\nthat worked".to_owned(), &stamp(5)).unwrap();
     change.switch(&BranchName::new("work", "plan").unwrap());
-    change.finish(&stamp(5), "tag").unwrap();
+    change.commit(&stamp(5), "tag").unwrap();
     sandbox.import("talk", claude_code(20).as_bytes()).unwrap();
     sandbox
 }
@@ -414,7 +414,7 @@ fn an_export_without_new_commits_says_what_it_did_with_refs() {
     let mut change = repo.begin();
     change.switch(&main_of("work"));
     change.tag("v2", &repo.tip(&main_of("work")).unwrap(), "more".into(), &stamp(9)).unwrap();
-    change.finish(&stamp(9), "tag").unwrap();
+    change.commit(&stamp(9), "tag").unwrap();
     let tagged = export_all(repo, &dir);
     assert_eq!((tagged.commits, made(&tagged)), (0, 1));
     assert_eq!(tagged.head.as_deref(), Some("refs/heads/work/main"));
@@ -446,13 +446,13 @@ fn a_rewound_branch_moves_and_a_name_in_the_way_goes() {
     let tip = repo.tip(&main).unwrap();
     let mut change = repo.begin();
     change.move_branch(&deep, Some(tip));
-    change.finish(&stamp(1), "fork").unwrap();
+    change.commit(&stamp(1), "fork").unwrap();
     export_all(repo, &dir);
     let older = repo.find_turn(&tip, 2).unwrap();
     let mut change = repo.begin();
     change.move_branch(&main, Some(older));
     change.move_branch(&BranchName::new("work", "x").unwrap(), Some(older));
-    change.finish(&stamp(1), "rewind").unwrap();
+    change.commit(&stamp(1), "rewind").unwrap();
     let report = export_all(repo, &dir);
     assert_eq!(report.commits, 0);
     let said: Vec<_> = report.refs.iter().map(|it| (it.git_name.as_str(), it.change)).collect();

@@ -105,7 +105,7 @@ fn a_tag_that_cannot_come_in_is_left_out_and_told() {
     let talk = repo.tip(&BranchName::main("talk").unwrap()).unwrap();
     let mut change = repo.begin();
     change.tag("v1", &talk, "of the talk".into(), &stamp(1)).unwrap();
-    change.finish(&stamp(1), "tag").unwrap();
+    change.commit(&stamp(1), "tag").unwrap();
     let aside = git.run(&["commit-tree", "main^{tree}", "-m", "on no branch"]);
     for (name, target) in [
         ("v1", "main"),
@@ -178,7 +178,7 @@ fn the_tags_of_an_export_come_back_as_they_were() {
     {
         change.tag(name, &talk, message.into(), &stamp(7)).unwrap();
     }
-    change.finish(&stamp(7), "tag").unwrap();
+    change.commit(&stamp(7), "tag").unwrap();
     let dir = sandbox.folder().join("out.git");
     export(repo, &dir, &GitExportOptions::default(), &mut |_, _| {}).unwrap();
     let copy = Sandbox::new();

@@ -116,7 +116,7 @@ fn expired(pinned: bool) -> Sandbox {
         let turn = sandbox.repo.resolve("work~35").unwrap().commit;
         change.pin(&turn, NewPin::default(), &stamp(2)).unwrap();
     }
-    change.finish(&stamp(2), "policy").unwrap();
+    change.commit(&stamp(2), "policy").unwrap();
     // The newest operations are kept whole, so the import must not be one of them.
     for number in 0..40 {
         let other = claude_code(1).replace("Please", "Now");
@@ -163,9 +163,9 @@ fn a_turn_changed_by_hand_stays_under_the_turns_that_follow() {
     builder.set_entry(&mut change, "scratchpad", "mine", Some("note".into())).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let stamp = turntree_tests::stamp(2);
-    let snapshot = turntree::repo::Snapshot::new(tree, "by hand", &stamp);
+    let snapshot = turntree::repo::SnapshotDraft::new(tree, "by hand", &stamp);
     let by_hand = change.snapshot(&branch, snapshot).unwrap();
-    change.finish(&stamp, "snapshot").unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
 
     let report = sandbox.import("work", claude_code(9).as_bytes()).unwrap();
     assert_eq!(report.turns, 4);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use turntree::context::{Builder, Context};
 use turntree::object::{Kind, ObjectId, ObjectSource, Trigger};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::ollm::{OllmCompat, SnapshotFacts, export_context};
 use turntree_exchange::{apply_state, context_tokens, detect};
@@ -52,9 +52,10 @@ fn edit(repo: &Repository, state: &Value) -> ObjectId {
     let mut builder = Builder::from(parent);
     apply_state(&mut change, &mut builder, state.to_string().as_bytes()).unwrap();
     let tree = builder.write(&mut change).unwrap();
-    let id =
-        change.snapshot(&branch, Snapshot::new(tree, "edited", &stamp(1_769_700_000))).unwrap();
-    change.finish(&stamp(7), "snapshot").unwrap();
+    let id = change
+        .snapshot(&branch, SnapshotDraft::new(tree, "edited", &stamp(1_769_700_000)))
+        .unwrap();
+    change.commit(&stamp(7), "snapshot").unwrap();
     id
 }
 

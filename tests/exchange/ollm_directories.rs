@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::object::ObjectId;
-use turntree::repo::Snapshot;
+use turntree::repo::SnapshotDraft;
 use turntree_exchange::ImportOptions;
 use turntree_exchange::formats::FolderFile;
 use turntree_exchange::formats::ollm::{
@@ -219,10 +219,10 @@ fn a_transition_of_a_conversation_is_light() {
     let id = change
         .snapshot(
             &"work.modes".parse().unwrap(),
-            Snapshot::new(tree, transition.title(), &stamp(9)),
+            SnapshotDraft::new(tree, transition.title(), &stamp(9)),
         )
         .unwrap();
-    let written = change.finish(&stamp(9), "transition").unwrap().written.stored_bytes;
+    let written = change.commit(&stamp(9), "transition").unwrap().written.stored_bytes;
     assert!(written < 4096, "{written} bytes: messages are shared");
     let context = repo.context(&id).unwrap();
     let mut out = Vec::new();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use turntree::context::JSON_MEDIA;
 use turntree::context::{Builder, FileMode, MessageEntry, Role};
 use turntree::object::{Kind, ObjectId, ObjectSink, Trigger};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree_exchange::render::{Page, PageBranch, export_page};
 use turntree_tests::browser::Browser;
 use turntree_tests::random_history::{Content, RandomHistory, steps};
@@ -161,7 +161,7 @@ fn hostile() -> (Sandbox, ObjectId) {
         builder.set_file(&mut change, &name, Some((FileMode::Regular, evil.into()))).unwrap();
         builder.set_entry(&mut change, "scratchpad", &name, Some(evil.into())).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        let snapshot = Snapshot {
+        let snapshot = SnapshotDraft {
             tree,
             author: turntree::object::Author { agent: evil.into(), model: evil.into() },
             time: stamp(number as i64).time,
@@ -171,7 +171,7 @@ fn hostile() -> (Sandbox, ObjectId) {
         };
         tip = Some(change.snapshot(&branch, snapshot).unwrap());
     }
-    change.finish(&stamp(99), "hostile").unwrap();
+    change.commit(&stamp(99), "hostile").unwrap();
     (sandbox, tip.unwrap())
 }
 

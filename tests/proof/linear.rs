@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use turntree::context::Builder;
 use turntree::object::{ObjectId, RefValue};
-use turntree::repo::{BranchName, Snapshot};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::store::{Expected, NewStore, RealIo, RefUpdate, Store};
 use turntree_tests::oracle::{blob, options, set};
 use turntree_tests::proof::linear::history::{Call, Event, Values, Witness};
@@ -84,8 +84,8 @@ fn commit(sandbox: &Sandbox, second: i64) -> String {
     let mut change = sandbox.repo.begin();
     let tree = Builder::new().write(&mut change).unwrap();
     let branch = BranchName::new("s", &format!("b{second}")).unwrap();
-    let id = change.snapshot(&branch, Snapshot::new(tree, "turn", &stamp(second))).unwrap();
-    change.finish(&stamp(second), "snapshot").unwrap();
+    let id = change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &stamp(second))).unwrap();
+    change.commit(&stamp(second), "snapshot").unwrap();
     id.to_string()
 }
 

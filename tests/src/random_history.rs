@@ -175,7 +175,7 @@ impl RandomHistory {
         };
         let id = change.write(Kind::Commit, commit.encode().into()).unwrap();
         change.move_branch(&BranchName::new("s", name).unwrap(), Some(id));
-        change.finish(&stamp, "turn").unwrap();
+        change.commit(&stamp, "turn").unwrap();
         Turn { id, order: (turn, stamp.time, id), parents, content }
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use turntree::context::{Builder, FileMode};
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft};
 use turntree::store::{NewStore, OpenOptions, RefTable, Store, Thoroughness, Tier};
 
 use crate::oracle::{DIR, pack, pack_as};
@@ -47,7 +47,7 @@ impl Sample {
         change.move_branch(&BranchName::new("one", "fork").unwrap(), Some(second));
         let policy = Policy { keep_last: Some(2), ..Policy::default() };
         set_policy(&mut change, Scope::Session("one"), &policy).unwrap();
-        change.finish(&stamp(7), "pin, fork and policy").unwrap();
+        change.commit(&stamp(7), "pin, fork and policy").unwrap();
         // More operations than are kept whole, so that turns can expire.
         for second in 8..=30 {
             turn(&repo, "two", second);
@@ -82,7 +82,7 @@ impl Sample {
         }
         let mut change = repo.begin();
         change.pin(&repo.resolve("one").unwrap().commit, NewPin::default(), &stamp(2)).unwrap();
-        change.finish(&stamp(2), "pin").unwrap();
+        change.commit(&stamp(2), "pin").unwrap();
         let secret = Pattern::literal("one 3 1", "[redacted]").unwrap();
         redact(&repo, &secret, &stamp(3)).unwrap();
         drop(repo);
@@ -98,7 +98,7 @@ impl Sample {
             let mut change = writer.begin();
             let tip = change.tip(&BranchName::main("one").unwrap());
             change.move_branch(&BranchName::new("one", &format!("at-{second}")).unwrap(), tip);
-            change.finish(&stamp(second), "fork").unwrap();
+            change.commit(&stamp(second), "fork").unwrap();
         }
         drop(writers);
         for second in 18..=19 {
@@ -120,8 +120,8 @@ impl Sample {
         large[PARTS_BYTES / 2] = b'!';
         builder.set_file(&mut change, "large", Some((FileMode::Regular, large.into()))).unwrap();
         let tree = builder.write(&mut change).unwrap();
-        change.snapshot(&branch, Snapshot::new(tree, "large", &stamp(1))).unwrap();
-        change.finish(&stamp(1), "snapshot").unwrap();
+        change.snapshot(&branch, SnapshotDraft::new(tree, "large", &stamp(1))).unwrap();
+        change.commit(&stamp(1), "snapshot").unwrap();
         drop(repo);
         collect(&open(&disk, 2), Purpose::Repack(Tier::Archive), &stamp(4), &mut |_| {}).unwrap();
         Self::of(&disk)
@@ -222,8 +222,8 @@ fn turn(repo: &Repository, session: &str, second: i64) {
     builder.set_file(&mut change, &format!("{}.txt", second % 4), file).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let stamp = stamp(second);
-    change.snapshot(&branch, Snapshot::new(tree, format!("turn {second}"), &stamp)).unwrap();
-    change.finish(&stamp, "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, format!("turn {second}"), &stamp)).unwrap();
+    change.commit(&stamp, "snapshot").unwrap();
 }
 
 /// Everything in a store that is whole.

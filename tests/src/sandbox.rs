@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use turntree::context::{Builder, export_messages, export_source};
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 use turntree::store::{NewStore, OpenOptions, RealIo};
 use turntree_exchange::formats::named;
 use turntree_exchange::{Format, ImportOptions, ImportReport, import};
@@ -124,7 +124,7 @@ pub fn commit_turn(
     repo: &Repository,
     branch: &BranchName,
     message: &str,
-    stamp: &Stamp,
+    stamp: &Signature,
     edit: impl FnOnce(&mut Builder, &mut Transaction<'_>),
 ) -> ObjectId {
     let mut change = repo.begin();
@@ -134,8 +134,8 @@ pub fn commit_turn(
     };
     edit(&mut context, &mut change);
     let tree = context.write(&mut change).expect("a context");
-    let id = change.snapshot(branch, Snapshot::new(tree, message, stamp)).expect("a snapshot");
-    change.finish(stamp, "snapshot").expect("a commit");
+    let id = change.snapshot(branch, SnapshotDraft::new(tree, message, stamp)).expect("a snapshot");
+    change.commit(stamp, "snapshot").expect("a commit");
     id
 }
 
@@ -147,7 +147,7 @@ pub fn commit_note(
     repo: &Repository,
     branch: &BranchName,
     (key, text): (&str, &str),
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> ObjectId {
     commit_turn(repo, branch, text, stamp, |context, change| {
         let text = Some(text.to_owned().into());
@@ -157,9 +157,9 @@ pub fn commit_note(
 
 /// Somebody at second `second`.
 #[must_use]
-pub fn stamp(second: i64) -> Stamp {
+pub fn stamp(second: i64) -> Signature {
     let time = Time { micros: second * 1_000_000, offset_minutes: 0 };
-    Stamp { time, actor: "somebody".to_owned() }
+    Signature { time, actor: "somebody".to_owned() }
 }
 
 /// Every recorded transcript, from `TURNTREE_SESSIONS` or the folder `shared/sessions` beside the

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use turntree::context::{Builder, Context, FileEntry};
 use turntree::object::{Kind, Memory, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::workspace::{CaptureOptions, CaptureReport, StatCache, capture};
 
 use crate::{Sandbox, stamp};
@@ -157,8 +157,8 @@ pub fn snapshot_on(
     let captured = capture(&mut change, parent, &mut builder, work, &options).unwrap();
     let tree = builder.write(&mut change).unwrap();
     let branch = BranchName::new("fixture", branch).unwrap();
-    change.snapshot(&branch, Snapshot::new(tree, "", &stamp(1))).unwrap();
-    change.finish(&stamp(1), "snapshot").unwrap();
+    change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp(1))).unwrap();
+    change.commit(&stamp(1), "snapshot").unwrap();
     (captured, tree)
 }
 

@@ -12,7 +12,7 @@ use turntree::context::{
 };
 use turntree::maintenance::{Purpose, collect};
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Time, Trigger};
-use turntree::repo::{BranchName, LogEntry, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, LogEntry, Repository, Signature, SnapshotDraft};
 use turntree::store::{Durability, NewStore, OpenOptions, RealIo, Tier};
 
 use crate::Result;
@@ -61,7 +61,7 @@ impl Contestant {
         let tier = if archive { Tier::Archive } else { Tier::Compacted };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
         let time = Time { micros: i64::try_from(now.as_micros())?, offset_minutes: 0 };
-        let stamp = Stamp { time, actor: "harness".into() };
+        let stamp = Signature { time, actor: "harness".into() };
         collect(&self.repo, Purpose::Repack(tier), &stamp, &mut |_| ())?;
         Ok(())
     }
@@ -109,10 +109,11 @@ impl Contestant {
         if change.tip(&branch) != parent {
             change.move_branch(&branch, parent);
         }
-        let mut snapshot = Snapshot { trigger: Trigger::Turn, ..Snapshot::new(tree, "", &stamp) };
+        let mut snapshot =
+            SnapshotDraft { trigger: Trigger::Turn, ..SnapshotDraft::new(tree, "", &stamp) };
         snapshot.metadata.insert(TURN.into(), turn.number.to_string());
         let commit = change.snapshot(&branch, snapshot)?;
-        change.finish(&stamp, "snapshot")?;
+        change.commit(&stamp, "snapshot")?;
         self.commits.insert(turn.number, commit);
         self.turn = turn.number;
         Ok(())
@@ -213,8 +214,8 @@ fn apply(builder: &mut Builder, sink: &mut dyn ObjectSink, change: &Change) -> R
 }
 
 /// This moment, of nobody in particular.
-fn now() -> Result<Stamp> {
+fn now() -> Result<Signature> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let time = Time { micros: i64::try_from(since.as_micros())?, offset_minutes: 0 };
-    Ok(Stamp { time, actor: "agent".into() })
+    Ok(Signature { time, actor: "agent".into() })
 }

@@ -105,7 +105,7 @@ fn rename(run: &mut Invocation, repo: &Repository, old: &str, new: &str) -> Resu
     };
     let mut change = repo.begin();
     let tip = change.rename_branch(&from, &to)?;
-    change.finish(&stamp()?, &format!("branch {from} renamed to {to}"))?;
+    change.commit(&stamp()?, &format!("branch {from} renamed to {to}"))?;
     if run.out.json {
         run.out.record(&json::Moved::new(Some((tip, repo.commit(&tip)?.turn)), &to))?;
     } else {
@@ -131,7 +131,7 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
         }
     }
     let list: Vec<String> = deleted.iter().map(|(branch, _)| branch.to_string()).collect();
-    change.finish(&stamp()?, &format!("delete {}", list.join(", ")))?;
+    change.commit(&stamp()?, &format!("delete {}", list.join(", ")))?;
     if run.out.json {
         let record = |(branch, id): (BranchName, ObjectId)| json::DeletedBranch {
             session: branch.session().to_owned(),

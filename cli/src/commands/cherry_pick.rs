@@ -47,7 +47,7 @@ impl Verb for CherryPick {
             let staged = change
                 .cherry_pick(&request, &stamp)
                 .hint(ErrorKind::NotFound, "'turntree ls REV' lists the content of a snapshot")?;
-            let turn = change.commit(&staged.commit)?.turn;
+            let turn = change.read_commit(&staged.commit)?.turn;
             picks.push((staged, request, turn));
         }
         let is_changed = picks.iter().any(|(staged, ..)| staged.kind != MergeKind::UpToDate);

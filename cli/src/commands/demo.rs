@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use turntree::context::{Builder, Context, FileMode, JSON_MEDIA, MessageEntry, Role, diff};
 use turntree::local::create_repository;
 use turntree::object::{Kind, ObjectId, ObjectSink, ObjectSource, Trigger};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 use turntree::tree::Item;
 use turntree::{Error, workspace};
 use turntree_exchange::agents::session_name;
@@ -79,7 +79,7 @@ struct Strategy {
 struct Demonstration<'a> {
     repo: &'a Repository,
     out: &'a mut Output,
-    stamp: Stamp,
+    stamp: Signature,
     report: ImportReport,
 }
 
@@ -110,7 +110,7 @@ impl Verb for Demo {
 }
 
 impl Demo {
-    fn import(&self, repo: &Repository, stamp: &Stamp) -> Result<(ImportReport, Duration)> {
+    fn import(&self, repo: &Repository, stamp: &Signature) -> Result<(ImportReport, Duration)> {
         let session = self.transcript.as_deref().map_or_else(|| "demo".to_owned(), session_name);
         let options = ImportOptions { format: None, session, stamp: stamp.clone(), switch: true };
         let begin = Instant::now();
@@ -185,7 +185,7 @@ impl Demonstration<'_> {
             let begin = Instant::now();
             let mut change = self.repo.begin();
             change.move_branch(&branch, Some(self.report.head));
-            change.finish(&self.stamp, &format!("fork {branch}"))?;
+            change.commit(&self.stamp, &format!("fork {branch}"))?;
             let forked = begin.elapsed();
             let begin = Instant::now();
             let written = self.go_on(strategy, &branch)?;
@@ -214,10 +214,11 @@ impl Demonstration<'_> {
         builder.set_entry(&mut change, "scratchpad", "plan", Some(strategy.plan.into()))?;
         let file = Some((FileMode::Regular, Bytes::from(strategy.prompt)));
         builder.set_file(&mut change, &format!("notes/{}.md", strategy.branch), file)?;
-        let mut snapshot = Snapshot::new(builder.write(&mut change)?, strategy.prompt, &self.stamp);
+        let mut snapshot =
+            SnapshotDraft::new(builder.write(&mut change)?, strategy.prompt, &self.stamp);
         snapshot.trigger = Trigger::Turn;
         change.snapshot(branch, snapshot)?;
-        Ok(change.finish(&self.stamp, "snapshot")?.written.stored_bytes)
+        Ok(change.commit(&self.stamp, "snapshot")?.written.stored_bytes)
     }
 
     fn diff(&mut self) -> Result<()> {

@@ -59,7 +59,7 @@ impl Verb for Pin {
             ErrorKind::InvalidInput,
             "'turntree pins' shows them, 'turntree unpin' removes one",
         )?;
-        change.finish(&stamp, &format!("pin {}", pin.name))?;
+        change.commit(&stamp, &format!("pin {}", pin.name))?;
         let record = record_of(&repo, &pin, stamp.time)?;
         if run.out.json {
             run.out.record(&record)?;

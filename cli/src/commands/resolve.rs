@@ -92,9 +92,9 @@ impl Resolve {
         let resolution = change
             .resolve_conflicts(branch, &decisions, self.message.as_deref(), &stamp)
             .hint(ErrorKind::NotFound, "'turntree resolve' lists the open conflicts")?;
-        let turn = change.commit(&resolution.commit)?.turn;
+        let turn = change.read_commit(&resolution.commit)?.turn;
         let reason = format!("resolve {}", count(resolution.closed.len() as u64, "conflict"));
-        change.finish(&stamp, &reason).hint(ErrorKind::Conflict, RACE)?;
+        change.commit(&stamp, &reason).hint(ErrorKind::Conflict, RACE)?;
         write(run, branch, resolution, turn)
     }
 

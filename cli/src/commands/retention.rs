@@ -144,7 +144,7 @@ impl Set {
         if planned.is_none() {
             let mut change = repo.begin();
             set_policy(&mut change, scope, &policy)?;
-            change.finish(&stamp()?, &format!("retention set {}", name_of(session.as_deref())))?;
+            change.commit(&stamp()?, &format!("retention set {}", name_of(session.as_deref())))?;
         }
         if run.out.json {
             run.out.record(&json::RetentionSet {
@@ -223,7 +223,7 @@ impl Unset {
         }
         let mut change = repo.begin();
         remove_policy(&mut change, scope)?;
-        change.finish(&stamp()?, &format!("retention unset {}", name_of(session.as_deref())))?;
+        change.commit(&stamp()?, &format!("retention unset {}", name_of(session.as_deref())))?;
         if run.out.json {
             run.out.record(&json::RetentionUnset { session })?;
         } else {

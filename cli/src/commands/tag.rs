@@ -65,7 +65,7 @@ impl Tag {
             ErrorKind::InvalidInput,
             "choose another name, or delete the old one with 'turntree tag --delete'",
         )?;
-        change.finish(&stamp, &format!("tag {name}"))?;
+        change.commit(&stamp, &format!("tag {name}"))?;
         if run.out.json {
             let named = repo.tags()?.into_iter().find(|tag| tag.name == name);
             if let Some(tag) = named {
@@ -118,7 +118,7 @@ fn delete(run: &mut Invocation, repo: &Repository, names: &[String]) -> Result<A
     for name in names {
         change.untag(name).hint(ErrorKind::NotFound, "'turntree tag' lists them")?;
     }
-    change.finish(&stamp()?, &format!("delete tag {}", names.join(", ")))?;
+    change.commit(&stamp()?, &format!("delete tag {}", names.join(", ")))?;
     let deleted: Vec<(&String, ObjectId)> =
         names.iter().filter_map(|name| Some((name, target(name)?))).collect();
     if run.out.json {

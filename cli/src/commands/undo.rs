@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use turntree::object::{RefChange, RefValue};
 use turntree::repo::{
-    LastUndo, MovedFiles, OperationEntry, Repository, Stamp, UndoPlan, WORKSPACE,
+    LastUndo, MovedFiles, OperationEntry, Repository, Signature, UndoPlan, WORKSPACE,
 };
 use turntree::workspace::{
     AppliedFiles, FileChanges, PreparedRewind, RewindChanges, WorkspaceBackup, is_undo_unfinished,
@@ -201,7 +201,7 @@ impl Options {
         repo: &Repository,
         plan: &UndoPlan,
         moved: &MovedFiles,
-        stamp: &Stamp,
+        stamp: &Signature,
         reason: &str,
     ) -> Result<Taken> {
         let known = repo.commit(&moved.before)?.metadata.remove(WORKSPACE).map(PathBuf::from);
@@ -272,7 +272,7 @@ impl Taken {
     fn by(
         prepared: PreparedRewind<'_>,
         dry_run: bool,
-        stamp: &Stamp,
+        stamp: &Signature,
         reason: &str,
     ) -> Result<Self> {
         if dry_run {

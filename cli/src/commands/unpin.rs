@@ -38,7 +38,7 @@ impl Verb for Unpin {
         for pin in &found {
             change.unpin(&pin.name)?;
         }
-        change.finish(&stamp()?, &format!("unpin {}", self.name))?;
+        change.commit(&stamp()?, &format!("unpin {}", self.name))?;
         let removed =
             |pin: &Pin| json::Unpinned { pin: pin.name.clone(), id: pin.commit.to_string() };
         if run.out.json {

@@ -62,7 +62,7 @@ impl Verb for UpdateRef {
         let mut change = repo.begin();
         change.set_ref(&self.name, expected, new);
         change
-            .finish(&stamp()?, &format!("update-ref {}", self.name))
+            .commit(&stamp()?, &format!("update-ref {}", self.name))
             .hint(ErrorKind::Conflict, "'turntree show-ref' shows its present value")?;
         Ok(Answer::Yes)
     }

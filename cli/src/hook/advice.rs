@@ -7,7 +7,7 @@ use serde_json::Value;
 use turntree::Result;
 use turntree::object::ObjectId;
 use turntree::repo::vfs::{StoredPayload, VfsUri};
-use turntree::repo::{Repository, Stamp};
+use turntree::repo::{Repository, Signature};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
     Followed, OffloadOptions, SPIRAL_WINDOW, SpiralReport, SpiralVerdict, Tail, find_spiral,
@@ -22,7 +22,7 @@ pub(super) fn shorten(
     repo: &Repository,
     event: &HookEvent,
     threshold: u64,
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<Option<Value>> {
     let options = OffloadOptions {
         threshold,

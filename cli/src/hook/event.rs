@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use turntree::repo::Stamp;
+use turntree::repo::Signature;
 use turntree::workspace::Claim;
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent, MAX_EVENT_BYTES};
 
@@ -84,7 +84,7 @@ fn answer(run: &mut Invocation, behaviour: Behaviour, watch: &Watch) -> Result<O
     }
     let time = if behaviour.background { BACKGROUND } else { time_for(event.moment) };
     watch.expect(event.dialect.name(), event.name, began + time);
-    let stamp = Stamp { actor: event.dialect.name().to_owned(), ..stamp()? };
+    let stamp = Signature { actor: event.dialect.name().to_owned(), ..stamp()? };
     let is_settled = behaviour.background && ending::is_end(event.moment);
     let settled = is_settled.then_some(stamp.time);
     let Some(_claim) = claim(run, &event, behaviour, watch)? else { return Ok(None) };

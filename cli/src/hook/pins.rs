@@ -3,7 +3,7 @@
 
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
-use turntree::repo::{BranchName, NewPin, Pin, Snapshot, Transaction, pin_ref};
+use turntree::repo::{BranchName, NewPin, Pin, SnapshotDraft, Transaction, pin_ref};
 use turntree::{ErrorKind, Result};
 use turntree_exchange::agents::hook::{Dialect, EventKind, is_destructive};
 
@@ -68,13 +68,13 @@ fn before(turn: &HookTurn<'_>, branch: &BranchName, trigger: Trigger) -> Result<
     if !is_tool && turn.event.dialect == Dialect::Gemini {
         unpin_idle(turn, &mut change, branch, &tip)?;
     }
-    let mut draft = Snapshot::new(tree, reason, &turn.stamp);
+    let mut draft = SnapshotDraft::new(tree, reason, &turn.stamp);
     (draft.trigger, draft.metadata) = (trigger, metadata);
     let commit = change.record(branch, draft)?;
     let expires = Some(turn.stamp.time.micros.saturating_add(kept));
     let pin = NewPin { name: Some(name), reason: reason.to_owned(), expires_micros: expires };
     change.pin(&commit, pin, &turn.stamp)?;
-    change.finish(&turn.stamp, HOOK)?;
+    change.commit(&turn.stamp, HOOK)?;
     turn.files.keep(repo, &tree);
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use turntree::Result;
 use turntree::context::{Builder, Context};
 use turntree::object::{ObjectId, Trigger};
-use turntree::repo::{BranchName, Snapshot};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree_exchange::Followed;
 use turntree_exchange::agents::hook::{EventKind, ToolEvent};
 use turntree_exchange::agents::session_name;
@@ -130,13 +130,13 @@ impl HookTurn<'_> {
                 EventKind::Start => ("files when the session began", Trigger::Manual),
                 _ => ("files", Trigger::Turn),
             };
-            let mut draft = Snapshot::new(tree, message, &self.stamp);
+            let mut draft = SnapshotDraft::new(tree, message, &self.stamp);
             (draft.trigger, draft.metadata) = (trigger, metadata);
             change.snapshot(branch, draft)?;
             if self.repo.tip(&self.repo.shared_head()?).is_none() {
                 change.switch(branch);
             }
-            change.finish(&self.stamp, HOOK)?;
+            change.commit(&self.stamp, HOOK)?;
         }
         self.files.keep(self.repo, &tree);
         Ok(())
@@ -152,6 +152,6 @@ impl HookTurn<'_> {
         }
         let mut change = repo.begin();
         change.switch(branch);
-        change.finish(&self.stamp, HOOK).map(drop)
+        change.commit(&self.stamp, HOOK).map(drop)
     }
 }

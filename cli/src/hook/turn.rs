@@ -5,7 +5,7 @@ use std::path::Path;
 
 use turntree::context::Context;
 use turntree::object::{ObjectId, Time};
-use turntree::repo::{BranchName, Repository, Stamp};
+use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{read_note, write_note};
 use turntree::{Error, ErrorKind, Result};
 use turntree_exchange::agents::hook::HookEvent;
@@ -22,7 +22,7 @@ pub(super) struct HookTurn<'e> {
     pub(super) repo: &'e Repository,
     pub(super) event: &'e HookEvent,
     pub(super) files: &'e HookFiles<'e>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: Signature,
     pub(super) watch: &'e Watch,
     /// The client has written what it had to write at this moment.
     pub(super) settled: Option<Time>,

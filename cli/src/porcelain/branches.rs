@@ -106,7 +106,7 @@ pub(crate) fn fork(
     if switch {
         change.switch(&branch);
     }
-    change.finish(&stamp()?, &format!("fork {branch}"))?;
+    change.commit(&stamp()?, &format!("fork {branch}"))?;
     Ok((branch, id))
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn fork(
 pub(crate) fn switch(repo: &Repository, branch: &BranchName) -> Result<()> {
     let mut change = repo.begin();
     change.switch(branch);
-    change.finish(&stamp()?, &format!("switch {branch}"))?;
+    change.commit(&stamp()?, &format!("switch {branch}"))?;
     Ok(())
 }
 

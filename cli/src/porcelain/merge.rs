@@ -44,7 +44,7 @@ pub(crate) fn merge(
             "branch lists branches, show the content of a snapshot",
         ),
     )?;
-    let turn = change.commit(&staged.commit)?.turn;
+    let turn = change.read_commit(&staged.commit)?.turn;
     let reason = format!("merge {} into {}", request.label, request.into);
     how.finish(change, staged.kind != MergeKind::UpToDate, &reason)?;
     Ok((request, staged, turn))
@@ -154,7 +154,7 @@ impl MergeOptions {
         reason: &str,
     ) -> Result<()> {
         if is_changed && !self.dry_run {
-            change.finish(&stamp()?, reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
+            change.commit(&stamp()?, reason).hint(ErrorKind::Conflict, Advice::anyone(RACE))?;
         }
         Ok(())
     }

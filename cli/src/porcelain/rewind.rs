@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use turntree::context::Selection;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository, Stamp};
+use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{
     AppliedFiles, CaptureOptions, FileChanges, PreparedRewind, RewindChanges, RewindReport,
     RewindRequest, StatCache, WorkspaceBackup, prepare_rewind,
@@ -122,7 +122,7 @@ pub(crate) struct RewindRun {
 pub(crate) struct PlannedRewind<'r> {
     prepared: PreparedRewind<'r>,
     cache: Option<StatCache>,
-    stamp: Stamp,
+    stamp: Signature,
 }
 
 impl PlannedRewind<'_> {

@@ -9,7 +9,7 @@ use clap::Args;
 use turntree::ErrorKind;
 use turntree::context::{Builder, Context};
 use turntree::object::{Memory, ObjectId, Trigger};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot as Draft, Stamp};
+use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft};
 use turntree::workspace::workspace_metadata;
 use turntree_exchange::{CHECK_PREFIX, FAILED, PASSED, apply_state};
 
@@ -82,7 +82,7 @@ pub(crate) struct NewSnapshot {
 #[derive(Debug)]
 pub(crate) struct At {
     pub(crate) branch: BranchName,
-    pub(crate) stamp: Stamp,
+    pub(crate) stamp: Signature,
 }
 
 /// A store that is open for a snapshot.
@@ -187,7 +187,7 @@ impl NewSnapshot {
             (None, Some(due)) => due.words(),
             (None, None) => String::new(),
         };
-        let mut draft = Draft::new(tree, &message, &stamp);
+        let mut draft = SnapshotDraft::new(tree, &message, &stamp);
         draft.trigger = self.trigger;
         if let Some(due) = &due {
             due.apply(&mut change, &branch, &mut draft)?;
@@ -205,10 +205,10 @@ impl NewSnapshot {
             draft.metadata.insert(format!("{CHECK_PREFIX}{name}"), (*result).to_owned());
         }
         let id = change.snapshot(&branch, draft)?;
-        let turn = change.commit(&id)?.turn;
+        let turn = change.read_commit(&id)?.turn;
         let new_pin = NewPin { reason: message, ..NewPin::default() };
         let pin = if self.pin { Some(change.pin(&id, new_pin, &stamp)?.name) } else { None };
-        change.finish(&stamp, "snapshot").hint(
+        change.commit(&stamp, "snapshot").hint(
             ErrorKind::Conflict,
             Advice::anyone("another process has added a snapshot to this branch: try again"),
         )?;

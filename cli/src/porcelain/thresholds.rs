@@ -3,7 +3,7 @@
 use clap::Args;
 use turntree::object::{Time, Trigger};
 use turntree::repo::watch::{Decision, UsageLevel, Watch, WatchState};
-use turntree::repo::{BranchName, Repository, Snapshot as Draft, Stamp, Transaction};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::TOKENS;
 
@@ -50,7 +50,7 @@ impl Thresholds {
         repo: &Repository,
         branch: &BranchName,
         is_empty: bool,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<DueCheck> {
         let mut watch = Watch::default();
         if let Some(at) = self.auto_at {
@@ -90,11 +90,16 @@ impl Thresholds {
 
 impl DueCheck {
     /// Keeps what was observed when no snapshot is taken.
-    pub(crate) fn keep(&self, repo: &Repository, branch: &BranchName, stamp: &Stamp) -> Result<()> {
+    pub(crate) fn keep(
+        &self,
+        repo: &Repository,
+        branch: &BranchName,
+        stamp: &Signature,
+    ) -> Result<()> {
         let Some(state) = &self.state else { return Ok(()) };
         let mut change = repo.begin();
         state.keep(&mut change, branch)?;
-        change.finish(stamp, "watch").hint(ErrorKind::Conflict, "try again")?;
+        change.commit(stamp, "watch").hint(ErrorKind::Conflict, "try again")?;
         Ok(())
     }
 
@@ -103,7 +108,7 @@ impl DueCheck {
         &self,
         change: &mut Transaction<'_>,
         branch: &BranchName,
-        draft: &mut Draft,
+        draft: &mut SnapshotDraft,
     ) -> Result<()> {
         if let Some(level) = self.level.as_ref().filter(|_| draft.trigger == Trigger::Manual) {
             draft.trigger = level.trigger;

@@ -14,7 +14,7 @@ use etcetera::BaseStrategy;
 use turntree::local::{create_repository, open_repository};
 use turntree::maintenance::auto;
 use turntree::object::MAX_BLOB_BYTES;
-use turntree::repo::{Repository, Resolver, Stamp};
+use turntree::repo::{Repository, Resolver, Signature};
 use turntree::store::{Finding, FindingKind};
 use turntree::{Error, ErrorKind};
 
@@ -251,10 +251,10 @@ pub(crate) fn user_or_nearest() -> Option<PathBuf> {
 }
 
 /// Returns the actor and the time.
-pub(crate) fn stamp() -> Result<Stamp> {
+pub(crate) fn stamp() -> Result<Signature> {
     let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let actor = [ACTOR, "USER", "LOGNAME", "USERNAME"].into_iter().find_map(named);
-    Ok(Stamp { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
+    Ok(Signature { time: clock::now()?, actor: actor.unwrap_or_else(|| "unknown".to_owned()) })
 }
 
 /// Makes the repository act on the branch of the environment, if that names one: an agent that shares

@@ -64,7 +64,7 @@ pub use self::snapshot::{EntryChange, Message, Snapshot};
 pub use self::system::{create_repository, open_repository, random_bytes};
 pub use self::turn::Turn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repo::{BranchName, OperationEntry, Repository, Stamp};
+use crate::repo::{BranchName, OperationEntry, Repository, Signature};
 use crate::workspace::{CaptureOptions, prepare_undo};
 
 /// The actor of a handle without a name.
@@ -215,8 +215,8 @@ impl Repo {
     }
 
     /// Returns the signature of an operation made now.
-    fn stamp(&self) -> Stamp {
-        Stamp { time: system::now(), actor: self.actor.clone() }
+    fn stamp(&self) -> Signature {
+        Signature { time: system::now(), actor: self.actor.clone() }
     }
 
     /// Folders that no capture enters: that of the store.

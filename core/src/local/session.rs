@@ -91,7 +91,7 @@ impl Session {
         }
         let mut change = self.repo.inner.begin();
         change.move_branch(&branch, Some(from.id()));
-        change.finish(&self.repo.stamp(), &format!("fork {branch}"))?;
+        change.commit(&self.repo.stamp(), &format!("fork {branch}"))?;
         Ok(Self::new(&self.repo, branch))
     }
 
@@ -118,7 +118,7 @@ impl Session {
         let mut change = self.repo.inner.begin();
         let merge = change.merge(&request, &stamp)?;
         if merge.kind != MergeKind::UpToDate {
-            change.finish(&stamp, &format!("merge {} into {}", other.branch, self.branch))?;
+            change.commit(&stamp, &format!("merge {} into {}", other.branch, self.branch))?;
         }
         let snapshot = Snapshot::read(&self.repo, merge.commit)?;
         let conflicts = match merge.report {

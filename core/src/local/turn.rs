@@ -134,7 +134,7 @@ impl<'r> Turn<'r> {
     pub fn commit(mut self, title: impl Into<String>) -> Result<Snapshot> {
         let tree = self.builder.write(&mut self.change)?;
         let stamp = self.repo.stamp();
-        let mut draft = repo::Snapshot::new(tree, title, &stamp);
+        let mut draft = repo::SnapshotDraft::new(tree, title, &stamp);
         draft.trigger = Trigger::Turn;
         draft.metadata.extend(self.metadata);
         if let Some((agent, model)) = self.author {
@@ -142,7 +142,7 @@ impl<'r> Turn<'r> {
             draft.author.model = model;
         }
         let id = self.change.snapshot(&self.branch, draft)?;
-        self.change.finish(&stamp, "snapshot")?;
+        self.change.commit(&stamp, "snapshot")?;
         if let Some((Some(cache), captured)) = &self.captured {
             // The snapshot is durable: without this the next capture takes longer, and no more.
             let _ = cache.save(captured, self.repo.inner.store(), &tree);

@@ -9,13 +9,13 @@
 //! use std::thread;
 //!
 //! use turntree::maintenance::auto;
-//! # use turntree::repo::{Repository, Stamp};
+//! # use turntree::repo::{Repository, Signature};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
 //! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
 //! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
-//! # let stamp = Stamp { time: Default::default(), actor: "host".into() };
+//! # let stamp = Signature { time: Default::default(), actor: "host".into() };
 //! thread::scope(|threads| {
 //!     let maintenance = threads.spawn(|| auto::step(&repo, &stamp));
 //!     // Meanwhile the agent takes its next turn.
@@ -27,7 +27,7 @@
 use super::collect::{Collected, collect};
 use super::collection_plan::Purpose;
 use crate::error::{ErrorKind, Result};
-use crate::repo::{Repository, Stamp};
+use crate::repo::{Repository, Signature};
 use crate::store::{Inventory, InventoryFile};
 
 /// Bytes of the journal from which a step is worth it. A segment is sealed at this size, and opening
@@ -57,7 +57,7 @@ pub fn is_due(repo: &Repository) -> Result<bool> {
 ///
 /// # Errors
 /// Those of [`collect`]; then the store is as it was.
-pub fn step(repo: &Repository, stamp: &Stamp) -> Result<Option<Collected>> {
+pub fn step(repo: &Repository, stamp: &Signature) -> Result<Option<Collected>> {
     repo.store().refresh()?;
     if !is_due(repo)? {
         return Ok(None);

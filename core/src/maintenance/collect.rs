@@ -24,7 +24,7 @@ use super::retention::{Cost, plan_retention};
 use super::roots::{Reason, Roots};
 use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource, Operation, Time};
-use crate::repo::{Repository, Stamp};
+use crate::repo::{Repository, Signature};
 use crate::store::{FileReplacement, Inventory, KnownLosses, PackItem, Replaced, Tombstone};
 
 /// Commits whose contexts are marked in one round.
@@ -72,7 +72,7 @@ pub fn plan_collection(repo: &Repository, purpose: Purpose, now: Time) -> Result
 pub fn collect(
     repo: &Repository,
     purpose: Purpose,
-    stamp: &Stamp,
+    stamp: &Signature,
     before_step: &mut dyn FnMut(&CollectionPlan),
 ) -> Result<Collected> {
     let (mut collected, now) = (Collected::default(), stamp.time);

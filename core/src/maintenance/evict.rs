@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource};
 use crate::repo::vfs::{EvictionReason, Payload, Pool, VFS_SECTION, VfsUri};
-use crate::repo::{Repository, Stamp, links};
+use crate::repo::{Repository, Signature, links};
 
 /// The limits of the pool. `None` is no limit, zero evicts everything that may go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub fn plan_eviction(repo: &Repository, limits: &EvictionLimits, now: i64) -> Re
 ///
 /// # Errors
 /// `Conflict` when anything was stored since the plan was made: nothing is changed then.
-pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Stamp) -> Result<u64> {
+pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Signature) -> Result<u64> {
     if plan.evicted.is_empty() {
         return Ok(0);
     }
@@ -132,7 +132,7 @@ pub fn evict(repo: &Repository, plan: &EvictionPlan, stamp: &Stamp) -> Result<u6
         [(uri, _)] => format!("vfs evict {uri}"),
         _ => format!("vfs evict {} payloads", evicted.len()),
     };
-    change.finish(stamp, &reason)?;
+    change.commit(stamp, &reason)?;
     Ok(evicted.len() as u64)
 }
 

@@ -17,7 +17,7 @@ use super::retention::plan_retention;
 use super::roots::Roots;
 use crate::error::Result;
 use crate::object::{Kind, ObjectId, ObjectSink, RefValue};
-use crate::repo::{GRAFTS_REF, Grafts, Repository, Stamp};
+use crate::repo::{GRAFTS_REF, Grafts, Repository, Signature};
 use crate::store::Expected;
 
 /// Expired turns of a session whose commits are kept.
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 100;
 ///
 /// # Errors
 /// Those of reading the commits, and of a commit.
-pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
+pub(super) fn forget_expired(repo: &Repository, stamp: &Signature) -> Result<bool> {
     let (refs, store) = (repo.refs(), repo.store());
     let policies = Policies::load(store, &refs)?;
     if policies.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn forget_expired(repo: &Repository, stamp: &Stamp) -> Result<bool> {
         None => Expected::Absent,
     };
     change.set_ref(GRAFTS_REF, expected, Some(RefValue::Object(blob)));
-    change.finish(stamp, "forget turns that expired long ago")?;
+    change.commit(stamp, "forget turns that expired long ago")?;
     Ok(true)
 }
 

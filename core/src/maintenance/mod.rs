@@ -22,11 +22,11 @@
 //! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan_retention, set_policy};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
-//! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! # let stamp = Signature { time: Time::default(), actor: "me".into() };
 //! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
 //! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
 //! # for turn in 1..=50 {

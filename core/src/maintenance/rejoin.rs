@@ -16,7 +16,7 @@ use super::repair_commit::commit;
 use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Commit, Kind, ObjectId, RefChange, RefValue};
-use crate::repo::{HEAD, Stamp};
+use crate::repo::{HEAD, Signature};
 use crate::store::{Detached, Expected, MAX_JOINED, RefUpdate, Store};
 
 /// Suffix of a ref that gets a value which another one cannot get.
@@ -57,7 +57,7 @@ pub(super) fn apply(
     store: &Store,
     detached: &[Detached],
     refs: &[RefChange],
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<()> {
     let changes = refs.iter().map(|change| RefUpdate {
         name: change.name.clone(),

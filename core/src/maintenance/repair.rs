@@ -24,7 +24,7 @@ use super::repair_commit::commit;
 use super::wholeness::{Wholeness, newest_whole};
 use crate::error::Result;
 use crate::object::{Kind, Object, ObjectId, Operation, RefChange, RefValue};
-use crate::repo::Stamp;
+use crate::repo::Signature;
 use crate::store::{
     Detached, Examination, Expected, KNOWN_LOSSES_REF, Progress, RefUpdate, SalvagedFile, Store,
 };
@@ -114,7 +114,7 @@ impl RepairPlan {
 /// Those of opening the store; `Locked` while a collection goes on.
 pub fn plan_repair(
     store: &Store,
-    stamp: &Stamp,
+    stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<RepairPlan> {
     let repair = store.begin_repair(progress)?;
@@ -136,7 +136,7 @@ pub fn plan_repair(
 pub fn repair(
     store: &Store,
     loss: Loss,
-    stamp: &Stamp,
+    stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<Repaired> {
     let mut done = RepairPlan::default();
@@ -188,7 +188,7 @@ pub fn repair(
 fn accept(
     store: &Store,
     lost: BTreeMap<ObjectId, Kind>,
-    stamp: &Stamp,
+    stamp: &Signature,
     progress: &mut Progress<'_>,
 ) -> Result<Option<u64>> {
     // No collection takes anything away before it is written down.
@@ -274,7 +274,7 @@ fn history(examination: &Examination<'_>) -> Vec<Operation> {
 }
 
 /// Moves refs as one operation.
-fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Stamp) -> Result<()> {
+fn move_refs(store: &Store, refs: &[RefRepair], stamp: &Signature) -> Result<()> {
     let changes = refs.iter().map(|change| RefUpdate {
         name: change.name.clone(),
         expected: Expected::Value(RefValue::Object(change.old)),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Object, ObjectId};
-use crate::repo::Stamp;
+use crate::repo::Signature;
 use crate::store::{OperationDraft, RefUpdate, Store};
 
 pub(super) fn commit(
@@ -11,7 +11,7 @@ pub(super) fn commit(
     changes: Vec<RefUpdate>,
     joins: Vec<ObjectId>,
     reason: &str,
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<()> {
     let draft = OperationDraft {
         time_micros: stamp.time.micros,

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::context::Builder;
     use crate::object::Time;
-    use crate::repo::{BranchName, NewPin, Snapshot, Stamp};
+    use crate::repo::{BranchName, NewPin, Signature, SnapshotDraft};
     use crate::store::{NewStore, OpenOptions, RealIo};
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
         let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
         let dir = folder.path().join("store");
         let repo = Repository::init(io, &dir, &new, OpenOptions::new([2; 16])).unwrap();
-        let stamp = Stamp { time: Time::default(), actor: "me".into() };
+        let stamp = Signature { time: Time::default(), actor: "me".into() };
         let mut ids = Vec::new();
         let mut change = repo.begin();
         for turn in 1..=9 {
@@ -147,10 +147,10 @@ mod tests {
             context.set_entry(&mut change, "scratchpad", "turn", note).unwrap();
             let tree = context.write(&mut change).unwrap();
             let branch = BranchName::main("demo").unwrap();
-            ids.push(change.snapshot(&branch, Snapshot::new(tree, "", &stamp)).unwrap());
+            ids.push(change.snapshot(&branch, SnapshotDraft::new(tree, "", &stamp)).unwrap());
         }
         change.pin(&ids[1], NewPin::default(), &stamp).unwrap();
-        change.finish(&stamp, "snapshots").unwrap();
+        change.commit(&stamp, "snapshots").unwrap();
 
         let turn = |n: usize| AvailableTurn { turn: n as u64, id: ids[n - 1] };
         let all = repo.oldest_available("demo").unwrap();

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::{BranchName, Snapshot, Stamp, Transaction};
+use super::{BranchName, Signature, SnapshotDraft, Transaction};
 use crate::context::{
     Context, ContextMerge, Labels, MergeOptions, MergeSide, MessagePolicy, ReadToolUse, Selection,
     merge,
@@ -95,7 +95,7 @@ impl Transaction<'_> {
     /// # Errors
     /// `NotFound` when the branch has no snapshot, or nothing of theirs is at a path of `only`;
     /// `Expired` when retention has dropped a context that is needed: nothing is staged then.
-    pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Stamp) -> Result<MergeReport> {
+    pub fn merge(&mut self, request: &MergeRequest<'_>, stamp: &Signature) -> Result<MergeReport> {
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
         let repo = self.repo();
         let mut bases = repo.merge_bases(&ours, &theirs)?.into_iter();
@@ -112,13 +112,13 @@ impl Transaction<'_> {
         if base == Some(theirs) {
             return Ok(found);
         }
-        let is_own = self.commit(&theirs)?.session == request.into.session();
+        let is_own = self.read_commit(&theirs)?.session == request.into.session();
         if base == Some(ours) && is_own && request.only.is_all() {
             self.move_branch(&request.into, Some(theirs));
             return Ok(MergeReport { kind: MergeKind::FastForward, commit: theirs, ..found });
         }
         let (base_context, until) = match &base {
-            Some(base) => (self.context_of(base)?, self.commit(base)?.turn),
+            Some(base) => (self.context_of(base)?, self.read_commit(base)?.turn),
             None => (Context::default(), 0),
         };
         let own = self.context_of(&ours)?;
@@ -143,7 +143,7 @@ impl Transaction<'_> {
             also: &also,
         };
         let report = merge(self, &base_context, &own, &other, options)?;
-        if !request.only.is_all() && report.tree == self.commit(&ours)?.tree {
+        if !request.only.is_all() && report.tree == self.read_commit(&ours)?.tree {
             return Ok(found);
         }
         found.commit = self.merged(request, report.tree, stamp)?;
@@ -155,13 +155,13 @@ impl Transaction<'_> {
         &mut self,
         request: &MergeRequest<'_>,
         tree: ObjectId,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<ObjectId> {
         let MergeRequest { into, theirs, label, only, message, .. } = request;
         let paths = only.to_text().replace('\n', ", ");
         let of = if only.is_all() { String::new() } else { format!("{paths} of ") };
         let message = message.clone().unwrap_or_else(|| format!("merge {of}{label} into {into}"));
-        let mut snapshot = Snapshot::new(tree, message, stamp);
+        let mut snapshot = SnapshotDraft::new(tree, message, stamp);
         snapshot.trigger = Trigger::Merge;
         snapshot.metadata.insert(MERGED_FROM.to_owned(), label.clone());
         if only.is_all() {
@@ -180,7 +180,7 @@ impl Transaction<'_> {
 
     /// The context under a commit, staged or stored.
     pub(super) fn context_of(&self, id: &ObjectId) -> Result<Context> {
-        let Commit { tree, .. } = self.commit(id)?;
+        let Commit { tree, .. } = self.read_commit(id)?;
         if self.has_staged(&tree)? { Context::open(self, &tree) } else { self.repo().context(id) }
     }
 }

@@ -7,13 +7,13 @@
 //! ```
 //! # use std::sync::Arc;
 //! use turntree::object::{Author, Time, Trigger};
-//! use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! use turntree::repo::{BranchName, Repository, SnapshotDraft, Signature};
 //! use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
 //! # let dir = folder.path().join("store");
 //! # let random = || [7; 16];
-//! let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! let stamp = Signature { time: Time::default(), actor: "me".into() };
 //! let options = OpenOptions::new(random());
 //! let repo = Repository::init(Arc::new(RealIo), &dir, &NewStore { id: random() }, options)?;
 //!
@@ -22,7 +22,7 @@
 //! let mut context = turntree::context::Builder::new();
 //! context.set_entry(&mut turn, "scratchpad", "plan", Some("read the tests".into()))?;
 //! let tree = context.write(&mut turn)?;
-//! let id = turn.snapshot(&branch, Snapshot::new(tree, "first turn", &stamp))?;
+//! let id = turn.snapshot(&branch, SnapshotDraft::new(tree, "first turn", &stamp))?;
 //! turn.finish(&stamp, "snapshot")?;
 //!
 //! assert_eq!(repo.resolve("session")?.commit, id);
@@ -83,7 +83,7 @@ pub use search::{
     PickaxeMatch, PickaxeQuery, ReadMessage, SearchFilter, SearchScope, TextMatches,
 };
 pub use tag::NamedTag;
-pub use transaction::{Snapshot, Transaction};
+pub use transaction::{SnapshotDraft, Transaction};
 pub use undo::{LastUndo, MovedFiles, UndoPlan};
 pub(crate) use versioned_json::decode_versioned;
 
@@ -99,7 +99,7 @@ const MAX_INDIRECTIONS: usize = 16;
 
 /// The actor and the time of an operation: the library reads no clock and no environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub struct Signature {
     /// The present moment.
     pub time: Time,
     /// The user, agent or tool.

@@ -1,7 +1,7 @@
 //! Cherry-picks: what one snapshot changed comes into a branch.
 
 use super::merge::MERGED_FROM;
-use super::{MergeKind, MergeReport, MergeRequest, Snapshot, Stamp, Transaction};
+use super::{MergeKind, MergeReport, MergeRequest, Signature, SnapshotDraft, Transaction};
 use crate::context::{Added, Context, Labels, MergeOptions, MergeSide, merge};
 use crate::error::Result;
 use crate::object::{Author, Commit, ObjectId};
@@ -21,10 +21,10 @@ impl Transaction<'_> {
     pub fn cherry_pick(
         &mut self,
         request: &MergeRequest<'_>,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<MergeReport> {
         let (ours, theirs) = (self.tip_of(&request.into)?, request.theirs);
-        let picked = self.commit(&theirs)?;
+        let picked = self.read_commit(&theirs)?;
         let other = self.context_of(&theirs)?;
         let base = self.parent_of_pick(&picked)?;
         let base_context = match &base {
@@ -55,7 +55,7 @@ impl Transaction<'_> {
             commit: ours,
             report: None,
         };
-        if report.tree == self.commit(&ours)?.tree {
+        if report.tree == self.read_commit(&ours)?.tree {
             return Ok(found);
         }
         let commit = self.picked(request, &picked, report.tree, stamp)?;
@@ -67,10 +67,10 @@ impl Transaction<'_> {
         request: &MergeRequest<'_>,
         picked: &Commit,
         tree: ObjectId,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<ObjectId> {
         let message = request.message.as_ref().unwrap_or(&picked.message);
-        let mut snapshot = Snapshot::new(tree, message, stamp);
+        let mut snapshot = SnapshotDraft::new(tree, message, stamp);
         let Author { agent, model } = &picked.author;
         snapshot.author = Author { agent: agent.clone(), model: model.clone() };
         snapshot.metadata.insert(MERGED_FROM.to_owned(), request.label.clone());

@@ -5,7 +5,7 @@
 
 use super::branch::pin_name;
 use super::tag::read_tag;
-use super::{Repository, Stamp, Transaction, pin_ref};
+use super::{Repository, Signature, Transaction, pin_ref};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::store::Expected;
@@ -72,7 +72,7 @@ impl Transaction<'_> {
     /// `InvalidInput` for a name that is not allowed, or that another commit's pin has; `NotFound`
     /// when there is no such commit; `Expired`, as of [`Repository::context`], when retention has
     /// dropped what it would protect.
-    pub fn pin(&mut self, commit: &ObjectId, new: NewPin, stamp: &Stamp) -> Result<Pin> {
+    pub fn pin(&mut self, commit: &ObjectId, new: NewPin, stamp: &Signature) -> Result<Pin> {
         let name = new.name.unwrap_or_else(|| commit.short(NAME_DIGITS));
         let full = pin_ref(&name)?;
         let expected = match self.begun_with(&full).cloned() {
@@ -89,7 +89,7 @@ impl Transaction<'_> {
                 Expected::Value(value)
             }
         };
-        let protected = self.commit(commit)?;
+        let protected = self.read_commit(commit)?;
         self.read_as(Kind::Node, &protected.tree)
             .map_err(|error| self.repo().explain(&protected, error))?;
         let tag = Tag {

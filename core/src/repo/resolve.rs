@@ -1,6 +1,6 @@
 //! Open conflicts are decided, one by one or all at once, in a snapshot of its own.
 
-use super::{BranchName, Snapshot, Stamp, Transaction};
+use super::{BranchName, Signature, SnapshotDraft, Transaction};
 use crate::context::{Builder, Context, Take, open_conflicts, resolve, write_resolved};
 use crate::error::{Error, Result};
 use crate::object::ObjectId;
@@ -29,7 +29,7 @@ impl Transaction<'_> {
         branch: &BranchName,
         decisions: &[(String, Take)],
         message: Option<&str>,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<Resolution> {
         if decisions.is_empty() {
             return Err(Error::invalid("no conflict is decided"));
@@ -38,7 +38,7 @@ impl Transaction<'_> {
         let mut context = self.context_of(&tip)?;
         let mut open = open_conflicts(self, &context)?;
         let (mut closed, mut removed) = (Vec::new(), Vec::new());
-        let mut tree = self.commit(&tip)?.tree;
+        let mut tree = self.read_commit(&tip)?.tree;
         for (path, take) in decisions {
             let at = open.iter().position(|conflict| conflict.path == *path);
             let missing = || Error::not_found(format!("'{path}' has no open conflict on {branch}"));
@@ -52,7 +52,7 @@ impl Transaction<'_> {
         }
         let message =
             message.map_or_else(|| format!("resolve {}", closed.join(", ")), str::to_owned);
-        let commit = self.snapshot(branch, Snapshot::new(tree, message, stamp))?;
+        let commit = self.snapshot(branch, SnapshotDraft::new(tree, message, stamp))?;
         let left = open.into_iter().map(|conflict| conflict.path).collect();
         Ok(Resolution { commit, closed, removed, left })
     }

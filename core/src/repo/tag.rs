@@ -5,7 +5,7 @@
 //! does.
 
 use super::branch::tag_name;
-use super::{Repository, Stamp, Transaction, tag_ref};
+use super::{Repository, Signature, Transaction, tag_ref};
 use crate::error::{Error, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::store::Expected;
@@ -50,13 +50,13 @@ impl Transaction<'_> {
         name: &str,
         commit: &ObjectId,
         message: String,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<()> {
         let full = tag_ref(name)?;
         if self.begun_with(&full).is_some() {
             return Err(Error::invalid(format!("tag '{name}' exists already")));
         }
-        let tagged = self.commit(commit)?;
+        let tagged = self.read_commit(commit)?;
         self.read_as(Kind::Node, &tagged.tree)
             .map_err(|error| self.repo().explain(&tagged, error))?;
         let tag = Tag {

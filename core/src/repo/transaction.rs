@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::redactions::{REDACTIONS_REF, refused};
 use super::vfs::VfsUri;
-use super::{BranchName, Repository, Stamp, before_ref, links};
+use super::{BranchName, Repository, Signature, before_ref, links};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{
     Author, Commit, Kind, Memory, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Time,
@@ -67,7 +67,7 @@ pub struct Transaction<'r> {
 
 /// The fields of a commit other than parents, session and turn, which follow from its branch.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct SnapshotDraft {
     /// The root of the context.
     pub tree: ObjectId,
     /// The author.
@@ -82,10 +82,10 @@ pub struct Snapshot {
     pub metadata: BTreeMap<String, String>,
 }
 
-impl Snapshot {
+impl SnapshotDraft {
     /// A snapshot that somebody asked for, made by the actor of `stamp` now.
     #[must_use]
-    pub fn new(tree: ObjectId, message: impl Into<String>, stamp: &Stamp) -> Self {
+    pub fn new(tree: ObjectId, message: impl Into<String>, stamp: &Signature) -> Self {
         Self {
             tree,
             author: Author { agent: stamp.actor.clone(), model: String::new() },
@@ -138,7 +138,7 @@ impl<'r> Transaction<'r> {
     ///
     /// # Errors
     /// `NotFound` or `Corrupt`, naming the id.
-    pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
+    pub fn read_commit(&self, id: &ObjectId) -> Result<Commit> {
         Commit::decode(&self.read_as(Kind::Commit, id)?).map_err(|error| error.at(id))
     }
 
@@ -146,7 +146,7 @@ impl<'r> Transaction<'r> {
     ///
     /// # Errors
     /// Those of reading the parent.
-    pub fn snapshot(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
+    pub fn snapshot(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         let id = self.record(branch, snapshot)?;
         self.move_branch(branch, Some(id));
         Ok(id)
@@ -157,7 +157,7 @@ impl<'r> Transaction<'r> {
     ///
     /// # Errors
     /// Those of reading the parent.
-    pub fn record(&mut self, branch: &BranchName, snapshot: Snapshot) -> Result<ObjectId> {
+    pub fn record(&mut self, branch: &BranchName, snapshot: SnapshotDraft) -> Result<ObjectId> {
         self.write_commit(branch, &[], snapshot)
     }
 
@@ -169,7 +169,7 @@ impl<'r> Transaction<'r> {
         &mut self,
         branch: &BranchName,
         others: &[ObjectId],
-        snapshot: Snapshot,
+        snapshot: SnapshotDraft,
     ) -> Result<ObjectId> {
         let id = self.write_commit(branch, others, snapshot)?;
         self.move_branch(branch, Some(id));
@@ -180,14 +180,14 @@ impl<'r> Transaction<'r> {
         &mut self,
         branch: &BranchName,
         others: &[ObjectId],
-        snapshot: Snapshot,
+        snapshot: SnapshotDraft,
     ) -> Result<ObjectId> {
         let parents: Vec<ObjectId> = self.tip(branch).iter().chain(others).copied().collect();
         let mut turn = 1;
         for parent in &parents {
-            turn = self.commit(parent)?.turn.saturating_add(1).max(turn);
+            turn = self.read_commit(parent)?.turn.saturating_add(1).max(turn);
         }
-        let Snapshot { tree, author, time, trigger, message, metadata } = snapshot;
+        let SnapshotDraft { tree, author, time, trigger, message, metadata } = snapshot;
         let session = branch.session().to_owned();
         let commit =
             Commit { tree, parents, session, turn, author, time, trigger, message, metadata };
@@ -303,7 +303,7 @@ impl<'r> Transaction<'r> {
     }
 
     /// Makes the staged objects durable now, without a ref to them: a large change need not fit
-    /// into memory. They are garbage until [`Transaction::finish`].
+    /// into memory. They are garbage until [`Transaction::commit`].
     ///
     /// # Errors
     /// `Io` when they cannot be written.
@@ -327,7 +327,7 @@ impl<'r> Transaction<'r> {
     /// redacted: nothing has changed. `Conflict` when a ref is not where it was expected: nothing
     /// has changed, and the change can be made again on the new value. `InvalidInput` at
     /// [`Repository::at_operation`]. `Io` when it cannot be written: nothing has changed.
-    pub fn finish(self, stamp: &Stamp, reason: &str) -> Result<Committed> {
+    pub fn commit(self, stamp: &Signature, reason: &str) -> Result<Committed> {
         if self.repo.past.is_some() {
             return Err(Error::invalid("cannot write with --at-op: that state is read-only"));
         }

@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 use super::rollback::BEFORE;
 use super::vfs::PAYLOADS_REF;
 use super::watch::WATCHES;
-use super::{BranchName, OperationEntry, Repository, Stamp, Transaction};
+use super::{BranchName, OperationEntry, Repository, Signature, Transaction};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, Object, ObjectId, ObjectSource, Operation, RefChange, RefValue};
 use crate::store::{Committed, Expected};
@@ -236,10 +236,10 @@ impl Repository {
     /// # Errors
     /// `Conflict` when a ref was changed since it was planned; then nothing has changed. Those of
     /// writing.
-    pub fn undo(&self, plan: &UndoPlan, stamp: &Stamp, reason: &str) -> Result<Committed> {
+    pub fn undo(&self, plan: &UndoPlan, stamp: &Signature, reason: &str) -> Result<Committed> {
         let mut change = self.begin();
         change.take_back(plan);
-        change.finish(stamp, reason)
+        change.commit(stamp, reason)
     }
 
     fn changed_since(&self, name: &str, number: u64) -> Error {

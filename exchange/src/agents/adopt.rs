@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Read};
 
 use rayon::prelude::*;
 use turntree::error::{Error, ErrorKind, Result};
-use turntree::repo::{BranchName, Repository, Stamp};
+use turntree::repo::{BranchName, Repository, Signature};
 use turntree::workspace::{AdoptionCache, FileMark};
 
 use super::beside::working_directory;
@@ -33,7 +33,7 @@ const BATCH_BYTES: u64 = 256 << 20;
 /// The settings of an adoption, and a callback for its progress.
 pub struct AdoptOptions<'a> {
     /// The author and time of the adoption.
-    pub stamp: Stamp,
+    pub stamp: Signature,
     /// Is told how many bytes were read since the last time, from any thread.
     pub passed: &'a (dyn Fn(u64) + Sync),
 }

@@ -12,7 +12,7 @@ use gix::objs::{CommitRef, Kind as GitKind};
 use turntree::context::{Builder, Context, FileEntry, FileMode};
 use turntree::error::Result;
 use turntree::object::{Author, Commit, Kind, MAX_BLOB_BYTES, ObjectId, ObjectSink, Time, Trigger};
-use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Stamp, Transaction};
+use turntree::repo::{BranchName, MAIN_BRANCH, Repository, Signature, Transaction};
 
 use super::GitNote;
 use super::incoming::{
@@ -47,7 +47,7 @@ pub struct GitImportOptions {
     /// The session it becomes or continues.
     pub session: String,
     /// The author and time of the import.
-    pub stamp: Stamp,
+    pub stamp: Signature,
     /// Largest file that is imported, in bytes.
     pub max_file_bytes: u64,
     /// True if HEAD moves to the session.
@@ -212,7 +212,7 @@ impl ImportRun<'_> {
         let tree = self.context(&git, first.as_ref(), parents.first(), is_exported)?;
         let mut turn = 1;
         for parent in &parents {
-            turn = self.change.commit(parent)?.turn.saturating_add(1).max(turn);
+            turn = self.change.read_commit(parent)?.turn.saturating_add(1).max(turn);
         }
         let commit = snapshot(&git, id, facts, &self.options.session, tree, parents.clone(), turn);
         let written = self.change.write(Kind::Commit, commit.encode().into())?;
@@ -254,7 +254,7 @@ impl ImportRun<'_> {
     ) -> Result<ObjectId> {
         let mut builder = match parent {
             Some(parent) => {
-                let tree = self.change.commit(parent)?.tree;
+                let tree = self.change.read_commit(parent)?.tree;
                 Builder::from(Context::open(&self.change, &tree)?)
             }
             None => Builder::new(),
@@ -364,7 +364,7 @@ impl ImportRun<'_> {
         let moves = report.branches.iter().any(|found| found.moved);
         if switches || moves || report.tags.iter().any(|found| found.made) {
             let reason = format!("git import {}", self.options.session);
-            let committed = self.change.finish(&self.options.stamp, &reason)?;
+            let committed = self.change.commit(&self.options.stamp, &reason)?;
             report.new_bytes = committed.written.stored_bytes;
         }
         Ok(report)

@@ -148,7 +148,7 @@ impl TagWriter<'_, '_> {
             None => true,
         };
         if made {
-            let tree = self.change.commit(&commit)?.tree;
+            let tree = self.change.read_commit(&commit)?.tree;
             match self.change.read_as(Kind::Node, &tree) {
                 Err(error) if matches!(error.kind(), ErrorKind::Expired | ErrorKind::Redacted) => {
                     return Ok(Err("retention has dropped what it is on".to_owned()));

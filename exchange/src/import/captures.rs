@@ -19,7 +19,7 @@ use memchr::memmem::Finder;
 use turntree::context::{Builder, Context};
 use turntree::error::Result;
 use turntree::object::{Author, Commit, Kind, ObjectId, ObjectSink, RefValue, Time, Trigger};
-use turntree::repo::{Repository, Stamp, Transaction};
+use turntree::repo::{Repository, Signature, Transaction};
 use turntree::store::Expected;
 use turntree::tree::diff_maps;
 
@@ -119,7 +119,7 @@ impl Captures {
             return Ok(BTreeMap::new());
         };
         self.reached = 0;
-        let mut commit = change.commit(&last.commit)?;
+        let mut commit = change.read_commit(&last.commit)?;
         let captured = Context::open(change, &commit.tree)?;
         match self.context_since(change)? {
             Some(since) => {
@@ -140,7 +140,7 @@ impl Captures {
     /// The context that the oldest capture is compared with; nothing when it is not there any more.
     fn context_since(&self, change: &Transaction<'_>) -> Result<Option<Context>> {
         let Some(since) = self.since else { return Ok(Some(Context::default())) };
-        let tree = change.commit(&since).map(|commit| commit.tree);
+        let tree = change.read_commit(&since).map(|commit| commit.tree);
         Ok(tree.and_then(|tree| Context::open(change, &tree)).ok())
     }
 
@@ -152,7 +152,7 @@ impl Captures {
         tree: ObjectId,
         tip: ObjectId,
         mut metadata: BTreeMap<String, String>,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<()> {
         if self.waiting.is_empty() {
             self.since = Some(tip);
@@ -161,7 +161,7 @@ impl Captures {
             self.since = Some(self.waiting.remove(0).commit);
         }
         let parent = self.newest().unwrap_or(tip);
-        let turn = change.commit(&parent)?.turn.saturating_add(1);
+        let turn = change.read_commit(&parent)?.turn.saturating_add(1);
         metadata.insert(CALL.to_owned(), call.to_owned());
         metadata.extend(self.since.map(|id| (SINCE.to_owned(), id.to_string())));
         let commit = Commit {
@@ -189,7 +189,7 @@ impl Captures {
         }
         let newest = match self.newest() {
             Some(newest) => {
-                let mut commit = change.commit(&newest)?;
+                let mut commit = change.read_commit(&newest)?;
                 let since = self.since.map(|id| (SINCE.to_owned(), id.to_string()));
                 commit.metadata.extend(since);
                 Some(RefValue::Object(change.write(Kind::Commit, commit.encode().into())?))

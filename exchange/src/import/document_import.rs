@@ -10,7 +10,7 @@ use bytes::Bytes;
 use turntree::context::{Builder, Context, SOURCE};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Memory, ObjectId, Trigger};
-use turntree::repo::{BranchName, Repository, Snapshot, Stamp, Transaction};
+use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft, Transaction};
 
 use super::finish::finish_import;
 use super::redacted::redacted_document;
@@ -110,10 +110,10 @@ impl ValidatedDocument {
         &self,
         change: &mut Transaction<'_>,
         branch: &BranchName,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<ObjectId> {
         let parent = match change.tip(branch) {
-            Some(tip) => Context::open(change, &change.commit(&tip)?.tree)?,
+            Some(tip) => Context::open(change, &change.read_commit(&tip)?.tree)?,
             None => Context::default(),
         };
         let mut builder = Builder::from(parent);
@@ -123,7 +123,7 @@ impl ValidatedDocument {
         builder.set_entry(change, "meta", "format", Some(name))?;
         builder.set_entry(change, "meta", BASE, None)?;
         let facts = &self.facts;
-        let snapshot = Snapshot {
+        let snapshot = SnapshotDraft {
             tree: builder.write(change)?,
             author: Author { agent: self.format.name.to_owned(), model: facts.model.clone() },
             time: facts.time.unwrap_or(stamp.time),

@@ -34,7 +34,7 @@ pub(crate) fn finish_import(
     if is_new || moves_head {
         let switch = format!("switch {}", report.branch);
         let reason = if is_new { reason } else { &switch };
-        report.new_bytes = change.finish(&options.stamp, reason)?.written.stored_bytes;
+        report.new_bytes = change.commit(&options.stamp, reason)?.written.stored_bytes;
     }
     Ok(report)
 }

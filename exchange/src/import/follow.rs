@@ -24,7 +24,7 @@ use serde::de::IgnoredAny;
 use turntree::context::{Builder, Context, SOURCE};
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time, Trigger};
-use turntree::repo::{BranchName, Repository, Stamp, Transaction};
+use turntree::repo::{BranchName, Repository, Signature, Transaction};
 
 use super::captures::Captures;
 use super::finish::imported_tip;
@@ -59,7 +59,7 @@ pub struct FollowOptions<'a> {
     /// The session it becomes, or continues.
     pub session: String,
     /// The author and time. Records without a time get this one.
-    pub stamp: Stamp,
+    pub stamp: Signature,
     /// Has its say about files before the last turn is committed.
     pub files: &'a mut TurnFiles<'a>,
     /// The call, by its id, after which `files` is asked: what that says belongs to the turn with the
@@ -373,7 +373,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
             false => Ok(BTreeMap::new()),
         })?;
         let head = imported_tip(&writer.transaction, &branch)?;
-        let mut tree = writer.transaction.commit(&head)?.tree;
+        let mut tree = writer.transaction.read_commit(&head)?.tree;
         if !has_place {
             tree = keep_aside(writer, head, &mut self.options)?;
             // It is aside of this very state: another process may have the call by now.
@@ -385,7 +385,7 @@ impl<'r, R: Read + Seek> Follower<'r, '_, R> {
                 writer.transaction.switch(&branch);
             }
             let reason = format!("follow {}", self.options.session);
-            run.writer.transaction.finish(&self.options.stamp, &reason)?;
+            run.writer.transaction.commit(&self.options.stamp, &reason)?;
         }
         let notes = offset.zip(run.parser.save()).map(|(offset, parser)| {
             let (session, format) = (self.options.session, self.format.name.to_owned());
@@ -412,7 +412,7 @@ fn keep_aside(
     options: &mut FollowOptions<'_>,
 ) -> Result<ObjectId> {
     let change = &mut writer.transaction;
-    let newest = change.commit(&writer.captures.newest().unwrap_or(head))?.tree;
+    let newest = change.read_commit(&writer.captures.newest().unwrap_or(head))?.tree;
     let context = Context::open(change, &newest)?;
     let mut builder = Builder::from(context.clone());
     let metadata = (options.files)(change, &context, &mut builder)?;

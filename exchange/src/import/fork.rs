@@ -156,7 +156,8 @@ impl Forking {
 impl Origin {
     fn find(change: &Transaction<'_>, named: &str, lineage: Lineage) -> Result<Option<Self>> {
         let Some((branch, tip)) = find_session(change, named) else { return Ok(None) };
-        let source = Context::open(change, &change.commit(&tip)?.tree)?.list(change, SOURCE)?;
+        let source =
+            Context::open(change, &change.read_commit(&tip)?.tree)?.list(change, SOURCE)?;
         let mut pieces = HashMap::new();
         for (at, entry) in (0..).zip(entries(change, &source, 0..source.len())) {
             let entry = entry?;

@@ -91,7 +91,7 @@ impl Timeline {
         for (_, tip) in branches {
             let mut next = Some(tip);
             while let Some(id) = next.filter(|id| seen.insert(*id)) {
-                let commit = change.commit(&id)?;
+                let commit = change.read_commit(&id)?;
                 next = commit.parents.first().copied().filter(|_| commit.session == session);
                 let Some(context) = context_of(change, &commit)? else { continue };
                 let own = context.list(change, SOURCE)?;
@@ -123,7 +123,7 @@ impl Timeline {
             return Ok(None);
         };
         let whole = RewindPoint { base: Some(*id), part: None };
-        let commit = change.commit(id)?;
+        let commit = change.read_commit(id)?;
         let Some(context) = context_of(change, &commit)? else { return Ok(None) };
         if commit.trigger == Trigger::Compaction {
             return Ok(Some(whole));
@@ -133,7 +133,7 @@ impl Timeline {
         };
         let base = commit.parents.first().copied();
         let below = match base {
-            Some(base) => context_of(change, &change.commit(&base)?)?,
+            Some(base) => context_of(change, &change.read_commit(&base)?)?,
             None => Some(Context::default()),
         };
         let Some(below) = below else { return Ok(None) };

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use turntree::context::Builder;
 use turntree::error::{Error, Result};
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::{BranchName, Repository, Stamp, Transaction};
+use turntree::repo::{BranchName, Repository, Signature, Transaction};
 
 use super::captures::Captures;
 use super::finish::{finish_import, imported_tip};
@@ -126,7 +126,7 @@ impl<'r> TranscriptImport<'r> {
         mut staging: Transaction<'r>,
         format: RecordFormat,
         point: &ResumePoint,
-        stamp: Stamp,
+        stamp: Signature,
     ) -> Result<Self> {
         let mut builder = match &point.base {
             Some(base) => Builder::from(repo.context(base)?),

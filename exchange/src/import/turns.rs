@@ -13,7 +13,7 @@ use turntree::context::{
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use turntree::repo::vfs::VFS_SECTION;
-use turntree::repo::{BranchName, Snapshot, Stamp, Transaction};
+use turntree::repo::{BranchName, Signature, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::captures::Captures;
@@ -51,7 +51,7 @@ pub(crate) struct TurnWriter<'r> {
     builder: Builder,
     branch: BranchName,
     format: RecordFormat,
-    stamp: Stamp,
+    stamp: Signature,
     pending: Pending,
     /// Commits made.
     pub(crate) turns: u64,
@@ -130,7 +130,7 @@ impl<'r> TurnWriter<'r> {
         builder: Builder,
         branch: BranchName,
         format: RecordFormat,
-        stamp: Stamp,
+        stamp: Signature,
         captures: Captures,
     ) -> Self {
         Self {
@@ -267,7 +267,7 @@ impl<'r> TurnWriter<'r> {
         if self.pending.messages == 0 && self.pending.pieces == 0 {
             let tree = self.builder.write(&mut self.transaction)?;
             let same = match before {
-                Some(tip) => self.transaction.commit(&tip)?.tree == tree,
+                Some(tip) => self.transaction.read_commit(&tip)?.tree == tree,
                 None => true,
             };
             if same {
@@ -433,7 +433,7 @@ impl<'r> TurnWriter<'r> {
         let main = agent_section(MAIN_AGENT, "messages")?;
         let has_main = self.builder.list_len(&self.transaction, &main)? > 0;
         let said = if has_main { &pending.main } else { &pending.others };
-        let snapshot = Snapshot {
+        let snapshot = SnapshotDraft {
             tree: self.builder.write(&mut self.transaction)?,
             author: Author { agent: self.format.name.to_owned(), model: pending.model.clone() },
             time,

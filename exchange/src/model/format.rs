@@ -9,7 +9,7 @@ use serde_json::Value;
 use turntree::context::Builder;
 use turntree::error::{Error, Result};
 use turntree::object::{ObjectSink, Time, Trigger};
-use turntree::repo::{Repository, Stamp};
+use turntree::repo::{Repository, Signature};
 
 use super::event::Parser;
 use super::report::{ImportNote, ImportReport};
@@ -160,7 +160,7 @@ pub struct ImportOptions {
     /// The session it becomes, or continues.
     pub session: String,
     /// The author and time of the import. Records without a time get this one.
-    pub stamp: Stamp,
+    pub stamp: Signature,
     /// Point HEAD at the imported branch even when HEAD's own branch has snapshots.
     pub switch: bool,
 }

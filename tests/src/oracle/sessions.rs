@@ -10,7 +10,7 @@ use turntree::maintenance::{
     Loss, Pattern, Policy, Purpose, Scope, collect, redact, repair, set_policy,
 };
 use turntree::object::{Kind, ObjectSink, RefValue};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, pin_ref, tag_ref};
+use turntree::repo::{BranchName, NewPin, Repository, SnapshotDraft, pin_ref, tag_ref};
 use turntree::store::{Expected, Io, NewStore, Store, Tier};
 
 use super::turns::{REDACTED, SECRET, tips};
@@ -236,7 +236,7 @@ impl Run<'_> {
     /// Tries to finish a change of one ref.
     fn finish(&self, change: turntree::repo::Transaction<'_>, name: &str, target: Option<Target>) {
         let attempt = Attempt::new([(name, target)]);
-        self.witness.attempt(attempt, |reason| change.finish(&stamp(self.second), &reason));
+        self.witness.attempt(attempt, |reason| change.commit(&stamp(self.second), &reason));
     }
 
     fn turn(&mut self, repo: &Repository, branch: &BranchName) -> turntree::Result<()> {
@@ -269,7 +269,7 @@ impl Run<'_> {
         builder.push_message(&mut change, "main", &entry)?;
         turn.messages.push(said);
         let tree = builder.write(&mut change)?;
-        change.snapshot(branch, Snapshot::new(tree, message.clone(), &stamp(self.second)))?;
+        change.snapshot(branch, SnapshotDraft::new(tree, message.clone(), &stamp(self.second)))?;
         (turn.number, turn.parent) = (turn.number + 1, before);
         turn.session = branch.session().to_owned();
         self.witness.tell(|promise| promise.turns.insert(message.clone(), Arc::new(turn)));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use turntree::context::{Builder, Context, FileEntry, FileMode, MAIN_AGENT, MessageEntry, Role};
 use turntree::object::{Commit, Kind, ObjectId, ObjectSink as _, ObjectSource as _};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::RealIo;
 
 use crate::oracle::options;
@@ -94,8 +94,8 @@ pub fn commit(repo: &Repository, branch: &BranchName, number: u64) -> turntree::
     let message = MessageEntry::new(blob, Role::User, "json");
     builder.push_message(&mut change, MAIN_AGENT, &message)?;
     let tree = builder.write(&mut change)?;
-    let id = change.snapshot(branch, Snapshot::new(tree, format!("{number:016x}"), &stamp))?;
-    change.finish(&stamp, "snapshot")?;
+    let id = change.snapshot(branch, SnapshotDraft::new(tree, format!("{number:016x}"), &stamp))?;
+    change.commit(&stamp, "snapshot")?;
     Ok(id)
 }
 

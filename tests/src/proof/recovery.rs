@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use turntree::context::Builder;
 use turntree::object::{ObjectId, RefValue};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{
     Committed, Durability, Expected, FindingKind, NewStore, OpenOptions, RealIo, Store,
 };
@@ -223,6 +223,6 @@ fn snapshot(repo: &Repository, branch: &BranchName, turn: u64) {
     let note = Some(format!("{} {turn}", branch.full()).into());
     builder.set_entry(&mut change, "scratchpad", "note", note).expect("a note");
     let (tree, stamp) = (builder.write(&mut change).expect("a tree"), stamp(1));
-    change.snapshot(branch, Snapshot::new(tree, "turn", &stamp)).expect("a snapshot");
-    change.finish(&stamp, "snapshot").expect("a commit");
+    change.snapshot(branch, SnapshotDraft::new(tree, "turn", &stamp)).expect("a snapshot");
+    change.commit(&stamp, "snapshot").expect("a commit");
 }

@@ -139,7 +139,7 @@ fn commits(store: &Path, seed: u64, count: u64, branches: &[&str]) -> Result<(),
             commit(&repo, &garbage, number + TURNS / 2)?;
             let mut change = repo.begin();
             change.move_branch(&garbage, None);
-            change.finish(&stamp(1), "delete")?;
+            change.commit(&stamp(1), "delete")?;
         }
     }
     Ok(())

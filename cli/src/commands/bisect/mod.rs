@@ -342,14 +342,14 @@ fn going_on(repo: &Repository, session: &str) -> Result<Search> {
 fn keep(repo: &Repository, search: &Search, reason: &str) -> Result<()> {
     let mut change = repo.begin();
     change.set_bisect(search)?;
-    change.finish(&stamp()?, reason)?;
+    change.commit(&stamp()?, reason)?;
     Ok(())
 }
 
 fn reset(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer> {
     let mut change = repo.begin();
     change.end_bisect(session).hint(ErrorKind::NotFound, NOT_STARTED)?;
-    change.finish(&stamp()?, "bisect reset")?;
+    change.commit(&stamp()?, "bisect reset")?;
     if run.out.json {
         run.out.record(&json::BisectReset { session: session.to_owned() })?;
     } else {

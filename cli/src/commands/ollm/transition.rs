@@ -7,7 +7,7 @@ use clap::Args;
 use turntree::context::{Builder, Context};
 use turntree::maintenance::{Policy, Scope, set_policy};
 use turntree::object::Trigger;
-use turntree::repo::{BranchName, Snapshot as Draft};
+use turntree::repo::{BranchName, SnapshotDraft};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::formats::ollm::{MODES_SUFFIX, Transition};
 
@@ -83,7 +83,7 @@ pub(crate) fn snapshot_of_modes(
     transition.apply(&mut change, &mut builder, &context, state.as_deref())?;
     let tree = builder.write(&mut change)?;
     let title = transition.title();
-    let mut draft = Draft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);
+    let mut draft = SnapshotDraft::new(tree, basics.message.as_deref().unwrap_or(&title), &stamp);
     draft.trigger = Trigger::ModeChange;
     if let Some(agent) = &basics.agent {
         draft.author.agent.clone_from(agent);
@@ -97,9 +97,9 @@ pub(crate) fn snapshot_of_modes(
         set_policy(&mut change, scope, &policy)?;
     }
     let id = change.snapshot(&branch, draft)?;
-    let turn = change.commit(&id)?.turn;
+    let turn = change.read_commit(&id)?.turn;
     change
-        .finish(&stamp, "transition")
+        .commit(&stamp, "transition")
         .hint(ErrorKind::Conflict, "another process has added a transition: try again")?;
     if run.out.json {
         run.out.record(&json::Moved::new(Some((id, turn)), &branch))?;

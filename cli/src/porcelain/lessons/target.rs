@@ -4,7 +4,7 @@ use clap::Args;
 use clap_complete::ArgValueCandidates;
 use turntree::context::Builder;
 use turntree::object::{Commit, ObjectId};
-use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, Snapshot as Draft, WORKSPACE};
+use turntree::repo::{BranchName, LESSONS_CHANGED, Repository, SnapshotDraft, WORKSPACE};
 use turntree::{Error, ErrorKind};
 use turntree_exchange::lessons::{Lessons, MergedLessons};
 
@@ -102,14 +102,14 @@ impl LessonBranch {
             let mut builder = Builder::from(context);
             lessons.write(&mut transaction, &mut builder, &before)?;
             let tree = builder.write(&mut transaction)?;
-            let mut draft = Draft::new(tree, format!("lesson {verb}"), &stamp);
+            let mut draft = SnapshotDraft::new(tree, format!("lesson {verb}"), &stamp);
             draft.metadata.insert(LESSONS_CHANGED.to_owned(), verb.to_owned());
             // The files are what they were, and so is the directory that they came from.
             let workspace = tip.metadata.get_key_value(WORKSPACE);
             draft.metadata.extend(workspace.map(|(name, dir)| (name.clone(), dir.clone())));
             let id = transaction.snapshot(&branch, draft)?;
-            made = Some((id, transaction.commit(&id)?.turn));
-            transaction.finish(&stamp, &format!("lesson {verb} {branch}")).hint(
+            made = Some((id, transaction.read_commit(&id)?.turn));
+            transaction.commit(&stamp, &format!("lesson {verb} {branch}")).hint(
                 ErrorKind::Conflict,
                 Advice::anyone("another process has added a snapshot to this branch: try again"),
             )?;

@@ -31,11 +31,11 @@
 //! use turntree::maintenance::{Pattern, plan_redaction, redact};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
-//! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! # let stamp = Signature { time: Time::default(), actor: "me".into() };
 //! # let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
 //! # let repo = Repository::init(io, &folder.path().join("s"), &new, OpenOptions::new([2; 16]))?;
 //! # let mut change = repo.begin();
@@ -68,7 +68,7 @@ use self::remove::Removal;
 use self::search::{Search, hits_in_name, renamed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, RefValue};
-use crate::repo::{Repository, Stamp};
+use crate::repo::{Repository, Signature};
 use crate::store::{Collection, RefTable};
 
 /// Times that a redaction begins again because others committed meanwhile.
@@ -182,8 +182,8 @@ pub fn plan_redaction(repo: &Repository, pattern: &Pattern) -> Result<RedactionP
 /// later, history is rewritten already, and the message says so. `Conflict` when others committed
 /// what was about to be removed. `InvalidInput` when a name would not be allowed or taken. In all
 /// cases the same call completes it later.
-pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<Redacted> {
-    let stamp = Stamp { time: stamp.time, actor: pattern.hide(&stamp.actor) };
+pub fn redact(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<Redacted> {
+    let stamp = Signature { time: stamp.time, actor: pattern.hide(&stamp.actor) };
     let mut redacted = Redacted::default();
     let mut log_begin = None;
     for _ in 0..MAX_ROUNDS {
@@ -249,8 +249,8 @@ impl Rewritten {
 /// The operation that the log begins with from now on: it changes nothing, since what moved the refs
 /// holds what they were, and perhaps names that are to be removed. Its own words are hidden like
 /// all others: whoever removes "red" would otherwise find it again and again.
-fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Stamp) -> Result<ObjectId> {
-    Ok(repo.begin().finish(stamp, &pattern.hide("redact"))?.operation)
+fn begin_log(repo: &Repository, pattern: &Pattern, stamp: &Signature) -> Result<ObjectId> {
+    Ok(repo.begin().commit(stamp, &pattern.hide("redact"))?.operation)
 }
 
 /// Returns true if anything in the store matches.

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::object::{Commit, Kind, Object, ObjectId, ObjectSink, ObjectSource, RefValue, Tag};
 use crate::repo::{
     BranchName, GRAFTS_REF, Grafts, REDACTIONS_REF, RESTORED_FROM, ROLLED_BACK_TO, Repository,
-    Stamp, Transaction, check_full_name,
+    Signature, Transaction, check_full_name,
 };
 use crate::store::Expected;
 use crate::tree::{Item, List, Map};
@@ -49,7 +49,7 @@ pub(super) fn rewrite(
     repo: &Repository,
     search: &Search<'_>,
     pattern: &Pattern,
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<()> {
     let mut rewriter = Rewriter { change: repo.begin(), search, pattern, new: HashMap::new() };
     for id in &search.commits {
@@ -62,7 +62,7 @@ pub(super) fn rewrite(
     }
     rewriter.move_refs()?;
     rewriter.record()?;
-    rewriter.change.finish(stamp, &pattern.hide("redact: move refs"))?;
+    rewriter.change.commit(stamp, &pattern.hide("redact: move refs"))?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{VFS_SECTION, VfsUri};
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use crate::repo::{LogEntry, Repository, Stamp, Transaction};
+use crate::repo::{LogEntry, Repository, Signature, Transaction};
 use crate::store::Expected;
 use crate::tree::{Item, Link, Map};
 
@@ -192,7 +192,7 @@ impl Repository {
         &self,
         content: &Bytes,
         uri: Option<&VfsUri>,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<StoredPayload> {
         let wanted = (uri.cloned().unwrap_or_else(|| VfsUri::of(content)), content.clone());
         let mut stored =
@@ -209,7 +209,7 @@ impl Repository {
         &self,
         contents: &[(VfsUri, Bytes)],
         exactly_there: bool,
-        stamp: &Stamp,
+        stamp: &Signature,
     ) -> Result<Vec<StoredPayload>> {
         self.retried(|repo| {
             let mut change = repo.begin();
@@ -218,7 +218,7 @@ impl Repository {
                 [_] => "vfs put".to_owned(),
                 _ => format!("vfs put {} payloads", contents.len()),
             };
-            change.finish(stamp, &reason)?;
+            change.commit(stamp, &reason)?;
             Ok(stored)
         })
     }
@@ -227,7 +227,7 @@ impl Repository {
     ///
     /// # Errors
     /// `NotFound` when it is not in the pool; those of writing.
-    pub fn touch_payload(&self, uri: &VfsUri, stamp: &Stamp) -> Result<()> {
+    pub fn touch_payload(&self, uri: &VfsUri, stamp: &Signature) -> Result<()> {
         self.retried(|repo| {
             let mut change = repo.begin();
             let Some(root) = root_of(change.begun_with(PAYLOADS_REF)) else {
@@ -238,7 +238,7 @@ impl Repository {
             let mut payload = Payload::from_entry(uri.as_str().as_bytes(), &item)?;
             payload.accessed_micros = payload.accessed_micros.max(stamp.time.micros);
             change.write_map(PAYLOADS_REF, pool, [(uri.clone(), Some(payload.item()))])?;
-            change.finish(stamp, "vfs touch").map(drop)
+            change.commit(stamp, "vfs touch").map(drop)
         })
     }
 

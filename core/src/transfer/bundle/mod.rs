@@ -24,10 +24,10 @@
 //! use turntree::transfer::bundle::{Bundle, UnbundleOptions, BundleRequest, plan_bundle, unbundle};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Stamp};
+//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
 //! # use turntree::store::{Io, NewStore, OpenOptions, RealIo, Tier};
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
-//! # let stamp = Stamp { time: Time::default(), actor: "me".into() };
+//! # let stamp = Signature { time: Time::default(), actor: "me".into() };
 //! # let make = |name: &str| {
 //! #     let (io, new) = (Arc::new(RealIo), NewStore { id: [1; 16] });
 //! #     Repository::init(io, &folder.path().join(name), &new, OpenOptions::new([2; 16]))

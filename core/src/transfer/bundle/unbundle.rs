@@ -17,7 +17,9 @@ use super::check::{Bundle, BundleContents};
 use super::manifest::Prerequisite;
 use crate::error::{Error, ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource, RefValue};
-use crate::repo::{BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, Stamp, Transaction};
+use crate::repo::{
+    BranchName, GRAFTS_REF, Grafts, MAIN_BRANCH, Repository, Signature, Transaction,
+};
 use crate::store::{Expected, FileReplacement, Outside, Tier, Tombstone};
 
 /// Names that are tried for a ref before one is refused.
@@ -139,7 +141,7 @@ pub fn unbundle(
     repo: &Repository,
     bundle: &Bundle,
     options: &UnbundleOptions,
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<Unbundled> {
     let mut change = repo.begin();
     let plan = plan_unbundle(repo, bundle, options)?;
@@ -156,7 +158,7 @@ pub fn unbundle(
     plan.set_refs(repo, &mut change)?;
     let reason = format!("unbundle {}", bundle.manifest().session_names());
     let committed = match plan.gone.is_empty() {
-        true => change.finish(stamp, &reason)?,
+        true => change.commit(stamp, &reason)?,
         false => {
             // A pack says of the contexts that they are gone before anything leads to them, and no
             // other collection can take it away meanwhile.
@@ -165,7 +167,7 @@ pub fn unbundle(
             let gone = plan.gone.clone();
             let notes = FileReplacement { files, items, gone, tier: Tier::Compacted };
             collection.replace(&notes, &mut |_| Ok(Vec::new()))?;
-            change.finish(stamp, &reason)?
+            change.commit(stamp, &reason)?
         }
     };
     let new_bytes = committed.written.stored_bytes;

@@ -11,8 +11,8 @@ use crate::context::{
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, Trigger};
 use crate::repo::{
-    BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Snapshot,
-    Stamp, Transaction, UndoPlan, WORKSPACE, audit_record,
+    BranchName, LastUndo, MovedFiles, ONLY, RESTORED_FROM, ROLLED_BACK_TO, Repository, Signature,
+    SnapshotDraft, Transaction, UndoPlan, WORKSPACE, audit_record,
 };
 use crate::store::Committed;
 use crate::workspace::capture::{CaptureOptions, CaptureReport, capture};
@@ -105,9 +105,9 @@ impl PreparedRewind<'_> {
     /// in [`RewindReport::arranged`], and the others are done.
     ///
     /// # Errors
-    /// Those of [`Transaction::finish`]; nothing has changed then.
-    pub fn apply(self, stamp: &Stamp, reason: &str) -> Result<RewindReport> {
-        let committed = self.change.finish(stamp, reason)?;
+    /// Those of [`Transaction::commit`]; nothing has changed then.
+    pub fn apply(self, stamp: &Signature, reason: &str) -> Result<RewindReport> {
+        let committed = self.change.commit(stamp, reason)?;
         let arranged = self.plan.files.as_ref().map(|files| files.apply(self.repo.store()));
         Ok(RewindReport { plan: self.plan, committed, arranged })
     }
@@ -124,7 +124,7 @@ pub fn prepare_rewind<'r>(
     repo: &'r Repository,
     restore: &RewindRequest,
     options: &CaptureOptions<'_>,
-    stamp: &Stamp,
+    stamp: &Signature,
 ) -> Result<PreparedRewind<'r>> {
     let RewindRequest { branch, only, .. } = restore;
     let wanted = repo.context(&restore.from)?;
@@ -161,7 +161,7 @@ pub fn prepare_rewind<'r>(
         sections.dedup();
     }
     let message = format!("{}{}", restore.message, summary(files.as_ref()));
-    let mut draft = Snapshot::new(builder.write(&mut change)?, &message, stamp);
+    let mut draft = SnapshotDraft::new(builder.write(&mut change)?, &message, stamp);
     let origin = if restore.is_rollback { ROLLED_BACK_TO } else { RESTORED_FROM };
     draft.metadata.insert(origin.to_owned(), restore.from.to_string());
     if restore.is_rollback {
@@ -205,7 +205,7 @@ pub fn prepare_undo<'r>(
     moved: &MovedFiles,
     workspace: Option<&Path>,
     options: &CaptureOptions<'_>,
-    stamp: &Stamp,
+    stamp: &Signature,
     message: &str,
 ) -> Result<PreparedRewind<'r>> {
     let commit = repo.commit(&moved.before)?;
@@ -245,7 +245,7 @@ pub fn prepare_undo_rest<'r>(
     last: &LastUndo,
     dir: &Path,
     options: &CaptureOptions<'_>,
-    stamp: &Stamp,
+    stamp: &Signature,
     message: &str,
 ) -> Result<PreparedRewind<'r>> {
     files_back(repo, &last.moved.branch, &last.target, dir, None, options, stamp, message)
@@ -260,7 +260,7 @@ fn files_back<'r>(
     dir: &Path,
     undo: Option<&UndoPlan>,
     options: &CaptureOptions<'_>,
-    stamp: &Stamp,
+    stamp: &Signature,
     message: &str,
 ) -> Result<PreparedRewind<'r>> {
     let wanted = repo.context(commit)?;
@@ -287,7 +287,7 @@ fn keep(
     dir: &Path,
     state: &RewindState<'_>,
     options: &CaptureOptions<'_>,
-    stamp: &Stamp,
+    stamp: &Signature,
     message: String,
 ) -> Result<(WorkspaceBackup, FileChanges)> {
     let RewindState { current, wanted, only, whole } = *state;
@@ -298,7 +298,7 @@ fn keep(
     let skipped = &captured.skipped;
     let sides = Sides { now: &now, saved: current, wanted, only, whole, skipped };
     let files = FileChanges::plan(change, dir, &sides)?;
-    let mut draft = Snapshot::new(tree, message, stamp);
+    let mut draft = SnapshotDraft::new(tree, message, stamp);
     draft.trigger = Trigger::BeforeRestore;
     draft.metadata.extend([workspace_metadata(dir)]);
     let commit = change.record(branch, draft)?;

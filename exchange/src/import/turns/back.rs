@@ -94,7 +94,9 @@ impl TurnWriter<'_> {
         at: u64,
     ) -> Result<()> {
         let below = match &place.base {
-            Some(base) => Context::open(&self.transaction, &self.transaction.commit(base)?.tree)?,
+            Some(base) => {
+                Context::open(&self.transaction, &self.transaction.read_commit(base)?.tree)?
+            }
             None => Context::default(),
         };
         self.builder = Builder::from(below);

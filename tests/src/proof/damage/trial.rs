@@ -3,7 +3,7 @@
 use turntree::context::Builder;
 use turntree::maintenance::{FsckKind, FsckReport, Loss, fsck, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{Store, Thoroughness};
 use turntree::{Error, ErrorKind};
 
@@ -135,9 +135,9 @@ fn commit(repo: &Repository) -> turntree::Result<ObjectId> {
     let mut builder = Builder::new();
     builder.set_entry(&mut change, "scratchpad", "after", Some("the turn after".into()))?;
     let tree = builder.write(&mut change)?;
-    let snapshot = Snapshot::new(tree, "after", &stamp(99));
+    let snapshot = SnapshotDraft::new(tree, "after", &stamp(99));
     let id = change.snapshot(&BranchName::main("after")?, snapshot)?;
-    change.finish(&stamp(99), "snapshot")?;
+    change.commit(&stamp(99), "snapshot")?;
     Ok(id)
 }
 

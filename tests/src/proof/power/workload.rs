@@ -18,7 +18,7 @@ use turntree::ErrorKind;
 use turntree::context::{Builder, FileMode, MessageEntry, Role};
 use turntree::maintenance::{Pattern, Policy, Purpose, Scope, collect, redact, set_policy};
 use turntree::object::{Kind, ObjectId, ObjectSink, RefValue, Tag};
-use turntree::repo::{BranchName, NewPin, Repository, Snapshot, Stamp, pin_ref, tag_ref};
+use turntree::repo::{BranchName, NewPin, Repository, Signature, SnapshotDraft, pin_ref, tag_ref};
 use turntree::store::{Expected, NewStore, OpenOptions, RealIo, Tier};
 
 use super::STORE;
@@ -164,7 +164,7 @@ impl Scene<'_> {
     }
 
     /// A day later than the last time, so that operations grow old.
-    fn now(&self) -> Stamp {
+    fn now(&self) -> Signature {
         stamp(self.day.fetch_add(1, Ordering::Relaxed) * DAY)
     }
 
@@ -172,7 +172,7 @@ impl Scene<'_> {
         let mut change = repo.begin();
         let policy = Policy { keep_last: Some(KEPT_TURNS as u64), ..Policy::default() };
         set_policy(&mut change, Scope::Session(EXPIRING), &policy).expect("a policy");
-        change.finish(&self.now(), "policy").expect("a commit");
+        change.commit(&self.now(), "policy").expect("a commit");
     }
 
     fn write_and_collect(&self, phase: usize, noise: &Path) {
@@ -250,10 +250,10 @@ impl Scene<'_> {
         content.insert(format!("messages/{messages}"), record);
 
         let (tree, now) = (builder.write(&mut change).expect("a tree"), self.now());
-        let snapshot = Snapshot::new(tree, "turn", &now);
+        let snapshot = SnapshotDraft::new(tree, "turn", &now);
         let commit = change.snapshot(branch, snapshot).expect("a commit");
         let begun = self.recorder.position();
-        let committed = change.finish(&now, "snapshot").expect("the commit is acknowledged");
+        let committed = change.commit(&now, "snapshot").expect("the commit is acknowledged");
         self.note(branch.full(), begun, commit, committed.sequence, Arc::new(content));
     }
 
@@ -284,7 +284,7 @@ impl Scene<'_> {
         let fork = BranchName::main(name).expect("a name");
         change.move_branch(&fork, Some(tip));
         let begun = self.recorder.position();
-        let committed = change.finish(&self.now(), "fork").expect("the fork is acknowledged");
+        let committed = change.commit(&self.now(), "fork").expect("the fork is acknowledged");
         self.note(fork.full(), begun, tip, committed.sequence, self.last(&from.full()));
     }
 
@@ -303,7 +303,7 @@ impl Scene<'_> {
         let full = tag_ref(name).expect("a name");
         change.set_ref(&full, Expected::Absent, Some(RefValue::Object(id)));
         let begun = self.recorder.position();
-        let committed = change.finish(&now, "tag").expect("the tag is acknowledged");
+        let committed = change.commit(&now, "tag").expect("the tag is acknowledged");
         self.note(full, begun, id, committed.sequence, self.last(&from.full()));
     }
 
@@ -313,7 +313,7 @@ impl Scene<'_> {
         let new = NewPin { name: Some(name.to_owned()), ..NewPin::default() };
         change.pin(&tip, new, &now).expect("a pin");
         let begun = self.recorder.position();
-        let committed = change.finish(&now, "pin").expect("the pin is acknowledged");
+        let committed = change.commit(&now, "pin").expect("the pin is acknowledged");
         let full = pin_ref(name).expect("a name");
         let id = match repo.refs().value(&full) {
             Some(RefValue::Object(id)) => *id,
@@ -346,8 +346,8 @@ impl Scene<'_> {
             builder.set_entry(&mut change, "scratchpad", "note", note).expect("a note");
             let tree = builder.write(&mut change).expect("a tree");
             change.move_branch(&branch, None);
-            change.snapshot(&branch, Snapshot::new(tree, "turn", &now)).expect("a commit");
-            change.finish(&now, "snapshot").expect("a commit");
+            change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &now)).expect("a commit");
+            change.commit(&now, "snapshot").expect("a commit");
             collect(&repo, purpose, &self.now(), &mut |_| {}).expect("a collection");
         }
     }
@@ -363,8 +363,9 @@ impl Scene<'_> {
         let entry = Some(note.clone());
         builder.set_entry(&mut change, "scratchpad", "key", entry).expect("a note");
         let tree = builder.write(&mut change).expect("a tree");
-        let old = change.snapshot(&branch, Snapshot::new(tree, "turn", &now)).expect("a commit");
-        change.finish(&now, "snapshot").expect("a commit");
+        let old =
+            change.snapshot(&branch, SnapshotDraft::new(tree, "turn", &now)).expect("a commit");
+        change.commit(&now, "snapshot").expect("a commit");
         drop(repo);
         let written = self.recorder.position();
 

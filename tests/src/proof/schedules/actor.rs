@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use turntree::context::Builder;
 use turntree::maintenance::{Loss, Pattern, Purpose, collect, redact, repair};
 use turntree::object::{Kind, ObjectId, ObjectSource, RefValue};
-use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
+use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::store::{Committed, Expected, NewStore, OperationDraft, RefTable, RefUpdate};
 use turntree::{Error, ErrorKind, Result};
 
@@ -286,7 +286,7 @@ impl Actor<'_> {
         change.move_branch(&branch, None);
         let expected = Expected::Value(RefValue::Object(tip));
         self.commit(vec![update(&branch.full(), expected, None)], |_| {
-            change.finish(&stamp(2), "delete")
+            change.commit(&stamp(2), "delete")
         })
     }
 
@@ -317,11 +317,11 @@ impl Actor<'_> {
             Some(tip) => Expected::Value(RefValue::Object(tip)),
             None => Expected::Absent,
         };
-        let commit = change.snapshot(&name, Snapshot::new(tree, &*message, &stamp(2)))?;
+        let commit = change.snapshot(&name, SnapshotDraft::new(tree, &*message, &stamp(2)))?;
         self.record().tried.insert(message.clone(), Turn { notes, commit });
         let new = Some(RefValue::Object(commit));
         self.commit(vec![update(&name.full(), expected, new)], |_| {
-            change.finish(&stamp(2), "snapshot")
+            change.commit(&stamp(2), "snapshot")
         })?;
         self.record().turns.push(message);
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use turntree::context::Builder;
 use turntree::maintenance::Purpose;
 use turntree::object::ObjectId;
-use turntree::repo::{BranchName, Repository, Snapshot};
+use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::{NewStore, Tier};
 
 use crate::oracle::{DIR, options, pack};
@@ -281,8 +281,8 @@ fn take_turn(repo: &Repository, branch: &str, message: &str, text: &str) {
     let text = Some(text.to_owned().into());
     context.set_entry(&mut change, "scratchpad", message, text).expect("a note");
     let tree = context.write(&mut change).expect("a context");
-    change.snapshot(&branch, Snapshot::new(tree, message, &stamp(1))).expect("a snapshot");
-    change.finish(&stamp(1), "snapshot").expect("a commit");
+    change.snapshot(&branch, SnapshotDraft::new(tree, message, &stamp(1))).expect("a snapshot");
+    change.commit(&stamp(1), "snapshot").expect("a commit");
 }
 
 /// Stores a turn and never finishes it.
@@ -295,7 +295,7 @@ fn leave_garbage(repo: &Repository) -> ObjectId {
     }
     let tree = context.write(&mut change).expect("a context");
     let branch = BranchName::new("s", "never").expect("a name");
-    let commit = change.snapshot(&branch, Snapshot::new(tree, "never", &stamp(1)));
+    let commit = change.snapshot(&branch, SnapshotDraft::new(tree, "never", &stamp(1)));
     change.flush().expect("the objects are stored");
     commit.expect("a snapshot")
 }

@@ -17,7 +17,7 @@ use turntree::context::{Builder, Context, MessagePolicy, Selection, open_conflic
 use turntree::maintenance::{Purpose, collect, fsck};
 use turntree::object::{ObjectId, RefValue};
 use turntree::repo::{
-    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Snapshot, Stamp,
+    BranchName, MergeKind, MergeReport, MergeRequest, Repository, Signature, SnapshotDraft,
 };
 use turntree::store::{NewStore, OpenOptions, Thoroughness, Tier};
 use turntree_exchange::formats::tool_use;
@@ -165,7 +165,7 @@ impl Walk {
     }
 
     /// Now: each step is a second, and clocks are set back now and then.
-    fn now(&mut self) -> Stamp {
+    fn now(&mut self) -> Signature {
         let back = if self.random.below(10) == 0 { 20 } else { 0 };
         stamp(i64::try_from(self.step).expect("small") - back)
     }
@@ -188,9 +188,9 @@ impl Walk {
         let mut change = self.repo.begin();
         content.change(&mut change, &mut builder, self.step, &mut self.random);
         let tree = builder.write(&mut change).expect("a tree");
-        let snapshot = Snapshot::new(tree, format!("step {}", self.step), &now);
+        let snapshot = SnapshotDraft::new(tree, format!("step {}", self.step), &now);
         let id = change.snapshot(&branch(name), snapshot).expect("a snapshot");
-        change.finish(&now, "snapshot").expect("a commit");
+        change.commit(&now, "snapshot").expect("a commit");
         self.came(name, id, tip.into_iter().collect(), content);
     }
 
@@ -215,10 +215,10 @@ impl Walk {
         self.put(name, None, &now);
     }
 
-    fn put(&mut self, name: &str, at: Option<ObjectId>, now: &Stamp) {
+    fn put(&mut self, name: &str, at: Option<ObjectId>, now: &Signature) {
         let mut change = self.repo.begin();
         change.move_branch(&branch(name), at);
-        change.finish(now, "put").expect("a commit");
+        change.commit(now, "put").expect("a commit");
         self.model.moved(name, at);
     }
 
@@ -249,7 +249,7 @@ impl Walk {
         let merge = change.merge(&request, &now).expect("a merge");
         match merge.kind {
             MergeKind::UpToDate => drop(change),
-            _ => drop(change.finish(&now, "merge").expect("a commit")),
+            _ => drop(change.commit(&now, "merge").expect("a commit")),
         }
         let bases = self.model.bases(&ours, &theirs);
         assert_eq!(merge.base.is_some(), !bases.is_empty());
@@ -283,7 +283,7 @@ impl Walk {
         if pick.kind == MergeKind::UpToDate {
             return;
         }
-        change.finish(&now, "cherry-pick").expect("a commit");
+        change.commit(&now, "cherry-pick").expect("a commit");
         let content = self.check_merge(&pick, Vec::new(), &MessagePolicy::Append);
         self.came(into, pick.commit, vec![ours], content);
     }
@@ -321,9 +321,9 @@ impl Walk {
         let tip = self.model.tip(name);
         let tree = self.repo.commit(&to).expect("a commit").tree;
         let mut change = self.repo.begin();
-        let snapshot = Snapshot::new(tree, format!("back in step {}", self.step), &now);
+        let snapshot = SnapshotDraft::new(tree, format!("back in step {}", self.step), &now);
         let id = change.snapshot(&branch(name), snapshot).expect("a snapshot");
-        change.finish(&now, "restore").expect("a commit");
+        change.commit(&now, "restore").expect("a commit");
         let content = self.model.turns[&to].content.clone();
         self.came(name, id, tip.into_iter().collect(), content);
     }

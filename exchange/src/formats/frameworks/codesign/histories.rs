@@ -18,7 +18,7 @@ use turntree::context::{
 use turntree::error::Result;
 use turntree::object::{Author, Kind, ObjectId, ObjectSink, Time, Trigger};
 use turntree::repo::vfs::VfsUri;
-use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
+use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::tree::Item;
 
 use super::archive::{Archive, Artifact, ChatRow, Design, DesignSnapshot, Origin};
@@ -303,7 +303,7 @@ impl HistoryWriter<'_> {
     /// The context that a branch ends with; an empty one where it is not there any more.
     fn builder(&self, branch: &BranchName) -> Result<Builder> {
         let Some(tip) = self.change.tip(branch) else { return Ok(Builder::new()) };
-        let tree = self.change.commit(&tip)?.tree;
+        let tree = self.change.read_commit(&tip)?.tree;
         if self.repo.store().tombstone(&tree).is_some() {
             return Ok(Builder::new());
         }
@@ -481,7 +481,7 @@ impl HistoryWriter<'_> {
             return Ok(());
         }
         let tip = self.change.tip(&main);
-        let before = tip.map(|tip| self.change.commit(&tip)).transpose()?;
+        let before = tip.map(|tip| self.change.read_commit(&tip)).transpose()?;
         let mut draft = Draft::new(self.builder(&main)?);
         if frame.is_first && !frame.is_known {
             draft.builder.set_as_in(&mut self.change, SOURCE, &frame.template)?;
@@ -539,7 +539,7 @@ impl HistoryWriter<'_> {
     ) -> Result<ObjectId> {
         let cited = std::mem::take(&mut draft.cited);
         self.change.set_cited(cited);
-        let snapshot = Snapshot {
+        let snapshot = SnapshotDraft {
             tree: draft.builder.write(&mut self.change)?,
             author: Author { agent: NAME.to_owned(), model: String::new() },
             time: draft.time.unwrap_or(self.options.stamp.time),

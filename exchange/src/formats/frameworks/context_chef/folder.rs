@@ -21,7 +21,7 @@ use turntree::context::{Builder, Context, JSON_MEDIA, MAIN_AGENT, Shape, agent_s
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Kind, ObjectSink, Trigger};
 use turntree::repo::vfs::{NameCheck, VFS_SECTION, VfsUri, payload_item};
-use turntree::repo::{BranchName, Repository, Snapshot, Transaction};
+use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
 use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
@@ -101,7 +101,7 @@ pub fn import_folder(
             let author = Author { agent: NAME.to_owned(), model: String::new() };
             let (time, message) = (options.stamp.time, TITLE.to_owned());
             let (trigger, metadata) = (Trigger::Manual, BTreeMap::new());
-            let snapshot = Snapshot { tree, author, time, trigger, message, metadata };
+            let snapshot = SnapshotDraft { tree, author, time, trigger, message, metadata };
             (change.snapshot(&branch, snapshot)?, 1)
         }
     };

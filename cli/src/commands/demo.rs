@@ -174,7 +174,7 @@ impl Demonstration<'_> {
         self.command(&format!("log -n {SHOWN_TURNS} --oneline"))?;
         let style = self.style(false);
         let walk = Walk::of(&branch, self.report.head);
-        style.write(walk, self.out, self.repo, SHOWN_TURNS, None)
+        style.write(&walk, self.out, self.repo, SHOWN_TURNS, None)
     }
 
     /// Puts a snapshot on each of two branches that begin at the newest turn.
@@ -200,7 +200,7 @@ impl Demonstration<'_> {
         let style = self.style(true);
         let mut walk = Walk::all(self.repo)?;
         walk.keep_session(self.report.branch.session());
-        style.write(walk, self.out, self.repo, 3, None)
+        style.write(&walk, self.out, self.repo, 3, None)
     }
 
     /// One turn of a strategy, and the bytes it took.

@@ -99,8 +99,8 @@ impl MessageEntry {
     /// is one.
     ///
     /// # Errors
-    /// `LimitExceeded` for a media type over [`MAX_MEDIA_BYTES`] or an origin over
-    /// [`MAX_ORIGIN_BYTES`]; `InvalidInput` for a media type with a zero byte or an empty origin.
+    /// `LimitExceeded` for a media type over `MAX_MEDIA_BYTES` or an origin over
+    /// `MAX_ORIGIN_BYTES`; `InvalidInput` for a media type with a zero byte or an empty origin.
     pub fn to_item(&self) -> Result<Item> {
         if self.media.len() > MAX_MEDIA_BYTES {
             let (limit, found) = (MAX_MEDIA_BYTES as u64, self.media.len() as u64);

@@ -22,7 +22,7 @@ use crate::object::{Commit, Kind, Object, ObjectId, ObjectSource, Operation, Ref
 use crate::repo::{BranchName, Grafts, HEAD, REDACTIONS_REF, Redactions, RollbackTarget, pin_name};
 use crate::store::{KnownLosses, RefTable};
 
-/// Operations that are kept, if they are no older than [`OPERATION_DAYS`].
+/// Operations that are kept, if they are no older than `OPERATION_DAYS`.
 pub const MAX_OPERATIONS: usize = 1000;
 
 /// Days for which operations are kept.

@@ -28,8 +28,8 @@
 //! | [`List::get`], [`Map::get`] | log n | |
 //! | [`List::push`], [`List::extend`] by k | none | k / 16, and the root |
 //! | [`List::splice`], [`Map::apply`] | log n for each place | log n for each place, and the root |
-//! | [`diff_lists`], [`diff_maps`], [`MultisetDiff`] | log n for each change | |
-//! | [`merge_maps`] | log n for each change of either side | |
+//! | [`diff_lists`], [`diff_maps`], `MultisetDiff` | log n for each change | |
+//! | `merge_maps` | log n for each change of either side | |
 //!
 //! Nothing but the root is kept in memory, so a [`List`] or [`Map`] is cheap to clone, and cloning
 //! one is how a version is kept. The tree does not look into items: a link to any object, and up to
@@ -112,7 +112,7 @@ pub struct Link {
 pub struct Item {
     /// The object that the item is.
     pub link: Link,
-    /// Facts for the layer above without reading the object: at most [`MAX_META_BYTES`].
+    /// Facts for the layer above without reading the object: at most `MAX_META_BYTES`.
     pub meta: Bytes,
 }
 

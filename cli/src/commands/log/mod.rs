@@ -138,7 +138,7 @@ impl Log {
         let (paint, now) = (run.out.paint, clock::now()?);
         let (graph, oneline, reverse) = (self.graph, self.oneline, self.reverse);
         let style = Style { paint, now, graph, oneline, reverse };
-        style.write(walk, &mut run.out, repo, limit, Some(wanted))
+        style.write(&walk, &mut run.out, repo, limit, Some(wanted))
     }
 
     fn write_records(
@@ -195,7 +195,7 @@ impl Style {
     /// Writes snapshots for people.
     pub(crate) fn write(
         &self,
-        walk: Walk,
+        walk: &Walk,
         out: &mut dyn Write,
         repo: &Repository,
         limit: usize,

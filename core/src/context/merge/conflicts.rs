@@ -126,7 +126,7 @@ pub enum Take {
     Content(Bytes),
 }
 
-/// The open conflicts of a context, in order of paths. Reads the section [`CONFLICTS`].
+/// The open conflicts of a context, in order of paths. Reads the section `CONFLICTS`.
 ///
 /// # Errors
 /// Those of reading; `InvalidInput` when the section is no map.

@@ -56,7 +56,7 @@ impl Pattern {
     ///
     /// # Errors
     /// `InvalidInput` for an empty string, for a replacement that would itself be found, or for one
-    /// that would break JSON; `LimitExceeded` over [`MAX_PATTERN_BYTES`].
+    /// that would break JSON; `LimitExceeded` over `MAX_PATTERN_BYTES`.
     pub fn literal(text: &str, replacement: &str) -> Result<Self> {
         Self::new(&every_form(text), text.len(), replacement)
     }

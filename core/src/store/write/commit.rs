@@ -83,7 +83,7 @@ impl Store {
         self.append_checked(objects, &mut || Ok(Vec::new()))
     }
 
-    /// [`Store::append`], with a [`CommitCheck`].
+    /// [`Store::append`], with a `CommitCheck`.
     ///
     /// # Errors
     /// Those of [`Store::append`] and of the check.
@@ -113,7 +113,7 @@ impl Store {
         self.commit_checked(objects, draft, &mut || Ok(Vec::new()))
     }
 
-    /// [`Store::commit`], with a [`CommitCheck`].
+    /// [`Store::commit`], with a `CommitCheck`.
     ///
     /// # Errors
     /// Those of [`Store::commit`] and of the check.

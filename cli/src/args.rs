@@ -113,7 +113,10 @@ mod tests {
         let mut command = super::command();
         command.build();
         command.clone().debug_assert();
-        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        // Clap makes the verb `help` itself.
+        let is_shown =
+            |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
+        for command in command.get_subcommands().filter(is_shown) {
             let examples = command.get_after_long_help().map(ToString::to_string);
             let name = command.get_name();
             assert!(

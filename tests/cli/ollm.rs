@@ -186,7 +186,7 @@ fn a_snapshot_is_taken_when_a_threshold_is_crossed_and_only_then() {
         let made = reason == "crossed";
         turns += u64::from(made);
         assert_eq!(told["watch"]["reason"], reason, "{clock}: {told}");
-        assert_eq!(told["watch"]["made"], made);
+        assert_eq!(told["watch"]["taken"], made);
         assert_eq!(told["watch"]["level"].as_str(), level);
         assert_eq!(told["turn"].as_u64().unwrap_or(0), turns, "{clock}: {told}");
     }

@@ -105,7 +105,13 @@ impl Verb for Adopt {
             let agents = rows.into_iter().map(|(agent, row)| row.record(agent)).collect();
             let failures = failures.into_iter().map(json::AdoptionFailure::from).collect();
             let dry_run = self.dry_run;
-            run.out.record(&json::Adoption { dry_run, store, agents, others, failures })?;
+            run.out.record(&json::Adoption {
+                dry_run,
+                store,
+                agents,
+                unrecognized: others,
+                failures,
+            })?;
         } else {
             self.print(&mut run.out, &store, &rows, others, &places)?;
         }
@@ -279,8 +285,8 @@ impl AgentRow {
             failed,
             turns,
             messages,
-            bytes_there,
-            bytes_here,
+            input_bytes: bytes_there,
+            new_bytes: bytes_here,
         }
     }
 }

@@ -201,7 +201,7 @@ impl Import {
                 tag: found.tag,
                 git_name: found.git_name,
                 id: found.commit.to_string(),
-                made: found.made,
+                created: found.made,
             });
             run.out.record(&json::GitImported {
                 session: options.session,
@@ -261,7 +261,10 @@ fn changed_refs(report: &GitExport) -> Vec<String> {
 }
 
 fn notes(notes: Vec<GitNote>) -> Vec<json::GitNote> {
-    notes.into_iter().map(|GitNote { place, what }| json::GitNote { place, what }).collect()
+    notes
+        .into_iter()
+        .map(|GitNote { place, what }| json::GitNote { place, message: what })
+        .collect()
 }
 
 fn warn_of(notes: &[GitNote]) {

@@ -231,23 +231,23 @@ fn place(place: &RedactionPlace) -> json::RedactionPlace {
     };
     match &place.whereabouts {
         MatchLocation::Entry { session, first_turn, last_turn, section, key } => {
-            record.what = "entry";
+            record.kind = "entry";
             record.section = Some(section.clone());
             record.key = Some(key.clone());
             record.session = Some(session.clone());
             (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
         }
         MatchLocation::Commits { session, first_turn, last_turn } => {
-            record.what = "commit";
+            record.kind = "commit";
             record.session = Some(session.clone());
             (record.first_turn, record.last_turn) = (Some(*first_turn), Some(*last_turn));
         }
-        MatchLocation::Tag(name) => (record.what, record.name) = ("tag", Some(name.clone())),
-        MatchLocation::Ref(name) => (record.what, record.name) = ("ref", Some(name.clone())),
+        MatchLocation::Tag(name) => (record.kind, record.name) = ("tag", Some(name.clone())),
+        MatchLocation::Ref(name) => (record.kind, record.name) = ("ref", Some(name.clone())),
         MatchLocation::Operation(sequence) => {
-            (record.what, record.operation) = ("operation", Some(*sequence));
+            (record.kind, record.operation) = ("operation", Some(*sequence));
         }
-        MatchLocation::Unreached(_) => record.what = "unreached",
+        MatchLocation::Unreached(_) => record.kind = "unreached",
     }
     record
 }

@@ -188,7 +188,7 @@ impl Repair {
             rejoined_refs: plan.rejoined_refs.iter().map(json::ChangedRef::from).collect(),
             refs: refs.collect(),
             refs_moved: self.accept_loss && !self.dry_run,
-            given_up: plan.given_up,
+            accepted_losses: plan.given_up,
             findings: findings.iter().map(finding_record).collect(),
         }
     }

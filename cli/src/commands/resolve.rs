@@ -174,9 +174,9 @@ fn write(
             branch: branch.branch().to_owned(),
             id: commit.to_string(),
             turn,
-            closed,
+            resolved: closed,
             removed,
-            left,
+            open: left,
         })?;
         return Ok(Answer::Yes);
     }

@@ -121,7 +121,7 @@ impl Walk {
 /// One line of JSON.
 fn record(repo: &Repository, entry: LogEntry, branch: Option<String>) -> Result<json::LogLine> {
     let LogEntry { id, commit, parents } = entry;
-    let (messages, gone) = match gone(repo, &commit.tree) {
+    let (messages, elided) = match gone(repo, &commit.tree) {
         Some(word) => (None, Some(word)),
         None => (Some(messages(repo, &commit.tree)?), None),
     };
@@ -137,7 +137,7 @@ fn record(repo: &Repository, entry: LogEntry, branch: Option<String>) -> Result<
         message: commit.message,
         messages,
         author: json::Author { agent: commit.author.agent, model: commit.author.model },
-        gone,
+        elided,
     })
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn print(
             input_bytes: report.input_bytes,
             new_bytes: report.new_bytes,
             folder,
-            others: report.others.iter().map(imported_branch).collect(),
+            other_branches: report.others.iter().map(imported_branch).collect(),
         })?;
         return Ok(());
     }

@@ -66,7 +66,7 @@ impl Thresholds {
         let before = WatchState::load(repo, branch)?;
         let mut state = before.clone();
         let told = |reason, level: Option<&UsageLevel>, until: Option<i64>| json::Watched {
-            made: reason == "crossed",
+            taken: reason == "crossed",
             reason,
             usage: share,
             level: level.map(|level| level.name),

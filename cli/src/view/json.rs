@@ -64,7 +64,7 @@ pub(crate) use self::spiral::SpiralRecord;
 pub(crate) use self::swarm::{Reads, StaleRead};
 
 /// Version of the records.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// `version`.
 #[derive(Serialize)]
@@ -120,7 +120,7 @@ pub(crate) struct Imported {
     pub(crate) folder: Option<ImportedFolder>,
     /// Further branches that got something, for a file that holds several histories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) others: Vec<ImportedBranch>,
+    pub(crate) other_branches: Vec<ImportedBranch>,
 }
 
 /// A branch that `import` put turns on.
@@ -169,7 +169,7 @@ pub(crate) struct Moved {
 #[derive(Serialize, JsonSchema, Clone)]
 pub(crate) struct Watched {
     /// True when the snapshot was taken.
-    pub(crate) made: bool,
+    pub(crate) taken: bool,
     /// `crossed`; `below`, `above`, `cooling` or `empty` when it was not taken.
     pub(crate) reason: &'static str,
     /// Share of the context that is used.
@@ -251,7 +251,7 @@ pub(crate) struct LogLine {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokens: Option<u64>,
     /// `expired` or `redacted` when the context is gone.
-    pub(crate) gone: Option<&'static str>,
+    pub(crate) elided: Option<&'static str>,
 }
 
 /// `show` of a revision.

@@ -46,7 +46,7 @@ impl FsckKind {
         match self {
             Self::TornTail => "torn-tail",
             Self::Leftover => "leftover",
-            Self::Hole => "hole",
+            Self::Hole => "accepted-loss",
             Self::Damaged => "damaged",
             Self::Lost => "lost",
             Self::Malformed => "malformed",

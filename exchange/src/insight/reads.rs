@@ -58,7 +58,7 @@ impl StaleReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Changed => "changed",
-            Self::Gone => "gone",
+            Self::Gone => "missing",
             Self::Unreadable => "unreadable",
             Self::Converted => "converted",
         }
@@ -191,14 +191,19 @@ mod tests {
         let upper = EMPTY.to_uppercase();
         let recorded = [
             ("folder", EMPTY),
-            ("gone", EMPTY),
+            ("missing", EMPTY),
             ("other", EMPTY),
             ("paper.pdf", EMPTY),
             ("same", upper.as_str()),
             ("same/below", EMPTY),
         ];
-        let expected =
-            ["folder gone", "gone gone", "other changed", "paper.pdf converted", "same/below gone"];
+        let expected = [
+            "folder missing",
+            "missing missing",
+            "other changed",
+            "paper.pdf converted",
+            "same/below missing",
+        ];
         assert_eq!(stale(&recorded, root, None), expected);
     }
 
@@ -208,7 +213,7 @@ mod tests {
         std::fs::write(folder.path().join("same"), "").unwrap();
         let absolute = folder.path().join("same").display().to_string();
         let recorded = [("/srv/app/same", EMPTY), (absolute.as_str(), EMPTY)];
-        assert_eq!(stale(&recorded[..1], folder.path(), None), ["/srv/app/same gone"]);
+        assert_eq!(stale(&recorded[..1], folder.path(), None), ["/srv/app/same missing"]);
         assert!(stale(&recorded, folder.path(), Some("/srv/app")).is_empty());
     }
 }

@@ -364,7 +364,7 @@ fn log(run: &mut Invocation, repo: &Repository, session: &str) -> Result<Answer>
         if run.out.json {
             let what = if *is_tree { "tree" } else { "commit" };
             let id = id.to_string();
-            run.out.record(&json::BisectNote { verdict: verdict.name(), what, id, turn })?;
+            run.out.record(&json::BisectNote { verdict: verdict.name(), kind: what, id, turn })?;
             continue;
         }
         let id = run.out.paint.paint(ID, id.short(ID_DIGITS));
@@ -486,7 +486,7 @@ fn record(
         message: turn.commit.message.clone(),
         untestable: turn.untestable.map(|why| match why {
             SkipReason::Skipped => "skipped",
-            SkipReason::Gone => "gone",
+            SkipReason::Gone => "elided",
         }),
     };
     let mut record = json::Bisect::new(search.session(), answers);
@@ -498,13 +498,13 @@ fn record(
         BisectStatus::Next { turn: next, left, steps } => {
             record.state = "next";
             record.turn = Some(turn(next));
-            (record.left, record.steps) = (Some(*left as u64), Some(*steps));
+            (record.remaining, record.steps) = (Some(*left as u64), Some(*steps));
         }
         BisectStatus::Found(found) => (record.state, record.turn) = ("found", Some(turn(found))),
         BisectStatus::Stuck(turns) => {
             record.state = "stuck";
-            record.left = Some(turns.len() as u64);
-            record.among = turns.iter().map(turn).collect();
+            record.remaining = Some(turns.len() as u64);
+            record.candidates = turns.iter().map(turn).collect();
         }
     }
     record

@@ -302,8 +302,8 @@ impl Unbundle {
         if out.json {
             let refs = plan.refs.iter().map(|planned| json::BundleRef {
                 name: planned.name.clone(),
-                becomes: planned.becomes.clone(),
-                fate: fate(planned.fate),
+                local_name: planned.becomes.clone(),
+                change: fate(planned.fate),
                 id: planned.id.to_string(),
                 turn: planned.turn,
             });

@@ -257,7 +257,7 @@ impl SettingsPlace {
                 path: plan.path.display().to_string(),
                 changed: !plan.is_done(),
                 dry_run: self.dry_run,
-                then,
+                next_steps: then,
             })?;
             return Ok(Answer::Yes);
         }
@@ -290,7 +290,13 @@ impl HookLog {
         let entries = log::entries(&run.store_dir()?)?;
         for log::HookError { time, dialect, event, doing, what } in &entries {
             if run.out.json {
-                run.out.record(&json::HookLog { time, dialect, event, doing, what })?;
+                run.out.record(&json::HookLog {
+                    time,
+                    dialect,
+                    event,
+                    step: doing,
+                    detail: what,
+                })?;
             } else {
                 let time = run.out.paint.paint(FAINT, time);
                 writeln!(run.out, "{time} {dialect} {event}: {doing}: {what}")?;

@@ -115,7 +115,7 @@ pub(crate) fn list(repo: &Repository, revision: &str, all: bool) -> Result<json:
     };
     let others = lessons.others().to_vec();
     let lessons = shown(&lessons, turn, all).into_iter().map(record).collect();
-    Ok(json::Lessons { turn, lessons, others })
+    Ok(json::Lessons { turn, lessons, unrecognized: others })
 }
 
 /// The lessons for a coming call, in a turn or that of the snapshot.

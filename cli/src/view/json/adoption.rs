@@ -11,7 +11,7 @@ pub(crate) struct Adoption {
     /// Each agent with sessions, by name.
     pub(crate) agents: Vec<AdoptedAgent>,
     /// Files that could be transcripts by their names and are none.
-    pub(crate) others: u64,
+    pub(crate) unrecognized: u64,
     pub(crate) failures: Vec<AdoptionFailure>,
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct AdoptedAgent {
     /// Messages in them.
     pub(crate) messages: u64,
     /// Bytes of all its files.
-    pub(crate) bytes_there: u64,
+    pub(crate) input_bytes: u64,
     /// Bytes the store grew by.
-    pub(crate) bytes_here: u64,
+    pub(crate) new_bytes: u64,
 }
 
 /// A file that could not be imported, or a directory that could not be read.

@@ -13,11 +13,11 @@ pub(crate) struct Bisect {
     /// The turn to test next, or the first bad one.
     pub(crate) turn: Option<BisectTurn>,
     /// The number of turns that may be the first bad one, while it is not known.
-    pub(crate) left: Option<u64>,
+    pub(crate) remaining: Option<u64>,
     /// The most answers that are still needed.
     pub(crate) steps: Option<u32>,
     /// The turns of which one is the first bad one, when `state` is `stuck`.
-    pub(crate) among: Vec<BisectTurn>,
+    pub(crate) candidates: Vec<BisectTurn>,
     /// The answers of a run.
     pub(crate) answers: Vec<BisectAnswer>,
 }
@@ -31,9 +31,9 @@ impl Bisect {
             has_bad: true,
             has_good: true,
             turn: None,
-            left: None,
+            remaining: None,
             steps: None,
-            among: Vec::new(),
+            candidates: Vec::new(),
             answers,
         }
     }
@@ -45,7 +45,7 @@ pub(crate) struct BisectTurn {
     pub(crate) turn: u64,
     pub(crate) id: String,
     pub(crate) message: String,
-    /// `skipped` or `gone` when it cannot be tested.
+    /// `skipped` or `elided` when it cannot be tested.
     pub(crate) untestable: Option<&'static str>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct BisectNote {
     /// `good`, `bad` or `skip`.
     pub(crate) verdict: &'static str,
     /// `commit`, or `tree` for a root of files.
-    pub(crate) what: &'static str,
+    pub(crate) kind: &'static str,
     pub(crate) id: String,
     /// Of a commit that is there.
     pub(crate) turn: Option<u64>,

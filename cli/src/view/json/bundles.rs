@@ -79,9 +79,9 @@ pub(crate) struct BundleRef {
     /// Its full name in the bundle.
     pub(crate) name: String,
     /// Its full name in the store.
-    pub(crate) becomes: String,
+    pub(crate) local_name: String,
     /// `new`, `forward`, `known`.
-    pub(crate) fate: &'static str,
+    pub(crate) change: &'static str,
     pub(crate) id: String,
     /// The turn that it leads to.
     pub(crate) turn: u64,

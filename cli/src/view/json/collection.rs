@@ -63,7 +63,7 @@ pub(crate) struct CollectedFile {
     pub(crate) live: ObjectsSize,
     pub(crate) garbage: ObjectsSize,
     /// `keep`, `rewrite` or `in-use`.
-    pub(crate) fate: &'static str,
+    pub(crate) action: &'static str,
 }
 
 /// A number of objects and their bytes on disk.
@@ -118,7 +118,7 @@ impl From<&maintenance::SessionPlan> for SessionPlan {
             expired: plan.expired,
             first: plan.span.map(|(first, _)| first),
             last: plan.span.map(|(_, last)| last),
-            spared: plan.spared.iter().map(|(why, n)| (why.name(), *n)).collect(),
+            protected: plan.spared.iter().map(|(why, n)| (why.name(), *n)).collect(),
             bytes: plan.bytes,
         }
     }
@@ -132,7 +132,7 @@ impl From<&StoreFilePlan> for CollectedFile {
             bytes: file.bytes,
             live: file.live.into(),
             garbage: file.garbage.into(),
-            fate: fate_name(file.fate),
+            action: fate_name(file.fate),
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Repair {
     /// True when the refs were moved.
     pub(crate) refs_moved: bool,
     /// Objects that are written down as lost from now on, where that changed.
-    pub(crate) given_up: Option<u64>,
+    pub(crate) accepted_losses: Option<u64>,
     /// The findings of `fsck` afterwards; in a plan, the coming losses.
     pub(crate) findings: Vec<FsckFinding>,
 }

@@ -71,7 +71,7 @@ pub(crate) struct GitTag {
     /// The snapshot it is on.
     pub(crate) id: String,
     /// True when it is new.
-    pub(crate) made: bool,
+    pub(crate) created: bool,
 }
 
 /// Something that was left out, or is not as it was.
@@ -79,5 +79,5 @@ pub(crate) struct GitTag {
 pub(crate) struct GitNote {
     /// A path, a ref or a commit.
     pub(crate) place: String,
-    pub(crate) what: String,
+    pub(crate) message: String,
 }

@@ -12,7 +12,7 @@ pub(crate) struct HookSettings<'a> {
     pub(crate) changed: bool,
     pub(crate) dry_run: bool,
     /// The steps left to do in the client before it runs them.
-    pub(crate) then: &'a [&'static str],
+    pub(crate) next_steps: &'a [&'static str],
 }
 
 /// `hook check`, one record a line.
@@ -34,7 +34,7 @@ pub(crate) struct HookLog<'a> {
     pub(crate) dialect: &'a str,
     pub(crate) event: &'a str,
     /// The work at hand.
-    pub(crate) doing: &'a str,
+    pub(crate) step: &'a str,
     /// The error.
-    pub(crate) what: &'a str,
+    pub(crate) detail: &'a str,
 }

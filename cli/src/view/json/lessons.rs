@@ -12,7 +12,7 @@ pub(crate) struct Lessons {
     pub(crate) turn: u64,
     pub(crate) lessons: Vec<ListedLesson>,
     /// Keys of entries of the section that are no lessons.
-    pub(crate) others: Vec<String>,
+    pub(crate) unrecognized: Vec<String>,
 }
 
 /// A lesson.

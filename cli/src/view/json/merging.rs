@@ -83,9 +83,9 @@ pub(crate) struct Resolved {
     pub(crate) id: String,
     pub(crate) turn: u64,
     /// Paths of what is decided now.
-    pub(crate) closed: Vec<String>,
+    pub(crate) resolved: Vec<String>,
     /// Files that were in the way of what was taken.
     pub(crate) removed: Vec<String>,
     /// Paths of what is still open.
-    pub(crate) left: Vec<String>,
+    pub(crate) open: Vec<String>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Redaction {
 #[derive(Serialize, Default)]
 pub(crate) struct RedactionPlace {
     /// `entry`, `commit`, `tag`, `ref`, `operation`, `unreached`.
-    pub(crate) what: &'static str,
+    pub(crate) kind: &'static str,
     /// `content`, `key`, `meta`, `message`, `author`, `session`, `metadata`, `name`, `reason`.
     pub(crate) part: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -80,7 +80,7 @@ pub(crate) struct SessionPlan {
     pub(crate) first: Option<u64>,
     pub(crate) last: Option<u64>,
     /// The number of turns between these that stay, by reason.
-    pub(crate) spared: BTreeMap<&'static str, u64>,
+    pub(crate) protected: BTreeMap<&'static str, u64>,
     /// Stored bytes of what stays, where they were measured.
     pub(crate) bytes: Option<u64>,
 }

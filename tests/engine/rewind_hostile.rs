@@ -460,7 +460,7 @@ fn a_system_that_refuses_is_told_and_the_same_again_finishes() {
         let ended = shell.inject(call, what, 1, &restore);
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
         assert_eq!(ended.status.code(), Some(70), "{call}: {said}");
-        assert!(said.contains("files are not as they should be"), "{call}: {said}");
+        assert!(said.contains("files were not restored"), "{call}: {said}");
         shell.check_whole();
         shell.expect(&["restore", "HEAD"], 0);
         assert!(shell.is(&FIRST), "{call}: {:?}", shell.files());

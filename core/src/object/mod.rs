@@ -215,6 +215,14 @@ impl<T: ObjectSource + ?Sized> ObjectSource for &T {
         (**self).contains(id)
     }
 
+    fn read_as(&self, kind: Kind, id: &ObjectId) -> Result<Bytes> {
+        (**self).read_as(kind, id)
+    }
+
+    fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+        (**self).missing(kind, id)
+    }
+
     fn read_all(&self, kind: Kind, ids: &[ObjectId]) -> Result<Vec<Bytes>> {
         (**self).read_all(kind, ids)
     }
@@ -238,6 +246,33 @@ pub fn check_size(kind: Kind, bytes: &[u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
+
+    /// A source whose objects were all redacted.
+    struct Redacted;
+
+    impl ObjectSource for Redacted {
+        fn read(&self, _: &ObjectId) -> Result<Option<Object>> {
+            Ok(None)
+        }
+
+        fn contains(&self, _: &ObjectId) -> Result<bool> {
+            Ok(false)
+        }
+
+        fn missing(&self, kind: Kind, id: &ObjectId) -> Error {
+            Error::new(ErrorKind::Redacted, format!("{kind} {id} was redacted"))
+        }
+    }
+
+    #[test]
+    fn a_reference_to_a_source_gives_its_reason_for_a_missing_object() {
+        fn kind_of(source: impl ObjectSource) -> ErrorKind {
+            source.read_as(Kind::Blob, &ObjectId::of(Kind::Blob, b"x")).unwrap_err().kind()
+        }
+        assert_eq!(kind_of(Redacted), ErrorKind::Redacted);
+        assert_eq!(kind_of(&Redacted), ErrorKind::Redacted);
+    }
 
     #[test]
     fn codes_round_trip_and_unknown_ones_are_nothing() {

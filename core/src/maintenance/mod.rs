@@ -22,7 +22,7 @@
 //! use turntree::maintenance::{Policies, Policy, Roots, Scope, plan_retention, set_policy};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
+//! # use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
@@ -34,13 +34,13 @@
 //! #     let mut context = turntree::context::Builder::new();
 //! #     context.set_entry(&mut change, "scratchpad", "turn", Some(turn.to_string().into()))?;
 //! #     let tree = context.write(&mut change)?;
-//! #     change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
-//! #     change.finish(&stamp, "snapshot")?;
+//! #     change.snapshot(&BranchName::main("demo")?, SnapshotDraft::new(tree, "turn", &stamp))?;
+//! #     change.commit(&stamp, "snapshot")?;
 //! # }
 //! let mut change = repo.begin();
 //! let policy = Policy { keep_last: Some(10), ..Policy::default() };
 //! set_policy(&mut change, Scope::Session("demo"), &policy)?;
-//! change.finish(&stamp, "retention set demo")?;
+//! change.commit(&stamp, "retention set demo")?;
 //!
 //! let (refs, store, now) = (repo.refs(), repo.store(), stamp.time.micros);
 //! let roots = Roots::find(store, &refs, now)?;

@@ -23,7 +23,7 @@
 //! context.set_entry(&mut turn, "scratchpad", "plan", Some("read the tests".into()))?;
 //! let tree = context.write(&mut turn)?;
 //! let id = turn.snapshot(&branch, SnapshotDraft::new(tree, "first turn", &stamp))?;
-//! turn.finish(&stamp, "snapshot")?;
+//! turn.commit(&stamp, "snapshot")?;
 //!
 //! assert_eq!(repo.resolve("session")?.commit, id);
 //! # Ok::<(), turntree::Error>(())

@@ -31,7 +31,7 @@
 //! use turntree::maintenance::{Pattern, plan_redaction, redact};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
+//! # use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 //! # use turntree::store::{NewStore, OpenOptions, RealIo};
 //!
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
@@ -42,8 +42,8 @@
 //! # let mut context = turntree::context::Builder::new();
 //! # context.set_entry(&mut change, "scratchpad", "login", Some("the key is k-1234".into()))?;
 //! # let tree = context.write(&mut change)?;
-//! # let old = change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
-//! # change.finish(&stamp, "snapshot")?;
+//! # let old = change.snapshot(&BranchName::main("demo")?, SnapshotDraft::new(tree, "turn", &stamp))?;
+//! # change.commit(&stamp, "snapshot")?;
 //! let pattern = Pattern::literal("k-1234", "[redacted]")?;
 //! let plan = plan_redaction(&repo, &pattern)?;
 //! assert_eq!(plan.places[0].whereabouts.to_string(), "demo, turn 1: scratchpad/login");

@@ -24,7 +24,7 @@
 //! use turntree::transfer::bundle::{Bundle, UnbundleOptions, BundleRequest, plan_bundle, unbundle};
 //! # use std::sync::Arc;
 //! # use turntree::object::Time;
-//! # use turntree::repo::{BranchName, Repository, Snapshot, Signature};
+//! # use turntree::repo::{BranchName, Repository, Signature, SnapshotDraft};
 //! # use turntree::store::{Io, NewStore, OpenOptions, RealIo, Tier};
 //! # let folder = tempfile::tempdir().map_err(|error| turntree::Error::io("make a folder", error))?;
 //! # let stamp = Signature { time: Time::default(), actor: "me".into() };
@@ -37,8 +37,8 @@
 //! # let mut context = turntree::context::Builder::new();
 //! # context.set_entry(&mut change, "scratchpad", "plan", Some("keep this".into()))?;
 //! # let tree = context.write(&mut change)?;
-//! # let id = change.snapshot(&BranchName::main("demo")?, Snapshot::new(tree, "turn", &stamp))?;
-//! # change.finish(&stamp, "snapshot")?;
+//! # let id = change.snapshot(&BranchName::main("demo")?, SnapshotDraft::new(tree, "turn", &stamp))?;
+//! # change.commit(&stamp, "snapshot")?;
 //! let path = folder.path().join("demo.bundle");
 //! let file = RealIo.create(&path).map_err(|error| turntree::Error::io("make a file", error))?;
 //! let plan = plan_bundle(&repo, &[BundleRequest::Session("demo".into())], &[])?;

@@ -18,14 +18,14 @@
 //! Unknown events are [`EventKind::Other`]: clients get new events with every version.
 //!
 //! ```
-//! use turntree_exchange::agents::hook::{Effect, Event, Moment};
+//! use turntree_exchange::agents::hook::{Effect, EventKind, HookEvent};
 //!
-//! let event = Event::parse(
+//! let event = HookEvent::parse(
 //!     br#"{"session_id":"s","transcript_path":"/t/s.jsonl","cwd":"/p","hook_event_name":"PostToolUse",
 //!          "tool_name":"Bash","tool_input":{"command":"make"},"tool_response":{"stdout":"ok"}}"#,
 //!     None,
 //! )?;
-//! assert_eq!(event.moment, Moment::AfterTool);
+//! assert_eq!(event.moment, EventKind::AfterTool);
 //! assert_eq!(event.tool.as_ref().map(|tool| tool.effect), Some(Effect::Anything));
 //! # Ok::<(), turntree::Error>(())
 //! ```

@@ -16,17 +16,17 @@
 //! three or more turns with one signature, confirmed when all of them left the same artifact.
 //!
 //! ```
-//! use turntree_exchange::{Step, Verdict, find_spiral};
+//! use turntree_exchange::{SpiralStep, SpiralVerdict, find_spiral};
 //!
-//! let step = |turn| Step {
+//! let step = |turn| SpiralStep {
 //!     turn,
 //!     tool: Some("edit".into()),
 //!     arguments: Some("{\"path\":\"a.rs\"}".into()),
 //!     artifact: Some("the same".into()),
-//!     ..Step::default()
+//!     ..SpiralStep::default()
 //! };
 //! let found = find_spiral(&[step(4), step(5), step(6)], 3);
-//! assert_eq!(found.verdict, Verdict::Confirmed);
+//! assert_eq!(found.verdict, SpiralVerdict::Confirmed);
 //! assert_eq!(found.rollback_to, Some(3));
 //! ```
 

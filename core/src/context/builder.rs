@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::entry::{FileEntry, FileMode, MessageEntry, blob_item};
-use super::{Context, PAYLOADS, Section, Shape, agent_section};
+use super::{Context, Section, Shape, VFS_SECTION, agent_section};
 use crate::error::{Error, Result};
 use crate::object::{Kind, ObjectId, ObjectSink, ObjectSource};
 use crate::tree::{Item, List};
@@ -264,7 +264,7 @@ impl Builder {
 
     /// Writes what changed and returns the root of the context. The builder continues from there.
     ///
-    /// Payloads that the new content cites get into the section [`PAYLOADS`], so that they stay as
+    /// Payloads that the new content cites get into the section [`VFS_SECTION`], so that they stay as
     /// long as the context does.
     ///
     /// Cost: one root for each changed section, the nodes that its changes touch, and the context's
@@ -274,7 +274,7 @@ impl Builder {
     /// Those of the sink.
     pub fn write(&mut self, sink: &mut dyn ObjectSink) -> Result<ObjectId> {
         for (name, blob) in sink.take_cited()? {
-            self.set(sink, PAYLOADS, &name, Some(Item::new(Kind::Blob, blob)))?;
+            self.set(sink, VFS_SECTION, &name, Some(Item::new(Kind::Blob, blob)))?;
         }
         let mut changed = Vec::new();
         for (section, open) in self.lists.iter_mut().filter(|(_, open)| open.changed) {

@@ -80,7 +80,7 @@ pub const JSON_MEDIA: &str = "json";
 pub const LESSONS: &str = "lessons";
 
 /// Section of the payloads that the content of a context cites.
-pub const PAYLOADS: &str = "vfs";
+pub const VFS_SECTION: &str = "vfs";
 
 /// The agent whose conversation is a session's main one.
 pub const MAIN_AGENT: &str = "main";

@@ -191,7 +191,7 @@ pub trait ObjectSink: ObjectSource {
     /// blobs. A context that is written then keeps them. None by default.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// When the names cannot be looked up.
     fn take_cited(&mut self) -> Result<Vec<(String, ObjectId)>> {
         Ok(Vec::new())
     }

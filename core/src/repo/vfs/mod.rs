@@ -9,10 +9,10 @@
 //! ```
 //!
 //! An offload is no turn, so it makes no commit: the payload goes into the pool, which is a root of
-//! every collection. The next context whose new content cites it takes it into its section `vfs` when
-//! it is written ([`Builder::write`](crate::context::Builder::write)). From there forks, merges and
-//! later turns carry it like any other content, and it stays as long as they do, whatever becomes of
-//! the pool.
+//! every collection. The next context whose new content cites it takes it into its section `vfs`
+//! when it is written ([`Builder::write`](crate::context::Builder::write)). From there forks,
+//! merges and later turns carry it like any other content, and it stays as long as they do,
+//! whatever becomes of the pool.
 //!
 //! Payloads that several processes store at once are all kept: a put that loses a race is repeated
 //! on top of the other one.
@@ -30,14 +30,14 @@ pub use uri::{MAX_URI_BYTES, NameCheck, VfsUri};
 
 use self::pool::root_of;
 use super::Transaction;
-pub use crate::context::PAYLOADS as VFS_SECTION;
-use crate::error::Result;
+pub use crate::context::VFS_SECTION;
+use crate::error::{ErrorKind, Result};
 use crate::object::{Kind, ObjectId, ObjectSource};
 use crate::tree::{Item, Map};
 
 impl Transaction<'_> {
-    /// Replaces the citations that the next context takes: for a caller that writes several contexts
-    /// at once and knows which of them cites what.
+    /// Replaces the citations that the next context takes: for a caller that writes several
+    /// contexts at once and knows which of them cites what.
     pub fn set_cited(&mut self, cited: BTreeSet<VfsUri>) {
         self.cited = cited;
     }
@@ -51,7 +51,10 @@ impl Transaction<'_> {
     }
 
     /// Takes the payloads of the pool that were cited since the last call, and those that they cite
-    /// in turn.
+    /// in turn. A payload that does not verify, is lost or was redacted is left out.
+    ///
+    /// # Errors
+    /// Those of reading the pool, and `Io`.
     pub(super) fn take_cited_payloads(&mut self) -> Result<Vec<(String, ObjectId)>> {
         let cited = std::mem::take(&mut self.cited);
         let Some(root) = root_of(self.begun_with(PAYLOADS_REF)).filter(|_| !cited.is_empty())
@@ -66,7 +69,13 @@ impl Transaction<'_> {
                 continue;
             }
             let Some(item) = pool.get(self, uri.as_str().as_bytes())? else { continue };
-            let bytes = self.read_as(Kind::Blob, &item.link.id)?;
+            let bytes = match self.read_as(Kind::Blob, &item.link.id) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::Io => return Err(error),
+                // A lost payload must not keep the turn that cites it from being recorded. `fsck`
+                // reports the loss, because the pool still names it.
+                Err(_) => continue,
+            };
             waiting.extend(VfsUri::cited(&bytes).map(|(uri, _)| uri));
             taken.insert(uri.to_string(), item.link.id);
         }
@@ -78,4 +87,67 @@ impl Transaction<'_> {
 #[must_use]
 pub fn payload_item(blob: ObjectId) -> Item {
     Item::new(Kind::Blob, blob)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::context::Builder;
+    use crate::object::Time;
+    use crate::repo::{BranchName, Repository, Signature, SnapshotDraft};
+    use crate::store::{NewStore, OpenOptions, RealIo};
+
+    /// Flips a bit of the only place where `bytes` stand in the journal of a store.
+    fn damage(store: &Path, bytes: &[u8]) {
+        let mut damaged = 0;
+        for entry in std::fs::read_dir(store.join("journal")).unwrap() {
+            let path = entry.unwrap().path();
+            let mut content = std::fs::read(&path).unwrap();
+            if let Some(at) = content.windows(bytes.len()).position(|window| window == bytes) {
+                content[at] ^= 1;
+                std::fs::write(&path, content).unwrap();
+                damaged += 1;
+            }
+        }
+        assert_eq!(damaged, 1);
+    }
+
+    #[test]
+    fn a_turn_that_cites_a_damaged_payload_is_taken_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        let stamp = Signature { time: Time::default(), actor: "me".into() };
+        let new = NewStore { id: [1; 16] };
+        let repo =
+            Repository::init(Arc::new(RealIo), &store, &new, OpenOptions::new([2; 16])).unwrap();
+        let put = |text: &'static str| {
+            repo.put_payload(&Bytes::from_static(text.as_bytes()), None, &stamp)
+                .unwrap()
+                .payload
+                .uri
+        };
+        // The newest batch would count as torn, and not as damaged.
+        let damaged = put("a payload that is damaged");
+        let whole = put("a payload that stays");
+        drop(repo);
+        damage(&store, b"a payload that is damaged");
+
+        let repo = Repository::open(Arc::new(RealIo), &store, OpenOptions::new([3; 16])).unwrap();
+        let mut change = repo.begin();
+        let mut builder = Builder::new();
+        let text = format!("see {whole} and {damaged}");
+        builder.set_entry(&mut change, "scratchpad", "note", Some(text.into())).unwrap();
+        let tree = builder.write(&mut change).unwrap();
+        let branch = BranchName::main("s").unwrap();
+        let id = change.snapshot(&branch, SnapshotDraft::new(tree, "cites", &stamp)).unwrap();
+        change.commit(&stamp, "snapshot").unwrap();
+        let carried = repo.context(&id).unwrap().map(repo.store(), VFS_SECTION).unwrap();
+        let carried: Vec<_> = carried.iter(repo.store()).map(|entry| entry.unwrap().0).collect();
+        assert_eq!(carried, [whole.as_str().as_bytes()]);
+    }
 }

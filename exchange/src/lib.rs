@@ -57,6 +57,7 @@ pub use model::format::{
     ArchiveImporter, DocumentFacts, DocumentReader, Format, FormatReader, ImportOptions, Lineage,
     RecordOrigin, Records, Splitter,
 };
+pub use model::payload_name::{NameCheck, check_name, named_by_content};
 pub use model::picture::{Picture, PictureContent};
 pub use model::report::{ImportNote, ImportReport, ImportedBranch};
 pub use model::view::{MessageView, ToolCall, ToolResult};

@@ -8,11 +8,14 @@ use turntree::ErrorKind;
 use turntree::context::Builder;
 use turntree::object::{Kind, Memory, ObjectSource};
 use turntree::repo::Repository;
-use turntree::repo::vfs::{NameCheck, VfsUri};
+use turntree::repo::vfs::VfsUri;
 use turntree::store::{Durability, OpenOptions};
 use turntree_exchange::formats::context_chef::{ChefOptions, expired, export_chef};
 use turntree_exchange::formats::named;
-use turntree_exchange::{DocumentFacts, FormatReader, OffloadOptions, Tail, offload as replace};
+use turntree_exchange::{
+    DocumentFacts, FormatReader, NameCheck, OffloadOptions, Tail, check_name, named_by_content,
+    offload as replace,
+};
 use turntree_tests::oracle::{DIR, options as open_options};
 use turntree_tests::sim::{Keep, SimDisk};
 use turntree_tests::stamp;
@@ -75,7 +78,8 @@ pub fn offload(bytes: &[u8]) {
     let options =
         OffloadOptions { threshold: number(0), head_chars: number(1), tail, whole_characters };
     let content = Bytes::from(text.clone());
-    let uri = VfsUri::of(&content);
+    let new = named_by_content(content.clone());
+    let uri = new.uri.clone();
     let total = text.encode_utf16().count() as u64;
     match replace(&text, &options, uri.as_str(), None) {
         None => assert!(
@@ -97,7 +101,7 @@ pub fn offload(bytes: &[u8]) {
     let disk = EMPTY.get_or_init(|| new_repository().0).crash(Keep::All);
     let open = OpenOptions { durability: Durability::None, ..open_options(2) };
     let repo = Repository::open(Arc::new(disk), Path::new(DIR), open).unwrap();
-    let stored = repo.put_payload(&content, None, &stamp(1)).unwrap();
+    let stored = repo.put_payload(&new, &stamp(1)).unwrap();
     assert_eq!(stored.payload.uri, uri);
     let found = repo.find_payload(&uri).unwrap();
     assert_eq!(repo.store().read_as(Kind::Blob, &found.blob).unwrap(), content);
@@ -113,7 +117,7 @@ pub fn vfs_uri(bytes: &[u8]) {
         assert!(!uri.namespace().contains('/') && !uri.path().is_empty());
         assert!(uri.path().split('/').all(|part| !matches!(part, "" | "." | "..")));
         assert_eq!(VfsUri::new(uri.namespace(), uri.path()).unwrap(), *uri);
-        let _ = (uri.created_millis(), uri.check(bytes));
+        let _ = (uri.created_millis(), check_name(uri, bytes));
     };
     if let Ok(uri) = String::from_utf8_lossy(bytes).parse::<VfsUri>() {
         check(&uri);
@@ -122,6 +126,8 @@ pub fn vfs_uri(bytes: &[u8]) {
         assert!(bytes.get(range).is_some());
         check(&uri);
     }
-    assert_eq!(VfsUri::of(bytes).check(bytes), NameCheck::Fits);
-    assert_eq!(VfsUri::whole(bytes).check(bytes), NameCheck::Fits);
+    let new = named_by_content(Bytes::copy_from_slice(bytes));
+    for uri in [Some(new.uri), new.otherwise].into_iter().flatten() {
+        assert_eq!(check_name(&uri, bytes), NameCheck::Fits);
+    }
 }

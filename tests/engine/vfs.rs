@@ -15,10 +15,10 @@ use turntree::maintenance::{
     set_policy,
 };
 use turntree::object::{Kind, ObjectId, ObjectSource};
-use turntree::repo::vfs::{EvictionReason, Pool, VFS_SECTION, VfsUri};
+use turntree::repo::vfs::{EvictionReason, NewPayload, Pool, VFS_SECTION, VfsUri};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::store::Thoroughness;
-use turntree_exchange::{OffloadOptions, Tail, apply_state, offload};
+use turntree_exchange::{OffloadOptions, Tail, apply_state, named_by_content, offload};
 use turntree_tests::{Sandbox, stamp};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_turntree-under-test");
@@ -99,7 +99,7 @@ fn every_vector_of_upstream_comes_out_unit_by_unit() {
             tail: given.tail_chars.map_or(default.tail, Tail::Chars),
             whole_characters: false,
         };
-        let uri = VfsUri::of(input.as_bytes());
+        let uri = named_by_content(Bytes::copy_from_slice(input.as_bytes())).uri;
         let path = format!("{}/{}", config.storage_dir, uri.path());
         let shown = offload(&input, &options, uri.as_str(), Some(&path));
         assert_eq!(shown.is_some(), result.is_offloaded, "{name}");
@@ -156,7 +156,7 @@ fn run(folder: &Path, arguments: &[impl AsRef<std::ffi::OsStr>], input: &[u8]) -
 
 fn put(repo: &Repository, text: &str, second: i64) -> VfsUri {
     let content = Bytes::copy_from_slice(text.as_bytes());
-    repo.put_payload(&content, None, &stamp(second)).unwrap().payload.uri
+    repo.put_payload(&named_by_content(content), &stamp(second)).unwrap().payload.uri
 }
 
 fn get(repo: &Repository, uri: &VfsUri) -> Result<Bytes, ErrorKind> {
@@ -331,22 +331,28 @@ fn a_plan_that_is_too_old_changes_nothing() {
 fn the_same_content_is_stored_once_and_another_never_gets_its_name() {
     let sandbox = Sandbox::new();
     let repo = &sandbox.repo;
-    let text = Bytes::from_static(b"the text");
-    let first = repo.put_payload(&text, None, &stamp(1)).unwrap();
-    let again = repo.put_payload(&text, None, &stamp(9)).unwrap();
+    let text = named_by_content(Bytes::from_static(b"the text"));
+    let first = repo.put_payload(&text, &stamp(1)).unwrap();
+    let again = repo.put_payload(&text, &stamp(9)).unwrap();
     assert!(first.is_new && !again.is_new);
     assert_eq!(again.payload.created_micros, SECOND);
     assert_eq!(again.payload.accessed_micros, 9 * SECOND);
     // Somebody else's bytes are at the name of a content.
     let content = Bytes::from_static(b"content");
-    let name = VfsUri::of(&content);
+    let new = named_by_content(content.clone());
+    let name = new.uri.clone();
     let foreign = Bytes::from_static(b"foreign");
-    repo.put_payload(&foreign, Some(&name), &stamp(1)).unwrap();
-    let stored = repo.put_payload(&content, None, &stamp(1)).unwrap();
-    assert_eq!(stored.payload.uri, VfsUri::whole(&content));
+    let there = |content: &Bytes| NewPayload {
+        content: content.clone(),
+        uri: name.clone(),
+        otherwise: None,
+    };
+    repo.put_payload(&there(&foreign), &stamp(1)).unwrap();
+    let stored = repo.put_payload(&new, &stamp(1)).unwrap();
+    assert_eq!(Some(&stored.payload.uri), new.otherwise.as_ref());
     assert_eq!(get(repo, &name).unwrap(), foreign);
     assert_eq!(get(repo, &stored.payload.uri).unwrap(), content);
-    let error = repo.put_payload(&content, Some(&name), &stamp(1)).unwrap_err();
+    let error = repo.put_payload(&there(&content), &stamp(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -373,7 +379,8 @@ fn what_many_processes_offload_at_once_is_all_there() {
     assert_eq!(listed["payloads"].as_array().unwrap().len(), PROCESSES * EACH);
     for process in 0..PROCESSES {
         for n in 0..EACH {
-            let (text, uri) = (text(process, n), VfsUri::of(text(process, n).as_bytes()));
+            let text = text(process, n);
+            let uri = named_by_content(Bytes::from(text.clone())).uri;
             let whole = run(folder.path(), &["vfs", "get", uri.as_str()], b"").stdout;
             assert!(whole == text.as_bytes(), "{process}-{n} is lost");
         }

@@ -9,8 +9,8 @@ use turntree::context::{Builder, Context};
 use turntree::object::{Kind, ObjectId, ObjectSource};
 use turntree::repo::{BranchName, Repository, SnapshotDraft};
 use turntree::{Error, ErrorKind};
-use turntree_exchange::apply_state;
 use turntree_exchange::formats::context_chef::{ChefOptions, Expired, expired, export_chef};
+use turntree_exchange::{apply_state, named_by_content};
 use turntree_tests::{Sandbox, stamp};
 
 const SNAPSHOT: &str = include_str!("../vectors/context-chef/store-3.9.0/snapshot.json");
@@ -440,7 +440,8 @@ fn a_snapshot_takes_over_the_payloads_that_it_cites() {
     let sandbox = Sandbox::new();
     let payload =
         include_bytes!("../vectors/context-chef/store-3.9.0/.context_vfs/vfs_fd7492402b36f442.txt");
-    let stored = sandbox.repo.put_payload(&payload.as_slice().into(), None, &stamp(1)).unwrap();
+    let stored =
+        sandbox.repo.put_payload(&named_by_content(payload.as_slice().into()), &stamp(1)).unwrap();
     assert_eq!(stored.payload.uri.as_str(), "context://vfs/vfs_fd7492402b36f442.txt");
     let head = import(&sandbox, SNAPSHOT);
     let context = sandbox.repo.context(&head).unwrap();

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use turntree::Error;
 use turntree::repo::vfs::{StoredPayload, VfsUri};
 use turntree::workspace::save;
-use turntree_exchange::{OffloadOptions, Placeholder, Tail, offload};
+use turntree_exchange::{OffloadOptions, Placeholder, Tail, named_by_content, offload};
 
 use super::Verb;
 use crate::program::invocation::{Invocation, input_name, read_input, stamp};
@@ -58,14 +58,14 @@ impl Verb for Offload {
             let (name, at) = (input_name(&self.file), error.valid_up_to());
             Error::invalid(format!("{name}: not UTF-8 at byte {at}"))
         })?;
-        let uri = VfsUri::of(&content);
-        let Some(shown) = self.replacement(text, &uri) else {
+        let new = named_by_content(content.clone());
+        let Some(shown) = self.replacement(text, &new.uri) else {
             return Self::print_short(run, text, &content);
         };
         let repo = run.open_or_create()?;
-        let StoredPayload { payload, .. } = repo.put_payload(&content, None, &stamp()?)?;
+        let StoredPayload { payload, .. } = repo.put_payload(&new, &stamp()?)?;
         // Another content may have the short name.
-        let shown = match payload.uri == uri {
+        let shown = match payload.uri == new.uri {
             true => shown,
             false => self.replacement(text, &payload.uri).unwrap_or(shown),
         };

@@ -11,7 +11,10 @@ use turntree::context::Context;
 use turntree::maintenance::{self, EvictionLimits, EvictionPlan, evict, plan_eviction};
 use turntree::object::{Kind, ObjectId, ObjectSource, Time};
 use turntree::repo::Repository;
-use turntree::repo::vfs::{EvictionReason, Payload, Pool, StoredPayload, VFS_SECTION, VfsUri};
+use turntree::repo::vfs::{
+    EvictionReason, NewPayload, Payload, Pool, StoredPayload, VFS_SECTION, VfsUri,
+};
+use turntree_exchange::named_by_content;
 
 use super::Verb;
 use crate::porcelain::revision::resolve;
@@ -147,15 +150,18 @@ impl Get {
 impl Put {
     fn run(&self, run: &mut Invocation) -> Result<Answer> {
         let content = read_input(&self.file)?;
-        let uri: Option<VfsUri> = self.uri.as_deref().map(str::parse).transpose()?;
+        let size = content.len() as u64;
+        let new = match &self.uri {
+            Some(uri) => NewPayload { content, uri: uri.parse()?, otherwise: None },
+            None => named_by_content(content),
+        };
         let repo = run.open_or_create()?;
-        let StoredPayload { payload, is_new } =
-            repo.put_payload(&content, uri.as_ref(), &stamp()?)?;
+        let StoredPayload { payload, is_new } = repo.put_payload(&new, &stamp()?)?;
         if run.out.json {
             run.out.record(&json::StoredPayload {
                 uri: payload.uri.to_string(),
                 id: payload.blob.to_string(),
-                size: content.len() as u64,
+                size,
                 new: is_new,
             })?;
         } else {

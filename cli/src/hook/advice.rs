@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 use turntree::Result;
 use turntree::object::ObjectId;
-use turntree::repo::vfs::{StoredPayload, VfsUri};
+use turntree::repo::vfs::StoredPayload;
 use turntree::repo::{Repository, Signature};
 use turntree_exchange::agents::hook::{Dialect, EventKind, HookEvent};
 use turntree_exchange::{
     Followed, OffloadOptions, SPIRAL_WINDOW, SpiralReport, SpiralVerdict, Tail, find_spiral,
-    offload, steps,
+    named_by_content, offload, steps,
 };
 
 use crate::porcelain::lessons::inject;
@@ -32,9 +32,9 @@ pub(super) fn shorten(
     };
     let failed = RefCell::new(None);
     let output = event.shortened(&mut |text| {
-        let uri = VfsUri::of(text.as_bytes());
-        offload(text, &options, uri.as_str(), None)?;
-        match repo.put_payload(&bytes::Bytes::copy_from_slice(text.as_bytes()), None, stamp) {
+        let new = named_by_content(bytes::Bytes::copy_from_slice(text.as_bytes()));
+        offload(text, &options, new.uri.as_str(), None)?;
+        match repo.put_payload(&new, stamp) {
             Ok(StoredPayload { payload, .. }) => {
                 offload(text, &options, payload.uri.as_str(), None).map(|short| short.to_text())
             }

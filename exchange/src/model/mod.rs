@@ -2,6 +2,7 @@
 
 pub(crate) mod event;
 pub(crate) mod format;
+pub(crate) mod payload_name;
 pub(crate) mod picture;
 pub(crate) mod report;
 pub(crate) mod view;

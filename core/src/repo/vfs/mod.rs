@@ -23,10 +23,10 @@ mod uri;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use pool::{
-    EVICTED_REF, EvictionReason, PAYLOADS_REF, Payload, PayloadPlace, PayloadTombstone, Pool,
-    StoredPayload,
+    EVICTED_REF, EvictionReason, NewPayload, PAYLOADS_REF, Payload, PayloadPlace, PayloadTombstone,
+    Pool, StoredPayload,
 };
-pub use uri::{MAX_URI_BYTES, NameCheck, VfsUri};
+pub use uri::{MAX_URI_BYTES, NameDigest, VfsUri};
 
 use self::pool::root_of;
 use super::Transaction;
@@ -126,10 +126,10 @@ mod tests {
         let repo =
             Repository::init(Arc::new(RealIo), &store, &new, OpenOptions::new([2; 16])).unwrap();
         let put = |text: &'static str| {
-            repo.put_payload(&Bytes::from_static(text.as_bytes()), None, &stamp)
-                .unwrap()
-                .payload
-                .uri
+            let content = Bytes::from_static(text.as_bytes());
+            let uri = VfsUri::of_digest(ObjectId::of(Kind::Blob, &content).as_bytes());
+            let stored = repo.put_payload(&NewPayload { content, uri, otherwise: None }, &stamp);
+            stored.unwrap().payload.uri
         };
         // The newest batch would count as torn, and not as damaged.
         let damaged = put("a payload that is damaged");

@@ -40,6 +40,17 @@ pub struct Payload {
     pub accessed_micros: i64,
 }
 
+/// A payload to put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPayload {
+    /// The content.
+    pub content: Bytes,
+    /// The wanted URI. One that says when it was made is believed.
+    pub uri: VfsUri,
+    /// The URI to take when another content has the wanted one.
+    pub otherwise: Option<VfsUri>,
+}
+
 /// The outcome of a put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPayload {
@@ -180,46 +191,17 @@ impl Pool {
 }
 
 impl Repository {
-    /// Stores a payload and returns where: at `uri`, or at the URI of its content. What is there
-    /// already with the same content only counts as used again.
-    ///
-    /// A content whose URI belongs to another content gets the URI by its whole hash. When others
-    /// store at the same moment it is made again on what they left.
+    /// Stores a payload and returns where. A payload that is there already only counts as used
+    /// again. When others store at the same moment, it is made again on what they left.
     ///
     /// # Errors
-    /// `InvalidInput` when another content is at the `uri` that was asked for; those of writing.
-    pub fn put_payload(
-        &self,
-        content: &Bytes,
-        uri: Option<&VfsUri>,
-        stamp: &Signature,
-    ) -> Result<StoredPayload> {
-        let wanted = (uri.cloned().unwrap_or_else(|| VfsUri::of(content)), content.clone());
-        let mut stored =
-            self.put_payloads(std::slice::from_ref(&wanted), uri.is_some(), stamp)?.into_iter();
-        stored.next().ok_or_else(|| Error::invalid("nothing was stored"))
-    }
-
-    /// Stores several payloads in one operation, each at its URI; with `exactly_there` never at
-    /// another one. A URI that says when it was made is believed.
-    ///
-    /// # Errors
-    /// As [`Repository::put_payload`]; nothing is stored then.
-    pub fn put_payloads(
-        &self,
-        contents: &[(VfsUri, Bytes)],
-        exactly_there: bool,
-        stamp: &Signature,
-    ) -> Result<Vec<StoredPayload>> {
+    /// `InvalidInput` when other contents have its URIs; those of writing.
+    pub fn put_payload(&self, new: &NewPayload, stamp: &Signature) -> Result<StoredPayload> {
         self.retried(|repo| {
             let mut change = repo.begin();
-            let stored = change.put_payloads(contents, exactly_there, stamp.time.micros)?;
-            let reason = match contents {
-                [_] => "vfs put".to_owned(),
-                _ => format!("vfs put {} payloads", contents.len()),
-            };
-            change.commit(stamp, &reason)?;
-            Ok(stored)
+            let stored = change.put_payloads(std::slice::from_ref(new), stamp.time.micros)?;
+            change.commit(stamp, "vfs put")?;
+            stored.into_iter().next().ok_or_else(|| Error::invalid("nothing was stored"))
         })
     }
 
@@ -315,21 +297,16 @@ impl Repository {
 }
 
 impl Transaction<'_> {
-    /// Stages payloads and the pool with them, as used at `now`. See [`Repository::put_payloads`].
+    /// Stages payloads and the pool with them, as used at `now`. See [`Repository::put_payload`].
     ///
     /// # Errors
-    /// `InvalidInput` when another content is at a URI and `exactly_there` is set.
-    pub fn put_payloads(
-        &mut self,
-        contents: &[(VfsUri, Bytes)],
-        exactly_there: bool,
-        now: i64,
-    ) -> Result<Vec<StoredPayload>> {
+    /// `InvalidInput` when other contents have the URIs of one.
+    pub fn put_payloads(&mut self, new: &[NewPayload], now: i64) -> Result<Vec<StoredPayload>> {
         let pool = self.pool_map(PAYLOADS_REF)?;
         let evicted = self.pool_map(EVICTED_REF)?;
         let (mut edits, mut revived) = (BTreeMap::new(), Vec::new());
-        let mut stored = Vec::with_capacity(contents.len());
-        for (uri, content) in contents {
+        let mut stored = Vec::with_capacity(new.len());
+        for NewPayload { content, uri, otherwise } in new {
             let blob = ObjectId::of(Kind::Blob, content);
             let there = |uri: &VfsUri, edits: &BTreeMap<VfsUri, Payload>| match edits.get(uri) {
                 Some(payload) => Ok(Some(payload.clone())),
@@ -341,8 +318,8 @@ impl Transaction<'_> {
             let is_other = |old: &Option<Payload>| old.as_ref().is_some_and(|old| old.blob != blob);
             let mut uri = uri.clone();
             let mut old = there(&uri, &edits)?;
-            if is_other(&old) && !exactly_there {
-                uri = VfsUri::whole(content);
+            if let Some(otherwise) = otherwise.as_ref().filter(|_| is_other(&old)) {
+                uri = otherwise.clone();
                 old = there(&uri, &edits)?;
             }
             if is_other(&old) {

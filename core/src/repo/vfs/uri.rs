@@ -8,16 +8,15 @@
 //! vfs_eff006930bcb6ee9.txt, eff006930bcb6ee9          what is left of one
 //! ```
 //!
-//! All forms of one payload are one [`VfsUri`].
+//! All forms of one payload are one [`VfsUri`]. Names that say what the content hashes to are computed and
+//! checked by who knows those hashes: see [`VfsUri::of_digest`] and [`VfsUri::digest`].
 
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use md5::Md5;
 use regex::bytes::Regex;
-use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 
@@ -41,35 +40,21 @@ const PUNCTUATION: [char; 5] = ['.', ':', '!', '?', '*'];
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VfsUri(String);
 
-/// The relation between the name of a payload and its content.
+/// The first hex digits of a hash of the content, as the name of a payload gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameCheck {
-    /// The name is a hash of the content.
-    Fits,
-    /// The name has the form of a hash, and the content another one.
-    Differs,
-    /// The name says nothing about the content.
-    Silent,
+pub enum NameDigest<'a> {
+    /// SHA-256, since 3.7: at least 16 digits.
+    Sha256(&'a str),
+    /// MD5, before.
+    Md5(&'a str),
 }
 
 impl VfsUri {
-    /// The URI of a content, as ContextChef names it since 3.7: by the first 16 hex digits of its
-    /// SHA-256.
+    /// Returns the URI of a content by the digest of it, `context://vfs/vfs_<hex>.txt`. ContextChef
+    /// takes the first 8 bytes of the SHA-256 since 3.7.
     #[must_use]
-    pub fn of(content: &[u8]) -> Self {
-        Self::with_digits(content, NAME_DIGITS)
-    }
-
-    /// The URI by all 64 digits, for a content whose short name another one has.
-    #[must_use]
-    pub fn whole(content: &[u8]) -> Self {
-        Self::with_digits(content, usize::MAX)
-    }
-
-    fn with_digits(content: &[u8], digits: usize) -> Self {
-        let hash = hex(&Sha256::digest(content));
-        let hash = hash.get(..digits).unwrap_or(&hash);
-        Self(format!("{SCHEME}{NAMESPACE}/vfs_{hash}.txt"))
+    pub fn of_digest(digest: &[u8]) -> Self {
+        Self(format!("{SCHEME}{NAMESPACE}/vfs_{}.txt", hex(digest)))
     }
 
     /// The URI of the entry `path` in a name space.
@@ -123,19 +108,15 @@ impl VfsUri {
         is_hex(hash).then(|| millis.parse().ok()).flatten()
     }
 
-    /// Compares the name with the hash of `content`, for names that are hashes.
+    /// Returns the digits of the content's hash in the name, for names that have them.
     #[must_use]
-    pub fn check(&self, content: &[u8]) -> NameCheck {
+    pub fn digest(&self) -> Option<NameDigest<'_>> {
         let path = self.path();
-        let hash = match legacy(path) {
-            Some((_, short)) if is_hex(short) => {
-                return fits(hex(&Md5::digest(content)).starts_with(short));
-            }
-            _ => stem(path).filter(|hash| is_hex(hash) && hash.len() >= NAME_DIGITS),
-        };
-        match hash {
-            Some(hash) => fits(hex(&Sha256::digest(content)).starts_with(hash)),
-            None => NameCheck::Silent,
+        match legacy(path) {
+            Some((_, short)) if is_hex(short) => Some(NameDigest::Md5(short)),
+            _ => stem(path)
+                .filter(|hash| is_hex(hash) && hash.len() >= NAME_DIGITS)
+                .map(NameDigest::Sha256),
         }
     }
 
@@ -216,10 +197,6 @@ fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn fits(same: bool) -> NameCheck {
-    if same { NameCheck::Fits } else { NameCheck::Differs }
-}
-
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut hex, byte| {
@@ -256,8 +233,7 @@ mod tests {
         assert_eq!(uri("vfs_1772442000000_5d41402a.txt"), legacy);
         let legacy: VfsUri = legacy.parse().unwrap();
         assert_eq!(legacy.created_millis(), Some(1_772_442_000_000));
-        assert_eq!(legacy.check(b"hello"), NameCheck::Fits);
-        assert_eq!(legacy.check(b"hallo"), NameCheck::Differs);
+        assert_eq!(legacy.digest(), Some(NameDigest::Md5("5d41402a")));
         assert_eq!(uri("context://archive/a/b.txt"), "context://archive/a/b.txt");
     }
 
@@ -288,17 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn a_content_has_the_name_that_upstream_gives_it() {
-        // The hash of a well-known text.
-        assert_eq!(VfsUri::of(b"abc").as_str(), "context://vfs/vfs_ba7816bf8f01cfea.txt");
-        assert_eq!(VfsUri::of(b"abc").check(b"abc"), NameCheck::Fits);
-        assert_eq!(VfsUri::whole(b"abc").check(b"abc"), NameCheck::Fits);
-        assert_eq!(VfsUri::of(b"abc").check(b"abd"), NameCheck::Differs);
+    fn a_name_by_digest_says_its_digits() {
+        let uri = VfsUri::of_digest(&[0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea]);
+        assert_eq!(uri.as_str(), "context://vfs/vfs_ba7816bf8f01cfea.txt");
+        assert_eq!(uri.digest(), Some(NameDigest::Sha256("ba7816bf8f01cfea")));
         let note: VfsUri = "context://notes/plan".parse().unwrap();
-        assert_eq!(
-            (note.check(b"x"), note.namespace(), note.path()),
-            (NameCheck::Silent, "notes", "plan")
-        );
+        assert_eq!((note.digest(), note.namespace(), note.path()), (None, "notes", "plan"));
     }
 
     #[test]

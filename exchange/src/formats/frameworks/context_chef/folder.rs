@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use turntree::context::{Builder, Context, JSON_MEDIA, MAIN_AGENT, Shape, agent_section};
 use turntree::error::{Error, Result};
 use turntree::object::{Author, Kind, ObjectSink, Trigger};
-use turntree::repo::vfs::{NameCheck, VFS_SECTION, VfsUri, payload_item};
+use turntree::repo::vfs::{NewPayload, VFS_SECTION, VfsUri, payload_item};
 use turntree::repo::{BranchName, Repository, SnapshotDraft, Transaction};
 use turntree::tree::{Item, Link, MAX_KEY_BYTES};
 
@@ -28,6 +28,7 @@ use super::{MEMORY, MEMORY_ORDER, MEMORY_TURN, META, META_ERA, NAME, STATE};
 use crate::formats::frameworks::read_tree::{FolderFile, FolderNote};
 use crate::import::finish::finish_import;
 use crate::model::format::ImportOptions;
+use crate::model::payload_name::{NameCheck, check_name};
 use crate::model::report::ImportReport;
 use crate::text::json::Text;
 
@@ -96,8 +97,9 @@ pub fn import_folder(
     let (head, turns) = match tip.filter(|_| known) {
         Some(tip) => (tip, 0),
         None => {
-            let payloads: Vec<(VfsUri, Bytes)> = found.payloads.into_iter().collect();
-            change.put_payloads(&payloads, true, options.stamp.time.micros)?;
+            let exactly = |(uri, content)| NewPayload { content, uri, otherwise: None };
+            let payloads: Vec<_> = found.payloads.into_iter().map(exactly).collect();
+            change.put_payloads(&payloads, options.stamp.time.micros)?;
             let author = Author { agent: NAME.to_owned(), model: String::new() };
             let (time, message) = (options.stamp.time, TITLE.to_owned());
             let (trigger, metadata) = (Trigger::Manual, BTreeMap::new());
@@ -182,7 +184,7 @@ impl FolderContent {
         self.is_new |= namespace != "vfs" || !file.path.contains(VFS_FOLDER);
         match VfsUri::new(namespace, path) {
             Ok(uri) => {
-                if uri.check(&file.bytes) == NameCheck::Differs {
+                if check_name(&uri, &file.bytes) == NameCheck::Differs {
                     self.odd(file, "its name is the hash of something else; kept as it is");
                 }
                 self.payloads.insert(uri, file.bytes.clone());
